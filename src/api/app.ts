@@ -1,0 +1,77 @@
+/**
+ * The HTTP API: every route registers itself here, and whatever none of them takes becomes a problem
+ * document. Validation and /openapi.json come from the same schemas.
+ */
+import { OpenAPIHono } from "@hono/zod-openapi";
+import { type Services, servicesOf } from "../services.ts";
+import { type Authenticate, authenticated, byAdminKey } from "./auth.ts";
+import type { Api, ApiContext, ApiEnv } from "./context.ts";
+import { registerDeliveries } from "./deliveries.ts";
+import { registerDestinationStatus } from "./destination-status.ts";
+import { registerDestinations } from "./destinations.ts";
+import { registerEvents } from "./events.ts";
+import { errorsOf } from "./field-errors.ts";
+import { registerHealth } from "./health.ts";
+import { invalid, onError, problem } from "./problems.ts";
+
+type Options = Readonly<{
+  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+  authenticate?: Authenticate;
+}>;
+
+/** The API over the platform's services; tests hand in their own. */
+export function createApp({ services = servicesOf, authenticate = byAdminKey }: Options = {}): Api {
+  const app = new OpenAPIHono<ApiEnv>({
+    defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
+  });
+  app.use(async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    await next();
+  });
+  registerHealth(app);
+  app.use("/v1/*", authenticated(authenticate));
+  for (const register of [
+    registerEvents,
+    registerDestinations,
+    registerDestinationStatus,
+    registerDeliveries,
+  ]) {
+    register(app);
+  }
+  describe(app);
+  app.notFound((c) => nothingHere(app, c));
+  app.onError(onError);
+  return app;
+}
+
+function describe(app: Api): void {
+  app.openAPIRegistry.registerComponent("securitySchemes", "bearer", { type: "http", scheme: "bearer" });
+  app.doc31("/openapi.json", {
+    openapi: "3.1.0",
+    info: { title: "Breakwater", version: "1", description: "Webhook and event delivery that never storms." },
+    security: [{ bearer: [] }],
+  });
+}
+
+/** 405 with the methods that a known path takes (RFC 9110 §15.5.6), else 404. */
+function nothingHere(app: Api, c: ApiContext): Response {
+  const methods = methodsOf(app, c.req.path);
+  if (methods.length === 0) return problem(404, `There is nothing at ${c.req.path}`);
+  const allow = methods.join(", ");
+  return problem(405, `${c.req.path} takes ${allow}, not ${c.req.method}`, undefined, { allow });
+}
+
+function methodsOf(app: Api, path: string): string[] {
+  const methods = app.routes
+    .filter(({ method, path: pattern }) => method !== "ALL" && matches(pattern, path))
+    .flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
+  return [...new Set(methods)].sort();
+}
+
+function matches(pattern: string, path: string): boolean {
+  const [expected, given] = [pattern.split("/"), path.split("/")];
+  return (
+    expected.length === given.length &&
+    expected.every((step, i) => step === given[i] || (step.startsWith(":") && given[i] !== ""))
+  );
+}

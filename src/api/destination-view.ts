@@ -1,0 +1,81 @@
+/**
+ * A destination in JSON and its row: the one place that knows how each is written as the other.
+ */
+import type { z } from "@hono/zod-openapi";
+import { type Breaker, defaultBreaker, defaultLimits } from "../policy/limits.ts";
+import type { Destination } from "../store/destination-settings.ts";
+import type { DestinationChange } from "../store/destinations.ts";
+import type { DestinationInput, destinationSchema } from "./destination-schema.ts";
+
+/** What is shown of a destination: all but its secret. */
+export function destinationView(row: Destination): z.infer<typeof destinationSchema> {
+  return {
+    id: row.id,
+    tenant: row.tenant,
+    url: row.url,
+    status: row.status,
+    status_reason: row.statusReason,
+    event_types: row.eventTypes && [...row.eventTypes],
+    description: row.description,
+    metadata: row.metadata ?? {},
+    headers: row.headers ?? {},
+    timeout_ms: row.timeoutMs,
+    max_concurrency: row.maxConcurrency,
+    rate_per_second: row.ratePerSecond,
+    rate_burst: row.rateBurst,
+    retry: row.retry,
+    breaker: breakerOf(row),
+    created_at: new Date(row.createdAt).toISOString(),
+    updated_at: new Date(row.updatedAt).toISOString(),
+  };
+}
+
+/** The breaker of a row, as a person writes it. */
+export function breakerOf(row: Destination): Breaker {
+  return {
+    failure_ratio: row.breakerFailureRatio,
+    min_attempts: row.breakerMinAttempts,
+    window_s: row.breakerWindowS,
+    cooldown_s: row.breakerCooldownS,
+    max_cooldown_s: row.breakerMaxCooldownS,
+  };
+}
+
+/** The columns that an input sets: those of the fields it has, with the default where it says null. */
+export function columnsOf(input: DestinationInput): DestinationChange {
+  return given({
+    url: input.url,
+    eventTypes: input.event_types,
+    description: input.description,
+    metadata: input.metadata,
+    headers: input.headers,
+    timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
+    maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
+    ratePerSecond: orDefault(input.rate_per_second, defaultLimits.rate_per_second),
+    rateBurst: orDefault(input.rate_burst, defaultLimits.rate_burst),
+    retry: input.retry,
+    ...breakerColumns(input.breaker),
+  });
+}
+
+function breakerColumns(input: DestinationInput["breaker"]) {
+  const breaker = input === null ? defaultBreaker : (input ?? {});
+  return {
+    breakerFailureRatio: orDefault(breaker.failure_ratio, defaultBreaker.failure_ratio),
+    breakerMinAttempts: orDefault(breaker.min_attempts, defaultBreaker.min_attempts),
+    breakerWindowS: orDefault(breaker.window_s, defaultBreaker.window_s),
+    breakerCooldownS: orDefault(breaker.cooldown_s, defaultBreaker.cooldown_s),
+    breakerMaxCooldownS: orDefault(breaker.max_cooldown_s, defaultBreaker.max_cooldown_s),
+  };
+}
+
+function orDefault(value: number | null | undefined, fallback: number): number | undefined {
+  return value === null ? fallback : value;
+}
+
+/** Without the fields that are undefined. */
+function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+}

@@ -1,0 +1,156 @@
+/** Destinations: created, read, listed, changed and deleted. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { ringGate } from "../gate/gate-client.ts";
+import { newDestinationId } from "../id.ts";
+import {
+  changeDestination,
+  findDestination,
+  insertDestination,
+  listDestinations,
+} from "../store/destinations.ts";
+import { requires, tenantFor } from "./auth.ts";
+import type { Api } from "./context.ts";
+import { breakerErrors, refuseFaults } from "./destination-faults.ts";
+import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
+import { newSecret } from "./destination-secret.ts";
+import { breakerOf, columnsOf, destinationView } from "./destination-view.ts";
+import { jsonBody } from "./json-body.ts";
+import { tenantName } from "./names.ts";
+import { cursorParam, limitParam, pageFrom, pageOf } from "./paging.ts";
+import { invalid, noSuch, problem, problemResponses } from "./problems.ts";
+import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
+import { strict } from "./strict.ts";
+
+const tags = ["Destinations"];
+
+const createDestination = createRoute({
+  method: "post",
+  path: "/v1/destinations",
+  tags,
+  middleware: [requires("admin"), jsonBody()],
+  request: { body: jsonRequest(newDestination) },
+  responses: {
+    201: jsonAnswer(
+      destinationSchema.extend({ secret: z.string() }),
+      "The destination, and its secret once.",
+    ),
+    ...problemResponses(400, 401, 403, 413, 415, 422),
+  },
+});
+
+const getDestinations = createRoute({
+  method: "get",
+  path: "/v1/destinations",
+  tags,
+  middleware: [requires("read")],
+  request: {
+    query: strict({
+      tenant: tenantName.optional(),
+      limit: limitParam,
+      cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(
+      pageOf(destinationSchema),
+      "Destinations in order of their ids, without the deleted ones.",
+    ),
+    ...problemResponses(401, 403, 422),
+  },
+});
+
+const getDestination = createRoute({
+  method: "get",
+  path: "/v1/destinations/{id}",
+  tags,
+  middleware: [requires("read")],
+  request: { params: idParam },
+  responses: { 200: jsonAnswer(destinationSchema, "The destination."), ...problemResponses(401, 403, 404) },
+});
+
+const patchDestination = createRoute({
+  method: "patch",
+  path: "/v1/destinations/{id}",
+  tags,
+  middleware: [requires("admin"), jsonBody()],
+  request: { params: idParam, body: jsonRequest(destinationChange) },
+  responses: {
+    200: jsonAnswer(destinationSchema, "The destination as it is now; it holds from the next batch."),
+    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
+
+const deleteDestination = createRoute({
+  method: "delete",
+  path: "/v1/destinations/{id}",
+  tags,
+  middleware: [requires("admin")],
+  request: { params: idParam },
+  responses: {
+    204: { description: "It is gone; what was on its way to it is cancelled." },
+    ...problemResponses(401, 403, 404),
+  },
+});
+
+export function registerDestinations(api: Api): void {
+  api.openapi(
+    createDestination,
+    async (c) => {
+      const { db, now } = c.get("services");
+      const input = c.req.valid("json");
+      const errors = breakerErrors(input.breaker);
+      if (errors.length > 0) return invalid(errors);
+      const tenant = tenantFor(c.get("principal"), input.tenant);
+      if (tenant === undefined) return problem(403, "The key belongs to another tenant");
+      const secret = input.secret ?? newSecret();
+      const at = { createdAt: now(), updatedAt: now() };
+      const columns = { ...columnsOf(input), url: input.url };
+      const row = await insertDestination(db, { ...columns, id: newDestinationId(), tenant, secret, ...at });
+      return c.json({ ...destinationView(row), secret }, 201);
+    },
+    (result, c) => refuseFaults(result, c),
+  );
+
+  api.openapi(getDestinations, async (c) => {
+    const { tenant: named, limit, cursor: after } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    if (named !== undefined && named !== tenant) return problem(403, "The key belongs to another tenant");
+    const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
+    return c.json(
+      pageFrom(rows.map(destinationView), limit, ({ id }) => id),
+      200,
+    );
+  });
+
+  api.openapi(getDestination, async (c) => {
+    const { id } = c.req.valid("param");
+    const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
+    return row ? c.json(destinationView(row), 200) : noSuch("destination", id);
+  });
+
+  api.openapi(
+    patchDestination,
+    async (c) => {
+      const { db, now } = c.get("services");
+      const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
+      const stored = await findDestination(db, id, tenant);
+      if (stored === undefined) return noSuch("destination", id);
+      const errors = breakerErrors(input.breaker, breakerOf(stored));
+      if (errors.length > 0) return invalid(errors);
+      const row = await changeDestination(db, id, { ...columnsOf(input), updatedAt: now() }, tenant);
+      return row ? c.json(destinationView(row), 200) : noSuch("destination", id);
+    },
+    (result, c) => refuseFaults(result, c),
+  );
+
+  api.openapi(deleteDestination, async (c) => {
+    const { id } = c.req.valid("param");
+    const services = c.get("services");
+    const now = services.now();
+    const tombstone = { deletedAt: now, updatedAt: now };
+    const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
+    if (row === undefined) return noSuch("destination", id);
+    services.background(ringGate(services, id));
+    return c.body(null, 204);
+  });
+}

@@ -1,0 +1,91 @@
+/**
+ * The one place where an error becomes an answer: RFC 9457 problem details. A caller's mistake is named by
+ * field, with what is wrong and what would be right; our own mistakes are logged once and never described.
+ */
+import { z } from "@hono/zod-openapi";
+import type { ErrorHandler, TypedResponse } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { faultOf, logToConsole } from "../log.ts";
+import type { ApiEnv } from "./context.ts";
+import type { FieldError } from "./field-errors.ts";
+
+const kinds = {
+  400: { slug: "malformed-request", title: "The request cannot be read" },
+  401: { slug: "unauthorized", title: "No valid key" },
+  403: { slug: "forbidden", title: "The key does not allow this" },
+  404: { slug: "not-found", title: "There is no such thing" },
+  405: { slug: "method-not-allowed", title: "The method is not allowed here" },
+  413: { slug: "too-large", title: "The body is too large" },
+  415: { slug: "unsupported-media-type", title: "The body is not JSON" },
+  422: { slug: "invalid-field", title: "A field is invalid" },
+  500: { slug: "internal-error", title: "Something went wrong on our side" },
+} as const;
+
+export type ProblemStatus = keyof typeof kinds;
+
+/** More faults than this are counted but not listed. */
+const LISTED = 50;
+
+export const problemSchema = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    errors: z.array(z.object({ field: z.string(), fault: z.string(), expected: z.string() })).optional(),
+  })
+  .openapi("Problem");
+
+type ProblemResponse<S extends ProblemStatus> = Response &
+  TypedResponse<z.infer<typeof problemSchema>, S, "json">;
+
+/** A problem document. `detail` is for a person; `errors` are for the form that sent the fields. */
+export function problem<S extends ProblemStatus>(
+  status: S,
+  detail: string,
+  errors?: readonly FieldError[],
+  headers?: Readonly<Record<string, string>>,
+): ProblemResponse<S> {
+  const { slug, title } = kinds[status];
+  const listed = errors && { errors: errors.slice(0, LISTED) };
+  return new Response(JSON.stringify({ type: `/problems/${slug}`, title, status, detail, ...listed }), {
+    status,
+    headers: { "content-type": "application/problem+json", ...headers },
+  }) as ProblemResponse<S>;
+}
+
+/** 422, with every field that is at fault. */
+export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
+  const [first] = errors;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  return problem(422, `${first?.field} ${first?.fault}; expected ${first?.expected}${more}`, errors);
+}
+
+/** 404 for an id that names nothing the caller may see. */
+export function noSuch(what: string, id: string): ProblemResponse<404> {
+  return problem(404, `There is no ${what} ${id}`);
+}
+
+/** The problem answers of a route, for its description. */
+export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
+  const answer = (status: S) => ({
+    description: kinds[status].title,
+    content: { "application/problem+json": { schema: problemSchema } },
+  });
+  return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
+    [status in S]: ReturnType<typeof answer>;
+  };
+}
+
+/** The last resort. The library's own refusals keep their status; all else is ours, and says nothing of itself. */
+export const onError: ErrorHandler<ApiEnv> = (error, c) => {
+  if (error instanceof HTTPException && error.status in kinds) {
+    return problem(
+      error.status as ProblemStatus,
+      error.message || kinds[error.status as ProblemStatus].title,
+    );
+  }
+  const log = c.get("services")?.log ?? logToConsole;
+  log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
+  return problem(500, "The request could not be carried out. It is safe to send it again.");
+};

@@ -1,0 +1,14 @@
+/** The parts that route descriptions are made of. */
+import { z } from "@hono/zod-openapi";
+
+/** The path parameter `id`. Whether anything has that id is for the handler to say: 404, not 422. */
+export const idParam = z.object({ id: z.string() });
+
+/** A required JSON body; put `jsonBody()` before it. */
+export function jsonRequest<S extends z.ZodType>(schema: S) {
+  return { required: true, content: { "application/json": { schema } } };
+}
+
+export function jsonAnswer<S extends z.ZodType>(schema: S, description: string) {
+  return { description, content: { "application/json": { schema } } };
+}

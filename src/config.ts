@@ -1,0 +1,39 @@
+/**
+ * What the deployment decides: variables and secrets, read and checked in one place, so that a
+ * misconfigured Worker names every fault at once instead of failing at the first event.
+ */
+import { z } from "zod";
+
+const flag = z
+  .enum(["true", "false"], { error: 'expected "true" or "false"' })
+  .transform((v) => v === "true");
+
+const variables = z.object({
+  ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
+    error: "is too short: at least 16 characters",
+  }),
+  GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
+  ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
+});
+
+export type Config = Readonly<{
+  adminKey: string;
+  /** After this long without an outcome, an accepted event or an overdue retry counts as lost. */
+  graceMs: number;
+  /** Destinations may be plain http and on private addresses: for development only. */
+  allowPrivateDestinations: boolean;
+}>;
+
+/** Reads the environment; throws an error that lists every fault when it cannot be used. */
+export function parseConfig(env: unknown): Config {
+  const parsed = variables.safeParse(env);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);
+    throw new Error(`Breakwater is misconfigured: ${faults.join("; ")}`);
+  }
+  return {
+    adminKey: parsed.data.ADMIN_KEY,
+    graceMs: parsed.data.GRACE_SECONDS * 1000,
+    allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
+  };
+}

@@ -1,0 +1,60 @@
+/**
+ * Groups at work, for as long as the worker's patience lasts: run, record, settle.
+ *
+ * Record before settle, so that capacity is given back only for what is known. When patience ends, all is
+ * recorded as it stands: what was not started waits, what is still running is on its way with a time at
+ * which the sweep would take it up again. Its end is awaited in the background, recorded and settled there.
+ */
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { sendAgain } from "./carry.ts";
+import { type GroupRun, settleGroup } from "./group.ts";
+import { report } from "./report.ts";
+import { attemptVerdicts, type Verdict, verdictsOf } from "./verdicts.ts";
+
+export type Worked = Readonly<{
+  /** For every delivery of the groups. All of it is in D1. */
+  verdicts: readonly Verdict[];
+  /** Whether some attempts are still running. */
+  late: boolean;
+}>;
+
+/** @param also verdicts reached without the gate, to be written in the same write */
+export async function attemptGroups(
+  services: Services,
+  runs: readonly GroupRun[],
+  patienceMs: number,
+  also: readonly Verdict[] = [],
+): Promise<Worked> {
+  const all = Promise.all(runs.map(({ run }) => run?.finished));
+  await Promise.race([all, services.sleep(patienceMs)]);
+  for (const { run } of runs) run?.stop();
+
+  const late = runs.filter(({ run }) => run && run.running.size > 0);
+  const rests = late.map((groupRun) => ({ groupRun, told: groupRun.run?.done.length ?? 0 }));
+  const verdicts = [...also, ...runs.flatMap((groupRun) => verdictsOf(services, groupRun))];
+  await report(services, verdicts);
+  await Promise.all(
+    runs.map((groupRun) => (late.includes(groupRun) ? undefined : settleGroup(services, groupRun))),
+  );
+  if (late.length > 0) services.background(finishLate(services, rests));
+  return { verdicts, late: late.length > 0 };
+}
+
+type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
+
+/** Answers that come after the messages are gone: their retries need messages of their own. */
+async function finishLate(services: Services, rests: readonly Rest[]): Promise<void> {
+  try {
+    await Promise.all(rests.map(({ groupRun }) => groupRun.run?.finished));
+    const verdicts = rests.flatMap(({ groupRun, told }) =>
+      attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []),
+    );
+    await report(services, verdicts);
+    await Promise.all(rests.map(({ groupRun }) => settleGroup(services, groupRun)));
+    await sendAgain(services, verdicts);
+  } catch (error) {
+    // The deliveries are recorded as on their way: the sweep takes them up again.
+    services.log({ what: "late_outcomes_lost", error: faultOf(error) });
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * The six connections of one invocation, fairly shared between groups.
+ *
+ * The platform queues the seventh fetch of an invocation without a word, and a timeout that is already
+ * running would then blame a healthy destination. So the limit is held here, before anything is armed.
+ * The last free connection goes only to a group that holds none: a destination that hangs can slow its
+ * own deliveries, and nobody else's.
+ */
+export const CONNECTIONS = 6;
+
+type Waiter = Readonly<{ group: string; start: () => void }>;
+
+export type Connections = Readonly<{
+  /** Runs the task as soon as its group's turn for a connection comes. */
+  run: <T>(group: string, task: () => Promise<T>) => Promise<T>;
+}>;
+
+export function connections(limit = CONNECTIONS): Connections {
+  const held = new Map<string, number>();
+  let waiting: readonly Waiter[] = [];
+  let free = limit;
+
+  const heldBy = (group: string) => held.get(group) ?? 0;
+  const fewestFirst = () => [...waiting].sort((a, b) => heldBy(a.group) - heldBy(b.group))[0];
+
+  function hand(): void {
+    const next = free > 0 ? fewestFirst() : undefined;
+    const alone = held.size <= 1;
+    if (!next || (free === 1 && heldBy(next.group) > 0 && !alone)) return;
+    waiting = waiting.filter((waiter) => waiter !== next);
+    take(next.group, 1);
+    next.start();
+    hand();
+  }
+
+  function take(group: string, count: 1 | -1): void {
+    free -= count;
+    const now = heldBy(group) + count;
+    if (now > 0) held.set(group, now);
+    else held.delete(group);
+  }
+
+  async function run<T>(group: string, task: () => Promise<T>): Promise<T> {
+    await new Promise<void>((start) => {
+      waiting = [...waiting, { group, start }];
+      hand();
+    });
+    try {
+      return await task();
+    } finally {
+      take(group, -1);
+      hand();
+    }
+  }
+
+  return { run };
+}

@@ -1,0 +1,79 @@
+/**
+ * The consumer: a batch of messages becomes attempts, outcomes and the next times.
+ *
+ * load → sort out → through the gate, all destinations at once → record → settle → acknowledge or retry.
+ *
+ * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
+ * whole batches have ended: hence the patience.
+ */
+import { faultOf } from "../log.ts";
+import type { Lane } from "../policy/lease.ts";
+import type { Services } from "../services.ts";
+import { loadWork, type Work } from "../store/work.ts";
+import { attemptGroups } from "./attempt-groups.ts";
+import { type Carrier, carriersOf, dispose } from "./carry.ts";
+import { connections } from "./connections.ts";
+import { type GroupRun, startGroup } from "./group.ts";
+import { sortOut } from "./sort-out.ts";
+
+/** How long a batch may last, and so the time in which it starts attempts. */
+const PATIENCE_MS = 1_000;
+/** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
+const PAUSE_S = 5;
+const LONGEST_PAUSE_S = 300;
+
+export async function consume(services: Services, batch: MessageBatch): Promise<void> {
+  const carriers = carriersOf(services, batch);
+  try {
+    await deliver(services, carriers);
+  } catch (error) {
+    services.log({ what: "batch_failed", deliveries: carriers.length, error: faultOf(error) });
+    for (const { messages } of carriers) for (const message of messages) message.retry(pauseFor(message));
+  }
+}
+
+async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
+  const works = await loadWork(
+    services.db,
+    carriers.map(({ named }) => named),
+  );
+  const carrierOf = new Map<Work | undefined, Carrier>(carriers.map((carrier, i) => [works[i], carrier]));
+  for (const [i, carrier] of carriers.entries()) if (!works[i]) await forget(services, carrier);
+  const { due, verdicts: sorted } = sortOut(
+    services,
+    works.filter((work) => work !== undefined),
+    "queue",
+  );
+  const { verdicts } = await attemptGroups(services, await startGroups(services, due), PATIENCE_MS, sorted);
+  for (const { work, againAt } of verdicts) {
+    const carrier = carrierOf.get(work);
+    if (carrier) await dispose(services, carrier, againAt);
+  }
+}
+
+/** All destinations at once, over connections that they share fairly. */
+function startGroups(services: Services, due: readonly Work[]): Promise<GroupRun[]> {
+  const shared = connections();
+  const groups = Map.groupBy(due, (work) => `${laneOf(work)} ${work.destination.id}`);
+  return Promise.all(
+    [...groups.values()].map(([first, ...rest]) => {
+      if (!first) throw new Error("A group has at least one delivery");
+      return startGroup(services, shared, { lane: laneOf(first), works: [first, ...rest] }, PATIENCE_MS);
+    }),
+  );
+}
+
+function laneOf({ row }: Work): Lane {
+  return row && row.attempts > 0 ? "retry" : "fresh";
+}
+
+/** The event or the destination is not in D1: there is nothing to deliver. */
+async function forget(services: Services, carrier: Carrier): Promise<void> {
+  const { event, destination } = carrier.named;
+  services.log({ what: "delivery_unknown", event_row: event, destination });
+  await dispose(services, carrier);
+}
+
+function pauseFor({ attempts }: Message): QueueRetryOptions {
+  return { delaySeconds: Math.min(LONGEST_PAUSE_S, PAUSE_S * 2 ** Math.min(attempts - 1, 10)) };
+}

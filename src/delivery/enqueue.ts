@@ -1,0 +1,22 @@
+/** Putting newly accepted events on the queue: one small message for each planned delivery. */
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import type { AcceptedEvent } from "../store/events.ts";
+
+/** Queues takes so many messages in one call. */
+const BATCH = 100;
+
+/** A failure is logged, not thrown: the sweep finds what has no outcome. */
+export async function enqueue(services: Services, accepted: readonly AcceptedEvent[]): Promise<void> {
+  const messages = accepted.flatMap(({ id, plan }) =>
+    plan.map((destination) => ({ body: { event: id, destination } })),
+  );
+  for (let from = 0; from < messages.length; from += BATCH) {
+    const batch = messages.slice(from, from + BATCH);
+    try {
+      await services.deliveries.sendBatch(batch);
+    } catch (error) {
+      services.log({ what: "enqueue_failed", deliveries: batch.length, error: faultOf(error) });
+    }
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * What travels through the queues: ids only. Bodies and limits are read from D1 when a message arrives,
+ * so that a message stays small and nothing in it can be out of date.
+ */
+export type DeliveryMessage = Readonly<{
+  /** The event's row. */
+  event: number;
+  /** The destination's id. */
+  destination: string;
+}>;
+
+/** The gate's bell: work off what waits for this destination. */
+export type DrainMessage = Readonly<{ destination: string }>;
+
+/** The message, or undefined when the queue holds something that no version of ours has sent. */
+export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
+  const { event, destination } = (body ?? {}) as Partial<DeliveryMessage>;
+  return Number.isSafeInteger(event) && typeof destination === "string"
+    ? { event: event as number, destination }
+    : undefined;
+}
+
+export function drainMessage(body: unknown): DrainMessage | undefined {
+  const { destination } = (body ?? {}) as Partial<DrainMessage>;
+  return typeof destination === "string" ? { destination } : undefined;
+}

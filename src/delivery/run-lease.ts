@@ -1,0 +1,116 @@
+/**
+ * Using a lease: attempts over as many connections as the destination's window allows at the moment.
+ *
+ * It begins with the lease's width, widens with each success, narrows with trouble, and stops at once when
+ * an outcome shuts the door: the same pure functions that the gate uses, on a copy of its condition. What
+ * was not started is left over, not lost.
+ */
+import { conditionAfter, type Shut, type Sign, shutBy } from "../policy/condition.ts";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import type { Grant } from "../policy/lease.ts";
+import { backsOff, healthOf } from "../policy/outcome.ts";
+import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { holdUntil } from "../policy/transition.ts";
+import { widthOf } from "../policy/window.ts";
+import type { Services } from "../services.ts";
+import type { Work } from "../store/work.ts";
+import type { Connections } from "./connections.ts";
+import { type Attempt, send } from "./send.ts";
+
+export type LeaseOrder = Readonly<{
+  destination: string;
+  grant: Grant;
+  works: readonly Work[];
+  settings: GateSettings;
+  policy: RetryPolicy;
+  /** When the lease was asked for, by this worker's clock: its times count from then. */
+  askedAt: number;
+}>;
+
+/** A lease at work. The lists change while it runs. */
+export type LeaseRun = Readonly<{
+  done: readonly Attempt[];
+  /** One per attempt that has ended, in the order of their ends. */
+  signs: readonly Sign[];
+  /** Started and not answered yet. */
+  running: ReadonlySet<Work>;
+  /** Not started yet, or never. */
+  queue: readonly Work[];
+  /** Whether its outcomes have shut the door, and until when. */
+  shut: () => Shut | undefined;
+  /** Starts nothing more. */
+  stop: () => void;
+  finished: Promise<void>;
+}>;
+
+export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
+  const { grant, settings, policy, askedAt } = order;
+  const queue = [...order.works];
+  const done: Attempt[] = [];
+  const signs: Sign[] = [];
+  const running = new Set<Work>();
+  let condition = grant.condition;
+  let stopped = false;
+  let turns = 0;
+  let lines = 0;
+
+  function width(): number {
+    const allowed = (window: typeof condition.window) => widthOf(window, settings.maxConcurrency);
+    const growth = allowed(condition.window) - allowed(grant.condition.window);
+    return Math.max(1, Math.min(grant.slots, grant.width + growth));
+  }
+
+  function mayStart(): boolean {
+    const now = services.now();
+    const inTime = now < askedAt + grant.startWithinMs;
+    return !stopped && inTime && queue.length > 0 && shutBy(condition, settings, now) === undefined;
+  }
+
+  async function paced(): Promise<void> {
+    const startsAt = askedAt + grant.pace.firstInMs + turns * grant.pace.everyMs;
+    turns += 1;
+    const wait = startsAt - services.now();
+    if (wait > 0) await services.sleep(wait);
+  }
+
+  async function attemptNext(): Promise<void> {
+    const work = mayStart() ? queue.shift() : undefined;
+    if (!work) return;
+    running.add(work);
+    const attempt = await send(services, work, settings.timeoutMs);
+    running.delete(work);
+    done.push(attempt);
+    signs.push(signOf(attempt, policy));
+    condition = conditionAfter(condition, signOf(attempt, policy), settings, services.random());
+  }
+
+  /** One attempt after the other. Opens more lines when the window has grown, ends when it has shrunk. */
+  async function line(): Promise<void> {
+    lines += 1;
+    const opened: Promise<void>[] = [];
+    while (lines <= width() && mayStart()) {
+      await paced();
+      await connections.run(order.destination, attemptNext);
+      while (lines < width() && mayStart()) opened.push(line());
+    }
+    lines -= 1;
+    await Promise.all(opened);
+  }
+
+  const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
+  const stop = () => {
+    stopped = true;
+  };
+  const shut = () => shutBy(condition, settings, services.now());
+  return { done, signs, running, queue, shut, stop, finished };
+}
+
+function signOf({ exchange, endedAt }: Attempt, policy: RetryPolicy): Sign {
+  const hold = holdUntil(exchange, policy, endedAt);
+  return {
+    at: endedAt,
+    health: healthOf(exchange),
+    backsOff: backsOff(exchange),
+    ...(hold !== undefined && { holdUntil: hold }),
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * One attempt: one signed HTTP exchange, and what came of it. Never throws: whatever goes wrong on the
+ * way to the receiver is an outcome of the attempt.
+ */
+import { eventId } from "../id.ts";
+import { faultOf } from "../log.ts";
+import type { Exchange } from "../policy/outcome.ts";
+import type { Services } from "../services.ts";
+import type { Work } from "../store/work.ts";
+import { signatureHeaders } from "./signature.ts";
+
+export type Attempt = Readonly<{
+  work: Work;
+  exchange: Exchange;
+  startedAt: number;
+  endedAt: number;
+  /** Where a redirect would have led: it is not followed. */
+  location?: string;
+  /** The beginning of what the receiver said when it refused. */
+  excerpt?: string;
+  /** What the network said. */
+  fault?: string;
+}>;
+
+const USER_AGENT = "Breakwater/0.1 (webhooks)";
+/** As much of a refusal as a person needs to see; the rest is never read. */
+const EXCERPT_BYTES = 512;
+
+/** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
+export async function send(services: Services, work: Work, timeoutMs: number): Promise<Attempt> {
+  const startedAt = services.now();
+  try {
+    const response = await services.fetch(work.destination.url, requestOf(work, startedAt, timeoutMs));
+    const seen = await readAnswer(response);
+    return { work, startedAt, endedAt: services.now(), ...seen };
+  } catch (error) {
+    return { work, startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
+  }
+}
+
+function requestOf({ event, destination }: Work, at: number, timeoutMs: number): RequestInit {
+  return {
+    method: "POST",
+    redirect: "manual",
+    headers: {
+      ...destination.headers,
+      "content-type": "application/json",
+      "user-agent": USER_AGENT,
+      ...signatureHeaders(eventId(event.id), event.body, destination.secret, at),
+    },
+    body: event.body,
+    signal: AbortSignal.timeout(timeoutMs),
+  };
+}
+
+async function readAnswer(response: Response): Promise<Pick<Attempt, "exchange" | "location" | "excerpt">> {
+  const { status, headers } = response;
+  const retryAfter = headers.get("retry-after");
+  const location = headers.get("location");
+  const excerpt = await excerptOf(response);
+  return {
+    exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
+    ...(location !== null && { location }),
+    ...(excerpt && { excerpt }),
+  };
+}
+
+/** A success needs no explanation: its body is not read. A body that breaks off has said what it said. */
+async function excerptOf(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    while (reader && !response.ok && text.length < EXCERPT_BYTES) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += decoder.decode(value, { stream: true });
+    }
+    await reader?.cancel();
+  } catch {
+    // The answer's status has arrived; how its body ended changes nothing.
+  }
+  return text.slice(0, EXCERPT_BYTES);
+}
+
+/** The runtime tells failures apart by name and message only (see the platform's error shapes). */
+function failureOf(error: unknown): Exchange {
+  const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
+  if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
+  if (/connection refused|network connection lost/i.test(message)) return { kind: "refused" };
+  if (/dns|name not resolved|enotfound/i.test(message)) return { kind: "dns" };
+  return { kind: "network" };
+}

@@ -1,0 +1,37 @@
+/** Which of the deliveries that were brought are to be attempted now, and what becomes of the others. */
+import { type Bringer, type Readiness, readinessOf } from "../policy/readiness.ts";
+import type { Services } from "../services.ts";
+import type { Work } from "../store/work.ts";
+import { overRow, standing } from "./outcome-rows.ts";
+import type { Verdict } from "./verdicts.ts";
+
+export type Sorted = Readonly<{ due: readonly Work[]; verdicts: readonly Verdict[] }>;
+
+export function sortOut(services: Services, works: readonly Work[], bringer: Bringer): Sorted {
+  const now = services.now();
+  const due: Work[] = [];
+  const verdicts: Verdict[] = [];
+  for (const work of works) {
+    const readiness = readinessOf(standingOf(work), bringer, now);
+    if (readiness.kind === "due") due.push(work);
+    else verdicts.push(withoutAttempt(work, readiness, now));
+  }
+  return { due, verdicts };
+}
+
+function standingOf(work: Work) {
+  const { giveUpAt, nextAttemptAt } = standing(work);
+  const destinationDeleted = work.destination.deletedAt !== null;
+  return { state: work.row?.state, nextAttemptAt, giveUpAt, destinationDeleted };
+}
+
+function withoutAttempt(work: Work, readiness: Exclude<Readiness, { kind: "due" }>, now: number): Verdict {
+  switch (readiness.kind) {
+    case "done":
+      return { work };
+    case "early":
+      return { work, againAt: readiness.at };
+    case "over":
+      return { work, row: overRow(work, readiness.state, readiness.because, now) };
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * The sweep, every minute: whatever was lost on the way is made to wait, and whatever waits is rung for.
+ *
+ * It repairs with the mechanism that is there anyway: a lost delivery becomes a waiting one, and the drain
+ * brings it through the gate like any other, so that a mass recovery cannot become a storm. Everything it
+ * does is bounded and safe to repeat: the row is written before the watermark moves past it.
+ */
+import { ringGate } from "../gate/gate-client.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { recordOutcomes } from "../store/record.ts";
+import { findLost, readWatermark, recoverOverdue, rememberSweep } from "../store/sweep.ts";
+import { expireWaiting, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
+import { loadWork } from "../store/work.ts";
+import type { DeliveryMessage } from "./message.ts";
+import { waitingRow } from "./outcome-rows.ts";
+
+/** Events looked at in one statement, and statements in one sweep. */
+const PAGE = 1_000;
+const PAGES = 20;
+/** Deliveries loaded at once when they are recovered: their bodies come with them. */
+const CHUNK = 50;
+/** Rows changed by one statement, and destinations looked after in one sweep. */
+const STEP = 500;
+const DESTINATIONS = 1_000;
+/** Gates called at once. */
+const GATES = 6;
+/** A queue that is behind is not believed for longer than this: its oldest message may be a delayed retry. */
+const SLOW_MS = 15 * 60_000;
+
+export async function sweep(services: Services): Promise<void> {
+  const now = services.now();
+  const horizon = await horizonOf(services, now);
+  const lost = await recoverLost(services, horizon, now);
+  const overdue = await recoverOverdue(services.db, horizon, now, STEP);
+  const waiting = await lookAfterWaiting(services, now);
+  services.log({ what: "sweep", lost, overdue, ...waiting, took_ms: services.now() - now });
+}
+
+/**
+ * Whatever was due before this and has no outcome counts as lost. Slow is not lost: what was accepted after
+ * the oldest message in the queue may still be in it.
+ */
+async function horizonOf({ config, deliveries, log }: Services, now: number): Promise<number> {
+  const overdue = now - config.graceMs;
+  try {
+    const { oldestMessageTimestamp: oldest } = await deliveries.metrics();
+    return oldest ? Math.max(Math.min(overdue, oldest.getTime()), overdue - SLOW_MS) : overdue;
+  } catch (error) {
+    log({ what: "queue_metrics_unavailable", error: faultOf(error) });
+    return overdue;
+  }
+}
+
+/** Events whose plan has no outcome. The watermark makes each event be looked at once. */
+async function recoverLost(services: Services, horizon: number, now: number): Promise<number> {
+  let watermark = await readWatermark(services.db);
+  let count = 0;
+  for (let page = 0; page < PAGES; page++) {
+    const { upto, lost } = await findLost(services.db, watermark, horizon, PAGE);
+    for (let from = 0; from < lost.length; from += CHUNK)
+      await letWait(services, lost.slice(from, from + CHUNK), now);
+    await rememberSweep(services.db, upto, now);
+    count += lost.length;
+    if (upto < watermark + PAGE) break;
+    watermark = upto;
+  }
+  return count;
+}
+
+async function letWait(services: Services, lost: readonly DeliveryMessage[], now: number): Promise<void> {
+  const works = await loadWork(services.db, lost);
+  const rows = works.flatMap((work) =>
+    work && !work.row ? waitingRow(work, { reason: "recovered", until: now }) : [],
+  );
+  await recordOutcomes(services.db, rows, [], now);
+}
+
+/** Ends what has waited past its age limit, and rings for the rest. */
+async function lookAfterWaiting(services: Services, now: number): Promise<{ rung: number; expired: number }> {
+  const waiting = await someWaitingDestinations(services);
+  let expired = 0;
+  for (let from = 0; from < waiting.length; from += GATES) {
+    const few = waiting.slice(from, from + GATES);
+    const counts = await Promise.all(few.map(({ id }) => expireWaiting(services.db, id, now, STEP)));
+    expired += counts.reduce((sum, count) => sum + count, 0);
+    await Promise.all(few.filter(mayBeDrained).map(({ id }) => ringGate(services, id)));
+  }
+  return { rung: waiting.filter(mayBeDrained).length, expired };
+}
+
+/** All of them, or a part that begins somewhere else each time, so that none is left out for ever. */
+async function someWaitingDestinations({ db, random }: Services): Promise<WaitingDestination[]> {
+  const first = await waitingDestinations(db, "", DESTINATIONS);
+  if (first.length < DESTINATIONS) return first;
+  const somewhere = `dst_${Math.floor(random() * 32 ** 4).toString(32)}`;
+  return waitingDestinations(db, somewhere, DESTINATIONS);
+}
+
+/** What is paused is held; what is deleted is drained to be cancelled. */
+function mayBeDrained({ paused, deleted }: WaitingDestination): boolean {
+  return deleted || !paused;
+}

@@ -1,0 +1,105 @@
+/**
+ * Where deliveries may go: the guard against server-side request forgery. Asked when a destination is
+ * written and again at every send, because rows can be changed by hand and rules can become stricter.
+ *
+ * It judges what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
+ * address can mean one thing here and another there. A public name that resolves to a private address is
+ * not seen: `fetch` cannot pin addresses. In production the platform itself reaches no private network.
+ */
+import ipaddr from "ipaddr.js";
+
+type Fault = Readonly<{
+  /** What is wrong, to follow "the URL" in a sentence. */
+  fault: string;
+  expected: string;
+}>;
+
+const MAX_LENGTH = 2048;
+
+/** Names that never lead to the public internet (RFC 6761, 6762, 8375, and what networks use inside). */
+const INNER_NAMES = /(^|\.)(localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa)$/;
+
+/** Public by number, yet an inner service: Azure's host agent, which hands out credentials. */
+const INNER_ADDRESSES: readonly string[] = ["168.63.129.16"];
+
+const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
+
+/** Inner services that speak HTTP, or can be made to misread it. */
+const INNER_PORTS: ReadonlySet<number> = new Set([
+  1080, 1433, 1521, 1883, 2049, 2181, 2375, 2376, 2377, 2379, 2380, 2483, 2484, 3128, 3268, 3269, 3306, 3389,
+  4369, 4646, 5432, 5433, 5601, 5672, 5900, 5984, 5985, 5986, 6000, 6379, 6380, 6443, 6667, 7000, 7001, 7199,
+  7473, 7474, 7687, 8020, 8086, 8125, 8200, 8300, 8301, 8500, 8529, 8600, 9000, 9042, 9090, 9091, 9092, 9093,
+  9100, 9160, 9200, 9300, 9418, 10248, 10250, 10255, 10256, 11211, 11434, 15672, 16379, 25672, 26257, 26379,
+  27017, 27018, 27019, 28015, 28017, 50070, 61613, 61616,
+]);
+
+/** What is wrong with a URL as a destination, as a sentence; undefined when nothing is. */
+export function targetFault(url: string, allowPrivate: boolean): string | undefined {
+  const found = targetProblem(url, allowPrivate);
+  return found && `The URL ${found.fault}; expected ${found.expected}.`;
+}
+
+/** The same, in two halves. */
+export function targetProblem(url: string, allowPrivate: boolean): Fault | undefined {
+  const spelling = spellingFault(url);
+  if (spelling) return spelling;
+  const parsed = URL.parse(url);
+  if (parsed === null) return { fault: "cannot be parsed", expected: "an absolute https URL" };
+  if (parsed.href.length > MAX_LENGTH) return tooLong(parsed.href.length);
+  if (parsed.username || parsed.password) return credentials;
+  return allowPrivate ? undefined : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
+}
+
+const credentials = { fault: "contains credentials", expected: "none; use `headers` for them" };
+
+function tooLong(length: number): Fault {
+  return { fault: `is ${length} characters long`, expected: `at most ${MAX_LENGTH}` };
+}
+
+/** What the parser would mend in silence: the URL that is stored must read as what is called. */
+function spellingFault(url: string): Fault | undefined {
+  if (url.length > MAX_LENGTH) return tooLong(url.length);
+  if (!/^https?:\/\/[^/\\?#]/i.test(url))
+    return { fault: "is not an http(s) URL", expected: "https://host/path" };
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the parser drops some of them silently.
+  if (/[\x00-\x20\x7f\\]/.test(url)) {
+    return {
+      fault: "contains a space, a backslash or a control character",
+      expected: "them to be percent-encoded",
+    };
+  }
+  if (url.includes("#")) return { fault: "has a fragment", expected: "none: it would not be sent" };
+  return /^https?:\/\/[^/?]*@/i.test(url) ? credentials : undefined;
+}
+
+function schemeFault({ protocol }: URL): Fault | undefined {
+  return protocol === "https:" ? undefined : { fault: "is not encrypted", expected: "https" };
+}
+
+function hostFault(hostname: string): Fault | undefined {
+  const host = hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
+  if (ipaddr.isValid(host)) return isPublicAddress(host) ? undefined : notPublic(`points to ${host}`);
+  if (!host.includes(".") || INNER_NAMES.test(host)) return notPublic(`points to the inner name ${host}`);
+  return host.includes("..") ? notPublic("has an empty label in its host") : undefined;
+}
+
+function notPublic(fault: string): Fault {
+  return { fault, expected: "a host on the public internet" };
+}
+
+/** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), less what the library knows to be special. */
+function isPublicAddress(host: string): boolean {
+  const address = ipaddr.parse(host);
+  if (address.range() !== "unicast" || INNER_ADDRESSES.includes(host)) return false;
+  return address instanceof ipaddr.IPv6 ? address.match(GLOBAL_IPV6) : true;
+}
+
+function portFault({ port }: URL): Fault | undefined {
+  const number = Number(port);
+  if (port === "" || number === 80 || number === 443 || (number >= 1024 && !INNER_PORTS.has(number)))
+    return undefined;
+  return {
+    fault: `uses port ${port}`,
+    expected: "443, 80, or one from 1024 on that no inner service is known by",
+  };
+}

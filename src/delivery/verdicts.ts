@@ -1,0 +1,96 @@
+/**
+ * What is to become of the deliveries of a group: what to write, and what to do next with each. Read off
+ * a run at two moments: when the worker's patience ends, and when the last answer has come.
+ */
+import { deliveryId, eventId } from "../id.ts";
+import type { Refusal } from "../policy/admission.ts";
+import type { Services } from "../services.ts";
+import { retryPolicyOf } from "../store/destination-settings.ts";
+import type { DeliveryRow, Work } from "../store/work.ts";
+import { type GroupRun, leftoverReason, worksOf } from "./group.ts";
+import { type Outcome, inFlightRow, outcomeOf, waitingRow } from "./outcome-rows.ts";
+import type { Attempt } from "./send.ts";
+
+export type Verdict = Readonly<{
+  work: Work;
+  /** What to write; undefined when nothing has changed. */
+  row?: DeliveryRow;
+  /** When to bring it again; undefined when this bringer is done with it. */
+  againAt?: number;
+  /** It answered 410: the destination is to be paused. */
+  gone?: boolean;
+}>;
+
+/** For a gate that could not be reached: come back after this, spread over as much again. */
+const UNREACHABLE_MS = 5_000;
+
+/** What the group's answer and its run say at this moment; what is running counts as on its way. */
+export function verdictsOf(services: Services, groupRun: GroupRun): Verdict[] {
+  const { group, answer, run, recoverAt } = groupRun;
+  const now = services.now();
+  if (!answer) return group.works.map((work) => ({ work, againAt: unreachableUntil(services) }));
+  const { refused, inFlight } = answer;
+  return [
+    ...(refused ? worksOf(group, refused.deliveries).map((work) => waiting(work, refused)) : []),
+    ...(inFlight
+      ? worksOf(group, inFlight.deliveries).map((work) => ({ work, againAt: inFlight.until }))
+      : []),
+    ...(run ? run.queue.map((work) => waiting(work, leftoverReason(run, now))) : []),
+    ...[...(run?.running ?? [])].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
+    ...attemptVerdicts(services, run?.done ?? []),
+  ];
+}
+
+/** What waits already is not written again: the reason of the moment is the gate's to tell. */
+function waiting(work: Work, refusal: Refusal): Verdict {
+  return work.row?.state === "waiting" ? { work } : { work, row: waitingRow(work, refusal) };
+}
+
+function unreachableUntil({ now, random }: Services): number {
+  return now() + UNREACHABLE_MS * (1 + random());
+}
+
+/** What finished attempts say. */
+export function attemptVerdicts(services: Services, attempts: readonly Attempt[]): Verdict[] {
+  return attempts.map((attempt) => {
+    const outcome = outcomeOf(attempt, retryPolicyOf(attempt.work.destination), services.random());
+    logAttempt(services, attempt, outcome);
+    return verdictOf(attempt.work, outcome);
+  });
+}
+
+function verdictOf(work: Work, { row, transition }: Outcome): Verdict {
+  switch (transition.kind) {
+    case "delivered":
+      return { work, row };
+    case "dead":
+      return { work, row, gone: transition.because === "gone" };
+    case "retry":
+      return { work, row, againAt: transition.at };
+  }
+}
+
+/** The canonical line: one per attempt, with ids, and nothing of the payload. */
+function logAttempt(
+  services: Services,
+  { work, exchange, startedAt, endedAt, fault }: Attempt,
+  { row }: Outcome,
+): void {
+  services.log({
+    what: "attempt",
+    event: eventId(work.event.id),
+    destination: work.destination.id,
+    delivery: deliveryId(work.event.id, work.destination.id),
+    type: work.event.type,
+    tenant: work.destination.tenant,
+    attempt: row.attempts,
+    status: exchange.kind === "response" ? exchange.status : undefined,
+    error: exchange.kind === "response" ? undefined : exchange.kind,
+    fault,
+    latency_ms: endedAt - startedAt,
+    age_ms: startedAt - work.event.acceptedAt,
+    state: row.state,
+    because: row.because,
+    next_attempt_at: row.nextAttemptAt,
+  });
+}

@@ -1,0 +1,86 @@
+/**
+ * The gate: one object per destination, the only place that knows what is in flight to it anywhere.
+ *
+ * It must be a Durable Object because a semaphore and a circuit that hold globally need one writer. It
+ * decides nothing itself: each method reads the clock, loads the state, lets a pure function decide and
+ * saves. State is read from storage at every call, never kept in memory, so that an eviction or a second
+ * instance after a deploy cannot grant what was granted already.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { logToConsole } from "../log.ts";
+import { type Answer, type Ask, admit, type Refusal, refusalAt } from "../policy/admission.ts";
+import { rings } from "../policy/bell.ts";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import type { GateState } from "../policy/gate-state.ts";
+import {
+  nothingWaits,
+  resumed,
+  ringFor,
+  type Settled,
+  type Settlement,
+  settle,
+} from "../policy/settlement.ts";
+import { loadGate, saveGate } from "./gate-storage.ts";
+
+export class DestinationGate extends DurableObject<Env> {
+  /** Lets a group of deliveries in, or says why and until when they must wait. */
+  async admit(ask: Ask, settings: GateSettings): Promise<Answer> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const decision = admit(state, ask, settings, now);
+    await saveGate(this.ctx.storage, state, decision.state);
+    return decision.answer;
+  }
+
+  /** Ends a lease with what its attempts showed. Safe to repeat. */
+  async settle(settlement: Settlement, settings: GateSettings): Promise<Settled["events"]> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const settled = settle(state, settlement, settings, now, Math.random());
+    await saveGate(this.ctx.storage, state, settled.state);
+    return settled.events;
+  }
+
+  /** Something waits in D1: have it worked off as soon as the door allows; after a pause, from one. */
+  async ring(why: "waiting" | "resumed"): Promise<void> {
+    await this.#change((state, now) => (why === "resumed" ? resumed(state, now) : ringFor(state, now)));
+  }
+
+  /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
+  async nothingWaits(lookedAt: number): Promise<void> {
+    await this.#change((state, now) => nothingWaits(state, lookedAt, now));
+  }
+
+  /** What a waiting delivery would be told now; null when it would be let in. Changes nothing. */
+  look(settings: GateSettings): Refusal | null {
+    const now = Date.now();
+    return refusalAt(this.#load(now), "backlog", settings, now) ?? null;
+  }
+
+  /** The bell: sends for a drain when the door is open. May run twice: a second drain finds leases taken. */
+  override async alarm(): Promise<void> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const { bell, drain } = rings(state, now);
+    if (drain) await this.env.DRAINS.send({ destination: this.#destination() });
+    await saveGate(this.ctx.storage, { ...state, bell: { ...state.bell, at: null } }, { ...state, bell });
+  }
+
+  async #change(decide: (state: GateState, now: number) => GateState): Promise<void> {
+    const now = Date.now();
+    const state = this.#load(now);
+    await saveGate(this.ctx.storage, state, decide(state, now));
+  }
+
+  #load(now: number): GateState {
+    const onCorrupt = () => logToConsole({ what: "gate_state_corrupt", destination: this.#destination() });
+    return loadGate(this.ctx.storage, now, onCorrupt);
+  }
+
+  /** Gates are named after their destinations. */
+  #destination(): string {
+    const { name } = this.ctx.id;
+    if (name === undefined) throw new Error("A gate must be reached by its destination's name");
+    return name;
+  }
+}

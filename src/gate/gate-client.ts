@@ -1,0 +1,79 @@
+/**
+ * The way to a destination's gate. A gate that cannot be reached is an answer, not an exception: nothing
+ * was attempted, so nothing is counted, and the caller comes back later.
+ */
+import { faultOf } from "../log.ts";
+import type { Answer, Ask, Refusal } from "../policy/admission.ts";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import type { DoorEvent, Settlement } from "../policy/settlement.ts";
+import type { Services } from "../services.ts";
+import type { DestinationGate } from "./destination-gate.ts";
+
+type Doors = Pick<Services, "gates" | "log">;
+
+/** Asks for a lease; undefined when the gate cannot be reached. */
+export function askGate(
+  services: Doors,
+  destination: string,
+  ask: Ask,
+  settings: GateSettings,
+): Promise<Answer | undefined> {
+  return reach(services, destination, (gate) => gate.admit(ask, settings));
+}
+
+/** Reports a lease's outcomes; one that cannot be reported expires by itself. */
+export async function settleGate(
+  services: Doors,
+  destination: string,
+  settlement: Settlement,
+  settings: GateSettings,
+): Promise<void> {
+  const events = await reach(services, destination, (gate) => gate.settle(settlement, settings));
+  for (const event of (events ?? []) as readonly DoorEvent[]) services.log({ what: event, destination });
+}
+
+/** Something waits in D1 for this destination. */
+export async function ringGate(services: Doors, destination: string): Promise<void> {
+  await reach(services, destination, (gate) => gate.ring("waiting"));
+}
+
+/** The destination's pause has been lifted: what waits is worked off, beginning with one. */
+export async function resumeGate(services: Doors, destination: string): Promise<void> {
+  await reach(services, destination, (gate) => gate.ring("resumed"));
+}
+
+/** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
+export async function reportNothingWaits(
+  services: Doors,
+  destination: string,
+  lookedAt: number,
+): Promise<void> {
+  await reach(services, destination, (gate) => gate.nothingWaits(lookedAt));
+}
+
+/** Why a waiting delivery of this destination waits at this moment; undefined when that cannot be told. */
+export async function lookAtGate(
+  services: Doors,
+  destination: string,
+  settings: GateSettings,
+): Promise<Refusal | undefined> {
+  const refusal = await reach(
+    services,
+    destination,
+    (gate) => gate.look(settings) as Promise<Refusal | null>,
+  );
+  return refusal ?? undefined;
+}
+
+async function reach<T>(
+  { gates, log }: Doors,
+  destination: string,
+  call: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await call(gates.get(gates.idFromName(destination)));
+  } catch (error) {
+    log({ what: "gate_unreachable", destination, error: faultOf(error) });
+    return undefined;
+  }
+}

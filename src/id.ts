@@ -1,0 +1,78 @@
+/**
+ * Public ids: opaque, stable, and without a column of their own.
+ *
+ * An event's id is its row number and its database's number, mixed by a bijection of 64 bits and written
+ * in 13 characters of base 32: it tells nobody how many events there are, and a mistyped one names
+ * nothing. A delivery's id joins those of its event and its destination. Destination ids are random.
+ */
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+const BITS = 64;
+const ROW_BITS = 52n;
+
+const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
+const INVERSES = MULTIPLIERS.map(inverse);
+
+/** Names the event in row `row` (1 .. 2^52-1) of database number `shard`. */
+export function eventId(row: number, shard = 0): string {
+  const plain = (BigInt(shard) << ROW_BITS) | BigInt(row);
+  return `evt_${encode(mix(plain))}`;
+}
+
+/** The row that an event id names, or undefined when no event could have that id. */
+export function eventRow(id: string): number | undefined {
+  const body = /^evt_([0-9a-hjkmnp-tv-z]{13})$/.exec(id)?.[1];
+  const mixed = body === undefined ? undefined : decode(body);
+  if (mixed === undefined) return undefined;
+  const plain = unmix(mixed);
+  const row = Number(BigInt.asUintN(Number(ROW_BITS), plain));
+  return plain >> ROW_BITS === 0n && row > 0 ? row : undefined;
+}
+
+/** Names the delivery of an event to a destination. */
+export function deliveryId(event: number, destination: string): string {
+  return `dlv_${eventId(event).slice(4)}_${destination.slice(4)}`;
+}
+
+/** The event row and the destination that a delivery id names, or undefined when it names none. */
+export function deliveryKey(id: string): { eventId: number; destinationId: string } | undefined {
+  const parts = /^dlv_([0-9a-z]{13})_([0-9a-z]{20})$/.exec(id);
+  const event = parts?.[1] && eventRow(`evt_${parts[1]}`);
+  return event ? { eventId: event, destinationId: `dst_${parts[2]}` } : undefined;
+}
+
+/** A new destination id: 100 random bits. */
+export function newDestinationId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(20));
+  return `dst_${Array.from(bytes, (byte) => ALPHABET[byte & 31]).join("")}`;
+}
+
+function mix(value: bigint): bigint {
+  return MULTIPLIERS.reduce((x, factor) => fold(BigInt.asUintN(BITS, fold(x) * factor)), value);
+}
+
+function unmix(value: bigint): bigint {
+  return INVERSES.reduceRight((x, factor) => fold(BigInt.asUintN(BITS, fold(x) * factor)), value);
+}
+
+/** Its own inverse: the upper half is kept, the lower is masked with it. */
+function fold(x: bigint): bigint {
+  return x ^ (x >> 32n);
+}
+
+/** The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the exact bits. */
+function inverse(odd: bigint): bigint {
+  let x = odd;
+  for (let bits = 3; bits < BITS; bits *= 2) x = BigInt.asUintN(BITS, x * (2n - odd * x));
+  return x;
+}
+
+function encode(value: bigint): string {
+  let text = "";
+  for (let rest = value, i = 0; i < 13; i++, rest >>= 5n) text = ALPHABET[Number(rest & 31n)] + text;
+  return text;
+}
+
+function decode(text: string): bigint | undefined {
+  const value = [...text].reduce((sum, char) => (sum << 5n) | BigInt(ALPHABET.indexOf(char)), 0n);
+  return value >> BigInt(BITS) === 0n ? value : undefined;
+}

@@ -1,0 +1,16 @@
+/**
+ * One JSON line for each thing that happened, with ids and without secrets or bodies, for `wrangler tail`
+ * and Workers Logs. Lines are named by what happened; every field is flat and has one meaning everywhere.
+ */
+type Field = string | number | boolean | null | undefined;
+
+export type LogLine = Readonly<{ what: string } & Record<string, Field>>;
+
+export type Log = (line: LogLine) => void;
+
+export const logToConsole: Log = (line) => console.log(JSON.stringify(line));
+
+/** What may be said of an unexpected error: its message, cut, never its stack or its data. */
+export function faultOf(error: unknown): string {
+  return (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, 200);
+}

@@ -1,0 +1,85 @@
+/**
+ * The condition of a destination: its circuit, its window, its hold. The gate keeps it; a worker that
+ * holds a lease carries a copy and moves it with the same function after each attempt, so that it stops
+ * at the failure that shuts the door and widens with the successes that open it, without asking.
+ */
+import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit.ts";
+import type { GateSettings } from "./gate-settings.ts";
+import type { Health } from "./outcome.ts";
+import { grown, halved, newWindow, reopened, type Window } from "./window.ts";
+
+export type Condition = Readonly<{
+  circuit: Circuit;
+  window: Window;
+  /** The receiver asked for quiet until then (Retry-After); 0 when it never did. */
+  heldUntil: number;
+}>;
+
+/** What an attempt tells about its destination. */
+export type Sign = Readonly<{
+  at: number;
+  health: Health;
+  /** Whether the window must be halved. */
+  backsOff: boolean;
+  /** The whole destination must stay closed until then. */
+  holdUntil?: number;
+}>;
+
+/** Why a gate lets nothing in, and until when at the earliest; null when only a person can tell. */
+export type Shut = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until: number | null }>;
+
+export function newCondition(now: number): Condition {
+  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0 };
+}
+
+/** The condition at `now`: a cool-down that is over makes the circuit half-open. */
+export function conditionAt(condition: Condition, now: number): Condition {
+  const circuit = circuitAt(condition.circuit, now);
+  return circuit === condition.circuit ? condition : { ...condition, circuit };
+}
+
+/** Whether the door is shut at `now`, or undefined when it stands open (or half-open, for a probe). */
+export function shutBy(
+  condition: Condition,
+  settings: Pick<GateSettings, "paused">,
+  now: number,
+): Shut | undefined {
+  const { circuit, heldUntil } = conditionAt(condition, now);
+  if (settings.paused) return { reason: "paused", until: null };
+  if (heldUntil > now && (circuit.kind !== "open" || heldUntil >= circuit.until)) {
+    return { reason: "hold", until: heldUntil };
+  }
+  return circuit.kind === "open" ? { reason: "circuit_open", until: circuit.until } : undefined;
+}
+
+/** The condition after one more attempt. `random` in [0, 1) spreads the end of a cool-down. */
+export function conditionAfter(
+  condition: Condition,
+  sign: Sign,
+  settings: GateSettings,
+  random: number,
+): Condition {
+  const circuit = circuitAfter(condition.circuit, sign.health, watching(settings), sign.at, random);
+  const heldUntil = Math.max(condition.heldUntil, sign.holdUntil ?? 0);
+  const turned = circuit.kind !== condition.circuit.kind || heldUntil > condition.heldUntil;
+  return {
+    circuit,
+    heldUntil,
+    window: turned ? reopened(condition.window) : windowAfter(condition, sign, settings),
+  };
+}
+
+function windowAfter({ window, circuit }: Condition, sign: Sign, settings: GateSettings): Window {
+  if (sign.backsOff) return halved(window);
+  return circuit.kind === "closed" && sign.health === "healthy"
+    ? grown(window, settings.maxConcurrency)
+    : window;
+}
+
+/**
+ * The breaker's window must be able to hold enough failures to trip it: a receiver that hangs fails at
+ * most once per timeout, so the window is never shorter than twice that.
+ */
+function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"] {
+  return { ...breaker, windowMs: Math.max(breaker.windowMs, 2 * breaker.minAttempts * timeoutMs) };
+}

@@ -1,0 +1,48 @@
+/** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
+import { type Condition, newCondition } from "./condition.ts";
+import type { Lane, Lease } from "./lease.ts";
+
+/** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
+export type Side = "live" | "backlog";
+
+/** When a side last asked, was last served, and last wanted more than it got. */
+export type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
+
+export type Bell = Readonly<{
+  /** When a delivery was last turned away; 0 when nothing waits. */
+  waitingSince: number;
+  /** When the alarm rings; null when it is not set. */
+  at: number | null;
+  /** When a drain was last sent for. */
+  rungAt: number;
+}>;
+
+export type GateState = Readonly<{
+  version: 1;
+  condition: Condition;
+  /** The rate's theoretical arrival time. */
+  tat: number;
+  leases: readonly Lease[];
+  /** Leases ever granted: part of the next one's name. */
+  granted: number;
+  turns: Readonly<Record<Side, Turn>>;
+  bell: Bell;
+}>;
+
+const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
+
+export function newGateState(now: number): GateState {
+  return {
+    version: 1,
+    condition: newCondition(now),
+    tat: 0,
+    leases: [],
+    granted: 0,
+    turns: { live: NEVER, backlog: NEVER },
+    bell: { waitingSince: 0, at: null, rungAt: 0 },
+  };
+}
+
+export function sideOf(lane: Lane): Side {
+  return lane === "backlog" ? "backlog" : "live";
+}

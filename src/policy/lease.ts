@@ -1,0 +1,61 @@
+/**
+ * Leases: permission to make attempts over `slots` connections until a deadline. Live leases are the
+ * semaphore: the sum of their slots is never above `max_concurrency`, whatever crashes, because a lease
+ * that is never settled expires by the clock alone.
+ */
+import type { Condition } from "./condition.ts";
+
+/** `fresh`: first attempts. `retry`: later ones. `backlog`: what has waited, worked off by drains. */
+export type Lane = "fresh" | "retry" | "backlog";
+
+/** What the gate remembers of a lease. */
+export type Lease = Readonly<{
+  id: string;
+  lane: Lane;
+  /** Connections that may be open at once under this lease. */
+  slots: number;
+  /** Its share of the window when it was granted: how many of the slots it begins with. */
+  width: number;
+  /** Event rows: the same delivery is never in two live leases. */
+  deliveries: readonly number[];
+  /** The one probe of a half-open circuit. */
+  probe: boolean;
+  /** The rate's theoretical arrival time after this lease's sends. */
+  tat: number;
+  expiresAt: number;
+}>;
+
+/** What the holder of a lease needs to know. Times are relative to the moment it asked. */
+export type Grant = Readonly<{
+  id: string;
+  slots: number;
+  width: number;
+  deliveries: readonly number[];
+  /** No attempt may start later than this after the asking. */
+  startWithinMs: number;
+  /** After this the lease has ended, settled or not. */
+  expiresInMs: number;
+  /** The i-th attempt (from 0) may not start before `firstInMs + i × everyMs`. */
+  pace: Readonly<{ firstInMs: number; everyMs: number }>;
+  condition: Condition;
+}>;
+
+/** For recording and settling after the last attempt has timed out. */
+const SETTLE_MARGIN_MS = 10_000;
+
+/** How long a lease lives when its holder starts attempts for so long and each may take so long. */
+export function leaseMs(startWithinMs: number, timeoutMs: number): number {
+  return startWithinMs + timeoutMs + SETTLE_MARGIN_MS;
+}
+
+export function live(leases: readonly Lease[], now: number): readonly Lease[] {
+  return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;
+}
+
+export function slotsOf(leases: readonly Lease[]): number {
+  return leases.reduce((sum, lease) => sum + lease.slots, 0);
+}
+
+export function widthsOf(leases: readonly Lease[]): number {
+  return leases.reduce((sum, lease) => sum + lease.width, 0);
+}

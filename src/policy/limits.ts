@@ -1,0 +1,50 @@
+/**
+ * What a destination can take: the limits as a person writes them, with their ranges and defaults. The API
+ * validates with these, the tables take their defaults from the same figures (a test holds them together).
+ */
+import { z } from "zod";
+
+type Range = readonly [min: number, max: number];
+
+function whole([min, max]: Range, description: string) {
+  const error = `expected a whole number from ${min} to ${max}`;
+  return z.int({ error }).min(min, { error }).max(max, { error }).meta({ description });
+}
+
+function between([min, max]: Range, description: string) {
+  const error = `expected a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error }).meta({ description });
+}
+
+export const limitsSchema = z.strictObject({
+  timeout_ms: whole([100, 30_000], "How long one attempt may take; 15000 by default."),
+  max_concurrency: whole([1, 1000], "Attempts in flight at once, over all of Breakwater; 10 by default."),
+  rate_per_second: between([0.01, 10_000], "Attempts per second, sustained; 100 by default."),
+  rate_burst: whole([1, 100_000], "Attempts that may be made at once after a quiet time; 200 by default."),
+});
+
+export const breakerSchema = z.strictObject({
+  failure_ratio: between([0.05, 1], "The share of failed attempts that opens the circuit; 0.5 by default."),
+  min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
+  window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
+  cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
+  max_cooldown_s: whole([1, 86_400], "The longest opening: each doubles the last; 300 by default."),
+});
+
+export type Limits = Readonly<z.infer<typeof limitsSchema>>;
+export type Breaker = Readonly<z.infer<typeof breakerSchema>>;
+
+export const defaultLimits: Limits = {
+  timeout_ms: 15_000,
+  max_concurrency: 10,
+  rate_per_second: 100,
+  rate_burst: 200,
+};
+
+export const defaultBreaker: Breaker = {
+  failure_ratio: 0.5,
+  min_attempts: 5,
+  window_s: 60,
+  cooldown_s: 30,
+  max_cooldown_s: 300,
+};

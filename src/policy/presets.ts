@@ -1,0 +1,100 @@
+/**
+ * The retry policies that have a name: our default, five published designs, and two that users know.
+ * Each reproduces its source; a table test holds every status and every wait to the published figures.
+ *
+ * Where a source contradicts a rule over all presets, the rule wins: see outcome.ts for 2xx, 3xx and 410,
+ * transition.ts for Retry-After and for 429 without it. Where a source is silent, the comment says so.
+ * A source that names no age limit gets 72 h, a source that does not speak of Retry-After takes it as a floor.
+ */
+import { type RetryPolicy, unlimitedAttempts } from "./retry-policy.ts";
+
+export const presetNames = [
+  "breakwater",
+  "textbook",
+  "gethook",
+  "progressive",
+  "storm-safe",
+  "capped",
+  "standard-webhooks",
+  "svix",
+] as const;
+
+export type PresetName = (typeof presetNames)[number];
+
+const minute = 60;
+const hour = 60 * minute;
+const hourMs = hour * 1000;
+
+export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
+  breakwater: {
+    delays: { base: 30, factor: 2, cap: hour },
+    jitter: "equal",
+    maxAttempts: 16,
+    giveUpAfterMs: 72 * hourMs,
+    rules: { clientErrors: { retried: [404, 408, 409, 425, 429] }, attemptLimits: {} },
+    retryAfter: "floor",
+  },
+  textbook: {
+    delays: { base: minute, factor: 2, cap: hour },
+    jitter: "equal",
+    maxAttempts: 16,
+    giveUpAfterMs: 72 * hourMs,
+    // "404 retried, conservatively, then escalated": five attempts, half an hour at the most.
+    rules: { clientErrors: { permanent: [400, 401, 403, 410, 422] }, attemptLimits: { http_404: 5 } },
+    retryAfter: "floor",
+  },
+  gethook: {
+    delays: { schedule: [30, 2 * minute, 10 * minute, hour] },
+    jitter: { proportional: 0.2 },
+    maxAttempts: 5,
+    giveUpAfterMs: 72 * hourMs,
+    // "DNS a limited number of times": three. Silent on timeouts and the rarer 5xx, which are retried.
+    rules: { clientErrors: { retried: [408, 429] }, attemptLimits: { dns: 3 } },
+    retryAfter: "instead",
+  },
+  progressive: {
+    delays: { schedule: [30, 2 * minute, 8 * minute, 32 * minute, 2 * hour, 8 * hour] },
+    jitter: { proportional: 0.5 },
+    maxAttempts: 8,
+    giveUpAfterMs: 48 * hourMs,
+    // Silent on the other 4xx and the rarer 5xx, which are retried.
+    rules: { clientErrors: { permanent: [400, 401, 403, 404, 405] }, attemptLimits: {} },
+    retryAfter: "instead",
+  },
+  "storm-safe": {
+    delays: { base: 30, factor: 2, cap: hour },
+    jitter: "full",
+    maxAttempts: 5,
+    giveUpAfterMs: 72 * hourMs,
+    rules: { clientErrors: { retried: [429] }, attemptLimits: {} },
+    retryAfter: "instead",
+  },
+  capped: {
+    delays: { base: minute, factor: 2, cap: 15 * minute },
+    jitter: "full",
+    maxAttempts: unlimitedAttempts,
+    giveUpAfterMs: 24 * hourMs,
+    // "Most 4xx" are permanent: all but the three by which HTTP itself invites a repeat.
+    rules: { clientErrors: { retried: [408, 425, 429] }, attemptLimits: {} },
+    retryAfter: "floor",
+  },
+  "standard-webhooks": {
+    delays: {
+      schedule: [5, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour],
+    },
+    // The specification asks for jitter and names none; its waits alone add up to 75 h 35 min.
+    jitter: { proportional: 0.2 },
+    maxAttempts: 10,
+    giveUpAfterMs: 120 * hourMs,
+    rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
+    retryAfter: "floor",
+  },
+  svix: {
+    delays: { schedule: [5, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour] },
+    jitter: { proportional: 0.2 },
+    maxAttempts: 8,
+    giveUpAfterMs: 72 * hourMs,
+    rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
+    retryAfter: "floor",
+  },
+};

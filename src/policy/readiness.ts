@@ -1,0 +1,47 @@
+/**
+ * What a delivery is ready for when a message or a drain brings it: the state in D1 says who owns it, so
+ * that a second message, a late one or an early one does no harm.
+ */
+export type Readiness =
+  /** It may be attempted now. */
+  | Readonly<{ kind: "due" }>
+  /** Its time has not come. */
+  | Readonly<{ kind: "early"; at: number }>
+  /** It has ended, or someone else will bring it. */
+  | Readonly<{ kind: "done" }>
+  /** It ends here, without an attempt. */
+  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; because: string }>;
+
+export type Standing = Readonly<{
+  /** Undefined before the first outcome. */
+  state: "waiting" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
+  nextAttemptAt: number | null;
+  giveUpAt: number;
+  destinationDeleted: boolean;
+}>;
+
+/** Who brings the delivery: the queue, or a drain, which is the only one to take what waits. */
+export type Bringer = "queue" | "drain";
+
+export function readinessOf(standing: Standing, bringer: Bringer, now: number): Readiness {
+  switch (standing.state) {
+    case "delivered":
+    case "dead":
+    case "cancelled":
+      return { kind: "done" };
+    case "waiting":
+      return bringer === "drain" ? attemptable(standing, now) : { kind: "done" };
+    case "retrying": {
+      if (bringer === "drain") return { kind: "done" };
+      const at = standing.nextAttemptAt ?? now;
+      return at > now && !standing.destinationDeleted ? { kind: "early", at } : attemptable(standing, now);
+    }
+    case undefined:
+      return attemptable(standing, now);
+  }
+}
+
+function attemptable({ destinationDeleted, giveUpAt }: Standing, now: number): Readiness {
+  if (destinationDeleted) return { kind: "over", state: "cancelled", because: "destination_deleted" };
+  return now >= giveUpAt ? { kind: "over", state: "dead", because: "expired" } : { kind: "due" };
+}

@@ -1,0 +1,108 @@
+/**
+ * The retry policy as a person writes it: the JSON of a destination's `retry`. Seconds, snake_case, and
+ * nothing required: what is left out comes from the preset, and the preset is `breakwater` unless named.
+ *
+ * An invalid policy is refused when it is set, with every fault named at once; whatever has passed here
+ * resolves to a policy that a transition can use without looking at it again.
+ */
+import { z } from "zod";
+import type { Delays } from "./backoff.ts";
+import { presetNames, presets } from "./presets.ts";
+import type { RetryPolicy } from "./retry-policy.ts";
+
+const day = 24 * 60 * 60;
+
+/** A number whose every fault, of type or of range, says the whole expectation. */
+function between(min: number, max: number) {
+  const error = `expected a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error });
+}
+
+/** As `between`, for a whole number of something, at least one. */
+function upTo(max: number, what: string) {
+  const error = `expected a whole number of ${what} from 1 to ${max}`;
+  return z.int({ error }).min(1, { error }).max(max, { error });
+}
+
+/** The message for an object that is none, or that has fields nobody reads. */
+function onlyFields(...fields: readonly string[]) {
+  const expectation = `expected an object of ${fields.join(", ")}`;
+  return (issue: z.core.$ZodRawIssue) =>
+    issue.code === "unrecognized_keys" ? `unknown ${issue.keys.join(", ")}: ${expectation}` : expectation;
+}
+
+const scheduleLength = { error: "expected 1 to 50 waits" };
+
+const jitter = z.union(
+  [
+    z.enum(["full", "equal", "decorrelated", "none"]),
+    z.strictObject({ proportional: between(0, 1) }, { error: onlyFields("proportional") }),
+  ],
+  { error: 'expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}' },
+);
+
+const fields = {
+  preset: z
+    .enum(presetNames, { error: `expected one of ${presetNames.join(", ")}` })
+    .meta({ description: "The policy that everything left out is taken from; breakwater by default." }),
+  schedule: z
+    .array(upTo(7 * day, "seconds"), { error: "expected a list of seconds" })
+    .min(1, scheduleLength)
+    .max(50, scheduleLength)
+    .meta({ description: "Seconds before attempts 2, 3, …; the last one repeats." }),
+  base: upTo(7 * day, "seconds").meta({ description: "Seconds before attempt 2; needs factor and cap." }),
+  factor: between(1, 10).meta({ description: "What each wait is multiplied by for the next." }),
+  cap: upTo(7 * day, "seconds").meta({ description: "The longest wait, in seconds; at least base." }),
+  jitter: jitter.meta({
+    description: "How a wait d is spread: full [0, d), equal [d/2, d), proportional d ± p·d.",
+  }),
+  max_attempts: upTo(100, "attempts").meta({ description: "Attempts in all, the first included." }),
+  give_up_after: upTo(30 * day, "seconds").meta({
+    description: "Seconds from the first delivery until it is given up.",
+  }),
+};
+
+const shape = z.strictObject(fields, { error: onlyFields(...Object.keys(fields)) }).partial();
+
+export type RetrySpec = z.infer<typeof shape>;
+
+/** A destination's `retry`. Its issues carry the path of the field and a message that says what is expected. */
+export const retrySpec = shape
+  .check(
+    z.superRefine(refuseContradictions, { when: ({ value }) => typeof value === "object" && value !== null }),
+  )
+  .meta({ description: "When a delivery is tried again; fields override those of the preset." });
+
+/** The complete policy that a valid spec stands for; the default one where there is none. */
+export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
+  const preset = presets[spec?.preset ?? "breakwater"];
+  return {
+    ...preset,
+    delays: delaysOf(spec ?? {}) ?? preset.delays,
+    jitter: spec?.jitter ?? preset.jitter,
+    maxAttempts: spec?.max_attempts ?? preset.maxAttempts,
+    giveUpAfterMs: spec?.give_up_after === undefined ? preset.giveUpAfterMs : spec.give_up_after * 1000,
+  };
+}
+
+function delaysOf({ schedule, base, factor, cap }: RetrySpec): Delays | undefined {
+  if (schedule !== undefined) return { schedule };
+  if (base === undefined || factor === undefined || cap === undefined) return undefined;
+  return { base, factor, cap };
+}
+
+/** Faults between fields. Looked for even where single fields are faulty, so that none has to wait its turn. */
+function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void {
+  const refuse = (field: keyof RetrySpec, message: string) =>
+    ctx.addIssue({ code: "custom", path: [field], message });
+  const missing = (["base", "factor", "cap"] as const).filter((field) => spec[field] === undefined);
+  const growing = missing.length < 3;
+
+  if (growing) for (const field of missing) refuse(field, "expected base, factor and cap together");
+  if (growing && spec.schedule !== undefined) {
+    refuse("schedule", "expected a schedule or base, factor and cap, not both");
+  }
+  if (typeof spec.base === "number" && typeof spec.cap === "number" && spec.cap < spec.base) {
+    refuse("cap", "expected a cap of at least base");
+  }
+}

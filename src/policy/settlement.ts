@@ -1,0 +1,90 @@
+/**
+ * The gate's second decision: what a lease's outcomes mean for its destination. The lease ends, the
+ * outcomes move the condition in the order in which they happened, sends that were not made are given
+ * back to the rate, and whoever waits may be sent for.
+ *
+ * Settling twice, or settling a lease that has expired, changes nothing.
+ */
+import { emptied, freed, turnedAway } from "./bell.ts";
+import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
+import type { GateSettings } from "./gate-settings.ts";
+import type { GateState } from "./gate-state.ts";
+import { live } from "./lease.ts";
+import { reopened } from "./window.ts";
+
+export type Settlement = Readonly<{
+  /** The lease's id. */
+  lease: string;
+  /** One sign per attempt made, in the order of their ends. */
+  signs: readonly Sign[];
+  /** Deliveries of the lease that were not attempted and wait in D1 now. */
+  left: number;
+  /** Sends of the lease that were not made. */
+  unsent: number;
+}>;
+
+/** What happened to the door: named for logs and for the destination's owner. */
+export type DoorEvent = "circuit_opened" | "circuit_closed" | "held";
+
+export type Settled = Readonly<{ state: GateState; events: readonly DoorEvent[] }>;
+
+/** @param random in [0, 1): spreads the end of a cool-down */
+export function settle(
+  before: GateState,
+  settlement: Settlement,
+  settings: GateSettings,
+  now: number,
+  random: number,
+): Settled {
+  const leases = live(before.leases, now);
+  const lease = leases.find(({ id }) => id === settlement.lease);
+  if (!lease) return { state: { ...before, leases }, events: [] };
+  const start = conditionAt(before.condition, now);
+  const heard = settlement.signs.reduce((c, sign) => conditionAfter(c, sign, settings, random), start);
+  // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
+  const judged = start.circuit.kind !== "half_open" || lease.probe;
+  const condition = judged ? heard : { ...start, heldUntil: heard.heldUntil };
+  const state = {
+    ...before,
+    condition,
+    leases: leases.filter((other) => other !== lease),
+    // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
+    tat:
+      before.tat === lease.tat ? lease.tat - settlement.unsent * (1000 / settings.ratePerSecond) : before.tat,
+  };
+  return {
+    state: { ...state, bell: bellAfter(state, settlement.left, now) },
+    events: doorEvents(start, condition),
+  };
+}
+
+/** A drain that looked at `lookedAt` found nothing waiting. */
+export function nothingWaits(state: GateState, lookedAt: number, now: number): GateState {
+  return { ...state, bell: emptied(state.bell, lookedAt, now) };
+}
+
+/** Something waits that this gate may not know of: ring as soon as the door allows. */
+export function ringFor(state: GateState, now: number): GateState {
+  const bell = { ...state.bell, waitingSince: Math.max(1, state.bell.waitingSince) };
+  return { ...state, bell: freed({ ...state, bell }, now) };
+}
+
+/** A pause has been lifted: traffic begins with one. */
+export function resumed(state: GateState, now: number): GateState {
+  const condition = { ...state.condition, window: reopened(state.condition.window) };
+  return ringFor({ ...state, condition }, now);
+}
+
+function bellAfter(state: GateState, left: number, now: number): GateState["bell"] {
+  const shut = shutBy(state.condition, { paused: false }, now);
+  const bell = left > 0 ? turnedAway(state.bell, shut?.until ?? now, now) : state.bell;
+  return shut ? bell : freed({ ...state, bell }, now);
+}
+
+function doorEvents(before: Condition, after: Condition): DoorEvent[] {
+  const events: DoorEvent[] = [];
+  if (after.circuit.kind === "open" && before.circuit.kind !== "open") events.push("circuit_opened");
+  if (after.circuit.kind === "closed" && before.circuit.kind === "half_open") events.push("circuit_closed");
+  if (after.heldUntil > before.heldUntil) events.push("held");
+  return events;
+}

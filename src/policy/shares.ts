@@ -1,0 +1,51 @@
+/**
+ * Fair shares between live traffic and backlog, when both want in.
+ *
+ * Of any capacity above one, each side leaves a quarter (at least one) to the other while the other is
+ * about. A capacity of one cannot be shared, so it takes turns: live traffic stands back when the backlog
+ * has been turned away since live was last served. The backlog never stands back from a capacity of one:
+ * live deliveries that are turned away become backlog themselves, and the drain takes the newest first
+ * among its own.
+ */
+import { type GateState, type Side, sideOf } from "./gate-state.ts";
+import type { Lease } from "./lease.ts";
+
+/** How long a side counts as being about after it asked or was turned away. */
+const ABOUT_MS = 10_000;
+
+/** How much of `capacity` is left for one more lease of `side`, given what each lease takes of it. */
+export function shareLeft(
+  state: GateState,
+  side: Side,
+  capacity: number,
+  taken: (leases: readonly Lease[]) => number,
+  now: number,
+): number {
+  const own = state.leases.filter((lease) => sideOf(lease.lane) === side);
+  const kept = reservedAgainst(state, side, capacity, now);
+  return Math.min(capacity - taken(state.leases), capacity - kept - taken(own));
+}
+
+function reservedAgainst(state: GateState, side: Side, capacity: number, now: number): number {
+  if (side === "backlog")
+    return capacity > 1 && isAbout(state.turns.live.askedAt, now) ? quarter(capacity) : 0;
+  if (!wantsMore(state, now)) return 0;
+  return capacity > 1 ? quarter(capacity) : isBacklogsTurn(state, now) ? 1 : 0;
+}
+
+/** Whether live traffic, when there is not enough for both, has to let the backlog go first. */
+export function isBacklogsTurn(state: GateState, now: number): boolean {
+  return wantsMore(state, now) && state.turns.live.servedAt > state.turns.backlog.servedAt;
+}
+
+function wantsMore({ turns: { backlog } }: GateState, now: number): boolean {
+  return backlog.wantedAt > 0 && backlog.wantedAt >= backlog.servedAt && isAbout(backlog.wantedAt, now);
+}
+
+function isAbout(at: number, now: number): boolean {
+  return at > 0 && now - at < ABOUT_MS;
+}
+
+function quarter(capacity: number): number {
+  return Math.max(1, Math.floor(capacity / 4));
+}

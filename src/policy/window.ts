@@ -1,0 +1,33 @@
+/**
+ * How many attempts a destination is trusted with at once: slow start and back-off.
+ *
+ * After any reopening the window is one. It doubles with each round of successes up to the threshold that
+ * the last trouble taught, then grows by one a round, and is halved by trouble. What it allows is never
+ * above the destination's `max_concurrency`; the fraction below the next whole number is growth in progress.
+ */
+export type Window = Readonly<{ size: number; threshold: number }>;
+
+/** No trouble known yet: slow start all the way. Finite, so that it survives JSON. */
+const UNTAUGHT = 1_000_000;
+
+export const newWindow: Window = { size: 1, threshold: UNTAUGHT };
+
+/** How many attempts the window allows at once, at least one. */
+export function widthOf(window: Window, maxConcurrency: number): number {
+  return Math.max(1, Math.min(Math.floor(window.size), maxConcurrency));
+}
+
+export function grown(window: Window, maxConcurrency: number): Window {
+  const step = window.size < window.threshold ? 1 : 1 / window.size;
+  return { ...window, size: Math.max(1, Math.min(window.size + step, maxConcurrency)) };
+}
+
+export function halved(window: Window): Window {
+  const size = Math.max(1, window.size / 2);
+  return { size, threshold: Math.max(2, size) };
+}
+
+/** The door was shut: begin with one again. Remembers the size that worked, as the end of slow start. */
+export function reopened(window: Window): Window {
+  return window.size <= 1 ? window : { size: 1, threshold: Math.max(2, window.size) };
+}

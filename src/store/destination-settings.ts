@@ -1,0 +1,67 @@
+/**
+ * A destination's settings as the delivery path uses them, read from its row. A person may have edited
+ * the row by hand: a limit out of its range counts as its default instead of stopping every delivery.
+ */
+import type { InferSelectModel } from "drizzle-orm";
+import type { z } from "zod";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../policy/limits.ts";
+import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { resolveRetry, retrySpec } from "../policy/retry-spec.ts";
+import type { destinations } from "./schema.ts";
+
+export type Destination = InferSelectModel<typeof destinations>;
+
+/** What the gate must know of the destination. */
+export function gateSettingsOf(row: Destination): GateSettings {
+  const limits = usable(limitsSchema, defaultLimits, {
+    timeout_ms: row.timeoutMs,
+    max_concurrency: row.maxConcurrency,
+    rate_per_second: row.ratePerSecond,
+    rate_burst: row.rateBurst,
+  });
+  const breaker = usable(breakerSchema, defaultBreaker, {
+    failure_ratio: row.breakerFailureRatio,
+    min_attempts: row.breakerMinAttempts,
+    window_s: row.breakerWindowS,
+    cooldown_s: row.breakerCooldownS,
+    max_cooldown_s: row.breakerMaxCooldownS,
+  });
+  return {
+    paused: row.status === "paused",
+    maxConcurrency: limits.max_concurrency,
+    ratePerSecond: limits.rate_per_second,
+    rateBurst: limits.rate_burst,
+    timeoutMs: limits.timeout_ms,
+    breaker: {
+      failureRatio: breaker.failure_ratio,
+      minAttempts: breaker.min_attempts,
+      windowMs: breaker.window_s * 1000,
+      cooldownMs: breaker.cooldown_s * 1000,
+      maxCooldownMs: Math.max(breaker.cooldown_s, breaker.max_cooldown_s) * 1000,
+    },
+  };
+}
+
+const resolved = new WeakMap<object, RetryPolicy>();
+
+/** The destination's retry policy, resolved once per loaded row; the default when what is stored is none. */
+export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
+  const known = resolved.get(row);
+  if (known) return known;
+  const spec = retrySpec.safeParse(row.retry);
+  const policy = resolveRetry(spec.success ? spec.data : undefined);
+  resolved.set(row, policy);
+  return policy;
+}
+
+/** Each value that is in its range, and the default for each that is not. */
+function usable<T extends Readonly<Record<string, number>>>(
+  schema: z.ZodObject<Record<keyof T & string, z.ZodType<number>>>,
+  defaults: T,
+  values: T,
+): T {
+  const isUsable = (name: string) => schema.shape[name as keyof T & string].safeParse(values[name]).success;
+  const pairs = Object.keys(defaults).map((name) => [name, (isUsable(name) ? values : defaults)[name]]);
+  return Object.fromEntries(pairs) as T;
+}

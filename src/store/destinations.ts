@@ -1,0 +1,62 @@
+/**
+ * Destinations as the API reads and writes them. A deleted one is a tombstone: it stays for what was
+ * planned for it, and none of these finds it. `tenant`, where given, hides what belongs to others.
+ */
+import { and, eq, gt, isNull } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import type { Destination } from "./destination-settings.ts";
+import { destinations } from "./schema.ts";
+
+export type NewDestination = typeof destinations.$inferInsert;
+export type DestinationChange = Partial<Omit<NewDestination, "id" | "tenant" | "createdAt">>;
+
+type Tenant = string | undefined;
+
+export async function insertDestination(db: D1Database, row: NewDestination): Promise<Destination> {
+  return drizzle(db).insert(destinations).values(row).returning().get();
+}
+
+export async function findDestination(
+  db: D1Database,
+  id: string,
+  tenant: Tenant,
+): Promise<Destination | undefined> {
+  return drizzle(db).select().from(destinations).where(living(id, tenant)).get();
+}
+
+/** In order of id: a page costs the rows it shows, however many there are. */
+export async function listDestinations(
+  db: D1Database,
+  { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
+): Promise<Destination[]> {
+  return drizzle(db)
+    .select()
+    .from(destinations)
+    .where(
+      and(
+        isNull(destinations.deletedAt),
+        tenant === undefined ? undefined : eq(destinations.tenant, tenant),
+        after === undefined ? undefined : gt(destinations.id, after),
+      ),
+    )
+    .orderBy(destinations.id)
+    .limit(limit);
+}
+
+/** The row as it is after the change, or undefined when there is none to change. */
+export async function changeDestination(
+  db: D1Database,
+  id: string,
+  change: DestinationChange,
+  tenant: Tenant,
+): Promise<Destination | undefined> {
+  return drizzle(db).update(destinations).set(change).where(living(id, tenant)).returning().get();
+}
+
+function living(id: string, tenant: Tenant) {
+  return and(
+    eq(destinations.id, id),
+    isNull(destinations.deletedAt),
+    tenant === undefined ? undefined : eq(destinations.tenant, tenant),
+  );
+}

@@ -1,0 +1,67 @@
+/** Writing events: the promise and its plan in one statement, so that 202 means durable. */
+
+export type NewEvent = Readonly<{ tenant: string; type: string; body: string }>;
+
+export type AcceptedEvent = Readonly<{
+  /** The event's row. */
+  id: number;
+  /** The destinations that are to get it. */
+  plan: readonly string[];
+}>;
+
+/**
+ * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
+ * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`.
+ */
+const INSERT = `
+  INSERT INTO events (tenant, type, accepted_at, plan, body)
+  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2, (
+      SELECT json_group_array(d.id) FROM destinations d
+      WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
+        AND (d.event_types IS NULL OR EXISTS (
+          SELECT 1 FROM json_each(d.event_types) p
+          WHERE p.value = e.value ->> 'type' OR p.value = '*' OR (
+            substr(p.value, -2) = '.*'
+            AND substr(e.value ->> 'type', 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1)
+          )
+        ))
+    ), e.value ->> 'body'
+  FROM json_each(?1) e
+  ORDER BY e.key
+  RETURNING id, plan`;
+
+/** Characters of one parameter: D1 takes strings up to 2 MB, and a character has up to three bytes. */
+const MAX_PARAMETER = 600_000;
+
+/**
+ * Stores the events, all or none, and returns them in the order given.
+ * @param acceptedAt epoch ms
+ */
+export async function insertEvents(
+  db: D1Database,
+  events: readonly NewEvent[],
+  acceptedAt: number,
+): Promise<readonly AcceptedEvent[]> {
+  const statements = chunksOf(events).map((json) => db.prepare(INSERT).bind(json, acceptedAt));
+  const results = await db.batch<{ id: number; plan: string }>(statements);
+  return results
+    .flatMap(({ results }) => results)
+    .sort((a, b) => a.id - b.id)
+    .map(({ id, plan }) => ({ id, plan: JSON.parse(plan) as string[] }));
+}
+
+/** The events as JSON arrays, each below the size that one parameter may have. */
+function chunksOf(events: readonly NewEvent[]): string[] {
+  const chunks: string[][] = [];
+  let room = 0;
+  for (const event of events) {
+    const json = JSON.stringify(event);
+    if (json.length > room) {
+      chunks.push([]);
+      room = MAX_PARAMETER;
+    }
+    chunks.at(-1)?.push(json);
+    room -= json.length + 1;
+  }
+  return chunks.map((chunk) => `[${chunk.join(",")}]`);
+}

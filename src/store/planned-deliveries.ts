@@ -1,0 +1,117 @@
+/**
+ * Deliveries as their event's plan promises them, with the row of each that has one. The plan is the only
+ * trace of a delivery before its first outcome.
+ */
+import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, type SQL, sql } from "drizzle-orm";
+import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
+import type { DeliveryFilter, DeliveryKey, DeliveryPage, FoundDelivery } from "./deliveries-read.ts";
+import type { Destination } from "./destination-settings.ts";
+import { deliveries, destinations, events, sweeps } from "./schema.ts";
+import type { DeliveryRow } from "./work.ts";
+
+export type StoredEvent = typeof events.$inferSelect;
+
+type Planned = Readonly<{
+  eventId: number;
+  acceptedAt: number;
+  destinationId: string;
+  row: DeliveryRow | null;
+  destination: Destination | null;
+}>;
+
+/** How many events one look for queued deliveries goes through, at most. */
+const SCANNED = 5000;
+
+const destinationId = sql<string>`planned.value`;
+
+/** An event and all its deliveries, in the order of its plan; undefined when there is no such event. */
+export async function findEvent(
+  d1: D1Database,
+  eventId: number,
+  tenant: string | undefined,
+): Promise<{ event: StoredEvent; deliveries: FoundDelivery[] } | undefined> {
+  const db = drizzle(d1);
+  const wanted = and(eq(events.id, eventId), tenant === undefined ? undefined : eq(events.tenant, tenant));
+  // Not a batch: D1 answers one with rows by column name, and the names of joined tables are not unique.
+  const [event, planned] = await Promise.all([
+    db.select().from(events).where(wanted).get(),
+    plans(db).where(wanted).orderBy(sql`planned.key`),
+  ]);
+  return event && { event, deliveries: planned.map(foundOf) };
+}
+
+/** One delivery; undefined when no event has planned it. */
+export async function findDelivery(
+  d1: D1Database,
+  key: DeliveryKey,
+  tenant: string | undefined,
+): Promise<FoundDelivery | undefined> {
+  const isWanted = and(
+    eq(events.id, key.eventId),
+    eq(destinationId, key.destinationId),
+    tenant === undefined ? undefined : eq(events.tenant, tenant),
+  );
+  const planned = await plans(drizzle(d1)).where(isWanted).get();
+  return planned && foundOf(planned);
+}
+
+/**
+ * Deliveries without a row, of events that the sweep has not passed yet, the newest event first. A page
+ * may be short, or empty, and still have a next one: so many events and no more are looked at for each.
+ */
+export async function queuedDeliveries(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const db = drizzle(d1);
+  const { watermark, newest } = await bounds(db);
+  const top = Math.min(newest, filter.before?.eventId ?? newest);
+  const floor = Math.max(watermark, top - SCANNED);
+  const planned = await plans(db)
+    .where(and(gt(events.id, floor), lte(events.id, top), isBefore(filter.before), isOf(filter), isQueued))
+    .orderBy(desc(events.id), desc(destinationId))
+    .limit(filter.limit + 1);
+  const found = planned.slice(0, filter.limit).map(foundOf);
+  const rest = floor > watermark ? { eventId: floor + 1, destinationId: "" } : undefined;
+  return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
+}
+
+const isQueued = and(isNull(deliveries.eventId), isNotNull(destinations.id), isNull(destinations.deletedAt));
+
+function isOf(filter: DeliveryFilter): SQL | undefined {
+  return and(
+    filter.destinationId === undefined ? undefined : eq(destinationId, filter.destinationId),
+    filter.tenant === undefined ? undefined : eq(events.tenant, filter.tenant),
+  );
+}
+
+function isBefore(key: DeliveryKey | undefined): SQL | undefined {
+  return key && sql`(${events.id}, planned.value) < (${key.eventId}, ${key.destinationId})`;
+}
+
+/** Every planned delivery of the events that a `where` selects. */
+function plans(db: DrizzleD1Database) {
+  return db
+    .select({
+      eventId: events.id,
+      acceptedAt: events.acceptedAt,
+      destinationId,
+      row: getTableColumns(deliveries),
+      destination: getTableColumns(destinations),
+    })
+    .from(events)
+    .innerJoin(sql`json_each(${events.plan}) AS planned`, sql`true`)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, events.id)))
+    .leftJoin(destinations, eq(destinations.id, destinationId))
+    .$dynamic();
+}
+
+function foundOf({ eventId, destinationId: id, acceptedAt, row, destination }: Planned): FoundDelivery {
+  const key = { eventId, destinationId: id, destination };
+  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", acceptedAt };
+}
+
+async function bounds(db: DrizzleD1Database): Promise<{ watermark: number; newest: number }> {
+  const [[swept], [last]] = await db.batch([
+    db.select({ watermark: sweeps.watermark }).from(sweeps).where(eq(sweeps.id, 1)),
+    db.select({ newest: sql<number | null>`max(${events.id})` }).from(events),
+  ]);
+  return { watermark: swept?.watermark ?? 0, newest: last?.newest ?? 0 };
+}

@@ -1,0 +1,40 @@
+/**
+ * Writing outcomes: one statement for everything a batch has to say. Safe to repeat and safe against
+ * stragglers: a delivery that has ended never changes again, and what knows of fewer attempts than the
+ * row already counts is too late to say anything.
+ */
+import type { DeliveryRow } from "./work.ts";
+
+const RECORD = `
+  INSERT INTO deliveries (destination_id, event_id, state, because, attempts, next_attempt_at, give_up_at,
+    ended_at, last_status, last_error, log)
+  SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'because',
+    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'giveUpAt', value ->> 'endedAt',
+    value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
+  FROM json_each(?1) WHERE true
+  ON CONFLICT (destination_id, event_id) DO UPDATE SET
+    state = excluded.state, because = excluded.because, attempts = excluded.attempts,
+    next_attempt_at = excluded.next_attempt_at, ended_at = excluded.ended_at,
+    last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
+  WHERE deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= excluded.attempts`;
+
+/** Only a receiver that was active is paused: a person may have decided otherwise since. */
+const PAUSE_GONE = `
+  UPDATE destinations SET status = 'paused', status_reason = 'gone', updated_at = ?2
+  WHERE status = 'active' AND id IN (SELECT value FROM json_each(?1))`;
+
+/**
+ * @param gone destinations that answered 410 and are to be paused
+ * @param now epoch ms
+ */
+export async function recordOutcomes(
+  db: D1Database,
+  rows: readonly DeliveryRow[],
+  gone: readonly string[],
+  now: number,
+): Promise<void> {
+  if (rows.length === 0) return;
+  const record = db.prepare(RECORD).bind(JSON.stringify(rows));
+  const pause = gone.length > 0 ? [db.prepare(PAUSE_GONE).bind(JSON.stringify(gone), now)] : [];
+  await db.batch([record, ...pause]);
+}

@@ -1,0 +1,94 @@
+/** What waits in D1: found for a drain, and ended when its time is over or its destination is gone. */
+import type { Destination } from "./destination-settings.ts";
+import { modelOf, type RawRow } from "./row-model.ts";
+import { destinations } from "./schema.ts";
+
+const DESTINATION = "SELECT * FROM destinations WHERE id = ?1";
+
+const BOTH_ENDS = `
+  SELECT event_id FROM (SELECT event_id FROM deliveries
+    WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id LIMIT ?2)
+  UNION
+  SELECT event_id FROM (SELECT event_id FROM deliveries
+    WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id DESC LIMIT ?2)
+  ORDER BY event_id`;
+
+export type Waiting = Readonly<{ destination: Destination | undefined; events: readonly number[] }>;
+
+/**
+ * The destination, and the events that wait for it from both ends, the oldest and the newest in turn: so
+ * the oldest cannot starve, and what has just been turned away does not queue behind a million others.
+ */
+export async function waitingFor(db: D1Database, destination: string, perEnd: number): Promise<Waiting> {
+  const [places, ids] = await db.batch<RawRow>([
+    db.prepare(DESTINATION).bind(destination),
+    db.prepare(BOTH_ENDS).bind(destination, perEnd),
+  ]);
+  const row = places?.results[0];
+  const events = (ids?.results ?? []).map((raw) => raw["event_id"] as number);
+  return { destination: row && modelOf(destinations, row), events: inTurn(events) };
+}
+
+function inTurn(ascending: readonly number[]): number[] {
+  const half = Math.ceil(ascending.length / 2);
+  const newest = ascending.slice(half).reverse();
+  return ascending.slice(0, half).flatMap((oldest, i) => [oldest, ...newest.slice(i, i + 1)]);
+}
+
+const CANCEL = `
+  UPDATE deliveries SET state = 'cancelled', because = 'destination_deleted', next_attempt_at = NULL, ended_at = ?2
+  WHERE destination_id = ?1 AND event_id IN (
+    SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?3)`;
+
+/** Cancels up to `limit` waiting deliveries of a deleted destination; returns how many. */
+export async function cancelWaiting(
+  db: D1Database,
+  destination: string,
+  now: number,
+  limit: number,
+): Promise<number> {
+  const { meta } = await db.prepare(CANCEL).bind(destination, now, limit).run();
+  return meta.changes;
+}
+
+const EXPIRE = `
+  UPDATE deliveries SET state = 'dead', because = 'expired', next_attempt_at = NULL, ended_at = ?2
+  WHERE give_up_at <= ?2 AND state = 'waiting' AND destination_id = ?1 AND event_id IN (
+    SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id LIMIT ?3)`;
+
+/** Ends those of the `limit` oldest waiting deliveries whose age limit is over; returns how many. */
+export async function expireWaiting(
+  db: D1Database,
+  destination: string,
+  now: number,
+  limit: number,
+): Promise<number> {
+  const { meta } = await db.prepare(EXPIRE).bind(destination, now, limit).run();
+  return meta.changes;
+}
+
+/** One index step for each destination that has something waiting, however much it is. */
+const DESTINATIONS = `
+  WITH RECURSIVE found (id) AS (
+    SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > ?1
+    UNION ALL
+    SELECT (SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > found.id)
+    FROM found WHERE found.id IS NOT NULL
+  )
+  SELECT d.id, d.status, d.deleted_at FROM found JOIN destinations d ON d.id = found.id LIMIT ?2`;
+
+export type WaitingDestination = Readonly<{ id: string; paused: boolean; deleted: boolean }>;
+
+/** Up to `limit` destinations for which something waits, from the id `after` on. */
+export async function waitingDestinations(
+  db: D1Database,
+  after: string,
+  limit: number,
+): Promise<WaitingDestination[]> {
+  const { results } = await db.prepare(DESTINATIONS).bind(after, limit).all<RawRow>();
+  return results.map((row) => ({
+    id: row["id"] as string,
+    paused: row["status"] === "paused",
+    deleted: row["deleted_at"] !== null,
+  }));
+}

@@ -1,0 +1,33 @@
+/** The Worker: which handler answers what. Wiring only. */
+import { createApp } from "./api/app.ts";
+import { bury } from "./delivery/bury.ts";
+import { consume } from "./delivery/consume.ts";
+import { answerBells } from "./delivery/drain.ts";
+import { sweep } from "./delivery/sweep.ts";
+import { servicesOf } from "./services.ts";
+
+export { DestinationGate } from "./gate/destination-gate.ts";
+
+const app = createApp();
+
+export default {
+  fetch: app.fetch,
+
+  async queue(batch, env, ctx) {
+    const services = servicesOf(env, ctx);
+    switch (batch.queue) {
+      case "breakwater-deliveries":
+        return consume(services, batch);
+      case "breakwater-drains":
+        return answerBells(services, batch);
+      case "breakwater-dead":
+        return bury(services, batch);
+      default:
+        throw new Error(`No handler for the queue ${batch.queue}`);
+    }
+  },
+
+  async scheduled(_controller, env, ctx) {
+    await sweep(servicesOf(env, ctx));
+  },
+} satisfies ExportedHandler<Env>;

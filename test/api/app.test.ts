@@ -1,0 +1,190 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Principal } from "../../src/api/auth.ts";
+import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
+
+beforeEach(emptyDatabase);
+
+describe("authentication", () => {
+  it.each([
+    ["no header", null],
+    ["another scheme", `Basic ${btoa(`admin:${KEY}`)}`],
+    ["no token", "Bearer "],
+    ["the bare key", KEY],
+    ["a wrong key", "Bearer nonsense-nonsense-nonsense"],
+    ["a key cut short", `Bearer ${KEY.slice(0, -1)}`],
+    ["a key with more", `Bearer ${KEY}x`],
+  ])("refuses %s", async (_what, authorization) => {
+    const { call } = testApi();
+    const answer = await call("POST", "/v1/destinations", { url: "https://example.com/" }, { authorization });
+    expect(answer).toMatchObject({ status: 401, json: { type: "/problems/unauthorized", status: 401 } });
+    expect(answer.headers.get("www-authenticate")).toMatch(/^Bearer/);
+    expect(await countRows("destinations")).toBe(0);
+  });
+
+  it("takes the scheme in any case", async () => {
+    const answer = await testApi().call("GET", "/v1/destinations", undefined, {
+      authorization: `bearer ${KEY}`,
+    });
+    expect(answer.status).toBe(200);
+  });
+
+  it.each([
+    ["GET", "/v1/events/evt_1", undefined, "read"],
+    ["GET", "/v1/deliveries", undefined, "read"],
+    ["GET", "/v1/deliveries/dlv_1", undefined, "read"],
+    ["GET", "/v1/destinations", undefined, "read"],
+    ["GET", "/v1/destinations/dst_1", undefined, "read"],
+    ["POST", "/v1/events", { type: "a", data: 1 }, "events:write"],
+    ["POST", "/v1/events/batch", { events: [{ type: "a", data: 1 }] }, "events:write"],
+    ["POST", "/v1/destinations", { url: "https://example.com/" }, "admin"],
+    ["PATCH", "/v1/destinations/dst_1", {}, "admin"],
+    ["DELETE", "/v1/destinations/dst_1", undefined, "admin"],
+    ["POST", "/v1/destinations/dst_1/pause", undefined, "admin"],
+    ["POST", "/v1/destinations/dst_1/resume", undefined, "admin"],
+  ] as const)("lets %s %s pass with its scope alone", async (method, path, body, scope) => {
+    const others = (["read", "events:write", "admin"] as const).filter((other) => other !== scope);
+    const as = (principal: Principal) =>
+      testApi({ authenticate: async () => principal }).call(method, path, body);
+    expect(await as({ scopes: others })).toMatchObject({
+      status: 403,
+      json: { detail: expect.stringContaining(scope) },
+    });
+    expect((await as({ scopes: [scope] })).status).not.toBe(403);
+  });
+});
+
+describe("a key bound to a tenant", () => {
+  const scopes = ["read", "events:write", "admin"] as const;
+  const acme = () => testApi({ authenticate: async () => ({ scopes, tenant: "acme" }) });
+
+  it("acts for that tenant without naming it", async () => {
+    const { call } = acme();
+    const { json: destination } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
+    expect(destination.tenant).toBe("acme");
+    const { json: event } = await call("POST", "/v1/events", { type: "a", data: 1 });
+    expect(event.deliveries).toHaveLength(1);
+    expect((await call("GET", `/v1/events/${event.id}`)).json.tenant).toBe("acme");
+  });
+
+  it("can write nothing for another", async () => {
+    const { call } = acme();
+    const other = { tenant: "other" };
+    const attempts = [
+      await call("POST", "/v1/destinations", { url: "https://example.com/", ...other }),
+      await call("POST", "/v1/events", { type: "a", data: 1, ...other }),
+      await call("POST", "/v1/events/batch", {
+        events: [
+          { type: "a", data: 1 },
+          { type: "a", data: 1, ...other },
+        ],
+      }),
+      await call("GET", "/v1/destinations?tenant=other"),
+    ];
+    expect(attempts.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
+    expect([await countRows("events"), await countRows("destinations")]).toEqual([0, 0]);
+  });
+
+  it("sees nothing of another", async () => {
+    const all = testApi();
+    const { json: destination } = await all.call("POST", "/v1/destinations", { url: "https://example.com/" });
+    const { json: event } = await all.call("POST", "/v1/events", { type: "a", data: 1 });
+    const delivery = event.deliveries[0].id;
+    const { call } = acme();
+    for (const path of [`events/${event.id}`, `deliveries/${delivery}`, `destinations/${destination.id}`]) {
+      expect((await all.call("GET", `/v1/${path}`)).status).toBe(200);
+      expect((await call("GET", `/v1/${path}`)).status).toBe(404);
+    }
+    for (const path of ["destinations", "deliveries?state=queued"]) {
+      expect((await all.call("GET", `/v1/${path}`)).json.data).toHaveLength(1);
+      expect((await call("GET", `/v1/${path}`)).json.data).toEqual([]);
+    }
+    expect((await call("DELETE", `/v1/destinations/${destination.id}`)).status).toBe(404);
+    expect((await call("POST", `/v1/destinations/${destination.id}/pause`)).status).toBe(404);
+  });
+});
+
+describe("routes", () => {
+  it.each([
+    ["GET", "/v1/events", "POST"],
+    ["DELETE", "/v1/events/evt_1", "GET, HEAD"],
+    ["PUT", "/v1/events/batch", "GET, HEAD, POST"],
+    ["PUT", "/v1/destinations", "GET, HEAD, POST"],
+    ["POST", "/v1/destinations/dst_1", "DELETE, GET, HEAD, PATCH"],
+    ["GET", "/v1/destinations/dst_1/pause", "POST"],
+    ["POST", "/v1/deliveries", "GET, HEAD"],
+    ["POST", "/v1/health", "GET, HEAD"],
+    ["POST", "/openapi.json", "GET, HEAD"],
+  ])("answer %s %s with 405 and what is allowed", async (method, path, allow) => {
+    const answer = await testApi().call(method, path);
+    expect(answer).toMatchObject({ status: 405, json: { type: "/problems/method-not-allowed" } });
+    expect(answer.headers.get("allow")).toBe(allow);
+  });
+
+  it.each([["/"], ["/v1"], ["/v1/nothing"], ["/v1/events/a/b"], ["/v1/destinations/"]])(
+    "have nothing at %s",
+    async (path) => {
+      const answer = await testApi().call("GET", path);
+      expect(answer).toMatchObject({
+        status: 404,
+        json: { type: "/problems/not-found", status: 404, title: expect.any(String) },
+      });
+      expect(answer.headers.get("content-type")).toBe("application/problem+json");
+    },
+  );
+});
+
+describe("/openapi.json", () => {
+  it("describes every route, in OpenAPI 3.1, from the schemas that validate", async () => {
+    const { app, call } = testApi();
+    const { status, json } = await call("GET", "/openapi.json", undefined, { authorization: null });
+    expect(status).toBe(200);
+    expect(json.openapi).toBe("3.1.0");
+    const served = app.routes.filter(({ method, path }) => method !== "ALL" && path !== "/openapi.json");
+    const described = Object.entries(json.paths as object).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`),
+    );
+    expect(described.sort()).toEqual(
+      [...new Set(served.map(({ method, path }) => `${method} ${path}`))].sort(),
+    );
+    expect(json.components.schemas.NewDestination.properties.timeout_ms).toMatchObject({
+      minimum: 100,
+      maximum: 30_000,
+    });
+    expect(json.components.schemas.NewEvent).toMatchObject({
+      additionalProperties: false,
+      required: ["type", "data"],
+    });
+    expect(json.paths["/v1/health"].get.security).toEqual([]);
+  });
+});
+
+describe("GET /v1/health", () => {
+  const health = () => testApi().call("GET", "/v1/health", undefined, { authorization: null });
+
+  it("is well before the first sweep", async () => {
+    expect(await health()).toMatchObject({ status: 200, json: { status: "ok", sweep: null } });
+  });
+
+  it.each([
+    [60_000, 200, "ok"],
+    [300_000, 200, "ok"],
+    [300_001, 503, "stalled"],
+  ])("tells from a heartbeat %d ms ago: %d %s", async (age, status, word) => {
+    await insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: NOW - age });
+    const sweep = { heartbeat_at: new Date(NOW - age).toISOString(), age_s: Math.floor(age / 1000) };
+    expect(await health()).toMatchObject({ status, json: { status: word, sweep } });
+  });
+});
+
+it("the real services are the default", async () => {
+  const { createApp } = await import("../../src/api/app.ts");
+  const ctx = {
+    waitUntil: () => {},
+    passThroughOnException: () => {},
+    props: {},
+  } as unknown as ExecutionContext;
+  const headers = { authorization: `Bearer ${(env as unknown as { ADMIN_KEY: string }).ADMIN_KEY}` };
+  expect((await createApp().request("/v1/destinations", { headers }, env, ctx)).status).toBe(200);
+  expect((await createApp().request("/v1/destinations", {}, env, ctx)).status).toBe(401);
+});

@@ -1,0 +1,320 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { deliveryId, eventId } from "../../src/id.ts";
+import { storedQuery } from "../../src/store/deliveries-read.ts";
+import type { StoredState } from "../../src/store/schema.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+
+const [A, B] = ["dst_aaaaaaaaaaaaaaaaaaaa", "dst_bbbbbbbbbbbbbbbbbbbb"] as const;
+const iso = (at: number) => new Date(at).toISOString();
+
+beforeEach(emptyDatabase);
+
+function destination(id: string, fields: object = {}) {
+  const row = {
+    id,
+    tenant: "default",
+    url: "https://example.com/",
+    secret: "whsec_",
+    created_at: NOW,
+    updated_at: NOW,
+  };
+  return insertRow("destinations", { ...row, ...fields });
+}
+
+function event(id: number, plan: readonly string[]) {
+  const body = JSON.stringify({ type: "a", timestamp: iso(NOW), data: null });
+  return insertRow("events", { id, tenant: "default", type: "a", body, plan, accepted_at: NOW });
+}
+
+function delivery(destinationId: string, event: number, state: StoredState, fields: object = {}) {
+  const row = { destination_id: destinationId, event_id: event, state, attempts: 0, give_up_at: NOW + 9000 };
+  return insertRow("deliveries", { ...row, ...fields });
+}
+
+type Listed = {
+  data: { event_id: string; destination_id: string; state: string }[];
+  next_cursor: string | null;
+};
+
+/** All pages of a list, as `destination letter + event number`. */
+async function walk(query: string, limit = 2) {
+  const { call } = testApi();
+  const numbers = new Map(Array.from({ length: 20 }, (_, i) => [eventId(i), i]));
+  const pages: string[][] = [];
+  for (let cursor: string | null = ""; cursor !== null && pages.length < 20; ) {
+    const path = `/v1/deliveries?limit=${limit}${query}${cursor && `&cursor=${cursor}`}`;
+    const { status, json }: { status: number; json: Listed } = await call("GET", path);
+    expect(status).toBe(200);
+    pages.push(json.data.map((d) => `${d.destination_id[4]}${numbers.get(d.event_id)}`));
+    cursor = json.next_cursor;
+  }
+  return pages;
+}
+
+describe("GET /v1/deliveries", () => {
+  beforeEach(async () => {
+    await destination(A);
+    await destination(B);
+    for (const id of [1, 2, 3, 4, 5]) await event(id, [A, B]);
+    await delivery(A, 1, "delivered");
+    await delivery(A, 2, "dead", { because: "exhausted" });
+    await delivery(A, 3, "waiting", { because: "circuit_open" });
+    await delivery(A, 4, "dead", { because: "permanent" });
+    await delivery(B, 1, "retrying", { next_attempt_at: NOW + 5 });
+    await delivery(B, 2, "dead", { because: "expired" });
+    await delivery(B, 3, "retrying", { next_attempt_at: NOW + 1 });
+  });
+
+  it.each([
+    ["", [["b3", "b2"], ["b1", "a4"], ["a3", "a2"], ["a1"]]],
+    [
+      `&destination_id=${A}`,
+      [
+        ["a4", "a3"],
+        ["a2", "a1"],
+      ],
+    ],
+    ["&state=dead", [["b2", "a4"], ["a2"]]],
+    [`&state=dead&destination_id=${A}`, [["a4", "a2"]]],
+    ["&state=waiting", [["a3"]]],
+    [`&state=waiting&destination_id=${B}`, [[]]],
+    ["&state=retrying", [["b3", "b1"]]],
+    ["&state=delivered", [["a1"]]],
+    ["&state=cancelled", [[]]],
+    [`&destination_id=dst_unknown`, [[]]],
+  ])("lists %j newest first, each once", async (query, pages) => {
+    expect(await walk(query)).toEqual(pages);
+  });
+
+  it("lists as queued what has no row, the newest event first", async () => {
+    expect(await walk("&state=queued")).toEqual([["b5", "a5"], ["b4"]]);
+    expect(await walk(`&state=queued&destination_id=${A}`)).toEqual([["a5"]]);
+  });
+
+  it("looks for queued ones above the sweep's watermark only", async () => {
+    await insertRow("sweeps", { id: 1, watermark: 4, heartbeat_at: NOW });
+    expect(await walk("&state=queued")).toEqual([["b5", "a5"]]);
+  });
+
+  it("does not call queued what was planned for a deleted destination", async () => {
+    await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE id = ?").bind(B).run();
+    expect(await walk("&state=queued")).toEqual([["a5"]]);
+  });
+
+  it("goes through so many events for queued ones, and says where to go on", async () => {
+    await event(5010, []);
+    const { call } = testApi();
+    const first = (await call("GET", "/v1/deliveries?state=queued")).json;
+    expect(first).toEqual({ data: [], next_cursor: expect.any(String) });
+    const second = (await call("GET", `/v1/deliveries?state=queued&cursor=${first.next_cursor}`)).json;
+    expect(second.data).toHaveLength(3);
+    expect(second.next_cursor).toBeNull();
+  });
+
+  it.each([
+    ["state=lost", "state", 'is "lost"', "one of queued, waiting"],
+    ["limit=1000", "limit", 'is "1000"', "1 to 100"],
+    ["cursor=!!!", "cursor", 'is "!!!"', "next_cursor"],
+    [`cursor=${btoa("[1,2]")}`, "cursor", 'is "WzEsMl0="', "next_cursor"],
+    [`cursor=${btoa('["dst_a",-2]')}`, "cursor", 'is "WyJkc3RfYSIsLTJd"', "next_cursor"],
+    ["destination=x", "destination", "is not a field here", "destination_id, state, limit, cursor"],
+  ])("refuses ?%s", async (query, field, fault, expected) => {
+    const { status, json } = await testApi().call("GET", `/v1/deliveries?${query}`);
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
+  });
+
+  const before = { destinationId: B, eventId: 9 };
+  it.each([
+    ["waiting", "deliveries_waiting"],
+    ["dead", "deliveries_dead"],
+    ["retrying", "deliveries_retrying"],
+  ] as const)("finds %s ones by the index %s", async (state, index) => {
+    for (const [destinationId, cursor] of [
+      [undefined, undefined],
+      [A, undefined],
+      [undefined, before],
+      [A, before],
+    ]) {
+      const filter = {
+        destinationId: destinationId as string | undefined,
+        tenant: undefined,
+        before: cursor as typeof before | undefined,
+        limit: 50,
+      };
+      expect(await planOf(storedQuery(env.DB, state, filter))).toContain(`INDEX ${index}`);
+    }
+  });
+
+  it.each(["waiting", "dead"] as const)("walks %s ones in order, without sorting", async (state) => {
+    const filters = [
+      { destinationId: undefined, before: undefined },
+      { destinationId: A, before },
+      { destinationId: undefined, before },
+    ];
+    for (const filter of filters) {
+      const plan = await planOf(storedQuery(env.DB, state, { tenant: undefined, limit: 50, ...filter }));
+      expect(plan).not.toContain("TEMP B-TREE");
+    }
+  });
+
+  it("starts a page where the last one ended", async () => {
+    const seek = { tenant: undefined, limit: 50, before };
+    expect(await planOf(storedQuery(env.DB, undefined, { ...seek, destinationId: A }))).toContain(
+      "(destination_id=? AND event_id<?)",
+    );
+    expect(await planOf(storedQuery(env.DB, undefined, { ...seek, destinationId: undefined }))).toContain(
+      "((destination_id,event_id)<(?,?))",
+    );
+  });
+});
+
+async function planOf(query: { toSQL: () => { sql: string; params: unknown[] } }): Promise<string> {
+  const { sql, params } = query.toSQL();
+  const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${sql}`)
+    .bind(...params)
+    .all<{ detail: string }>();
+  return results.map(({ detail }) => detail).join("\n");
+}
+
+describe("GET /v1/deliveries/:id", () => {
+  const show = async (event: number, destinationId: string = A, api = testApi()) =>
+    (await api.call("GET", `/v1/deliveries/${deliveryId(event, destinationId)}`)).json;
+
+  it("shows a retrying one in full", async () => {
+    await destination(A);
+    await event(1, [A]);
+    await delivery(A, 1, "retrying", {
+      because: "http_503",
+      attempts: 2,
+      next_attempt_at: NOW + 60_000,
+      last_status: 503,
+      log: [
+        { at: NOW - 90, latencyMs: 12, error: "Network connection lost", note: "unsent" },
+        { at: NOW - 30, latencyMs: 7, status: 503, excerpt: "busy" },
+      ],
+    });
+    expect(await show(1)).toEqual({
+      id: deliveryId(1, A),
+      event_id: eventId(1),
+      destination_id: A,
+      state: "retrying",
+      because: "http_503",
+      attempts: 2,
+      next_attempt_at: iso(NOW + 60_000),
+      give_up_at: iso(NOW + 9000),
+      last_status: 503,
+      log: [
+        { at: iso(NOW - 90), latency_ms: 12, error: "Network connection lost", note: "unsent" },
+        { at: iso(NOW - 30), latency_ms: 7, status: 503, response: "busy" },
+      ],
+    });
+  });
+
+  it("shows a dead one without a next attempt or a time of delivery", async () => {
+    await destination(A);
+    await event(1, [A]);
+    await delivery(A, 1, "dead", {
+      because: "exhausted",
+      attempts: 16,
+      ended_at: NOW,
+      next_attempt_at: NOW,
+      last_error: "timeout",
+    });
+    const shown = await show(1);
+    expect(shown).toMatchObject({ state: "dead", because: "exhausted", attempts: 16, last_error: "timeout" });
+    expect(Object.keys(shown)).not.toContain("next_attempt_at");
+    expect(Object.keys(shown)).not.toContain("delivered_at");
+    expect(Object.keys(shown)).not.toContain("waiting_until");
+  });
+
+  it("shows a queued one with the time at which its destination's policy gives up", async () => {
+    await destination(A, { retry: { give_up_after: 60 } });
+    await event(1, [A]);
+    const shown = { state: "queued", attempts: 0, give_up_at: iso(NOW + 60_000), log: [] };
+    expect(await show(1)).toEqual({
+      id: deliveryId(1, A),
+      event_id: eventId(1),
+      destination_id: A,
+      ...shown,
+    });
+  });
+
+  it("shows one without a row as cancelled when its destination is deleted", async () => {
+    await destination(A, { deleted_at: NOW });
+    await event(1, [A]);
+    expect(await show(1)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+  });
+
+  it.each([
+    [
+      "the gate's words",
+      { reason: "hold", until: NOW + 5000 },
+      { because: "hold", waiting_until: iso(NOW + 5000) },
+    ],
+    ["no time when only a person can tell", { reason: "paused", until: null }, { because: "paused" }],
+    [
+      "the row's words when the gate has none",
+      null,
+      { because: "circuit_open", waiting_until: iso(NOW + 1000) },
+    ],
+  ])("shows a waiting one with %s", async (_what, look, expected) => {
+    await destination(A);
+    await event(1, [A]);
+    await delivery(A, 1, "waiting", { because: "circuit_open", next_attempt_at: NOW + 1000 });
+    const shown = await show(1, A, testApi({ look: () => look }));
+    const names = { id: deliveryId(1, A), event_id: eventId(1), destination_id: A };
+    expect(shown).toEqual({
+      ...names,
+      state: "waiting",
+      attempts: 0,
+      give_up_at: iso(NOW + 9000),
+      log: [],
+      ...expected,
+    });
+  });
+
+  it.each([
+    ["of an unknown event", deliveryId(7, A)],
+    ["of a destination that the event was not planned for", deliveryId(1, B)],
+    ["with a nonsense id", "dlv_x"],
+  ])("knows none %s", async (_what, id) => {
+    await destination(A);
+    await destination(B);
+    await event(1, [A]);
+    expect(await testApi().call("GET", `/v1/deliveries/${id}`)).toMatchObject({
+      status: 404,
+      json: { status: 404 },
+    });
+  });
+});
+
+describe("the gates behind a page", () => {
+  it("are asked once each, and only where something waits", async () => {
+    const look = (id: string) => ({ reason: id === A ? "rate" : "hold", until: NOW + 1 });
+    const { call, gateCalls } = testApi({ look });
+    await destination(A);
+    await destination(B);
+    for (const id of [1, 2, 3]) await delivery(A, id, "waiting");
+    await delivery(B, 1, "dead");
+    const { json } = await call("GET", "/v1/deliveries");
+    expect(gateCalls).toEqual([`look ${A}`]);
+    expect(json.data.map((d: { because?: string }) => d.because)).toEqual([
+      undefined,
+      "rate",
+      "rate",
+      "rate",
+    ]);
+  });
+
+  it("are asked for an event too", async () => {
+    const { call, gateCalls } = testApi({ look: () => ({ reason: "rate", until: null }) });
+    await destination(A);
+    await event(1, [A, B]);
+    await delivery(A, 1, "waiting");
+    const { json } = await call("GET", `/v1/events/${eventId(1)}`);
+    expect(gateCalls).toEqual([`look ${A}`]);
+    expect(json.deliveries).toMatchObject([{ because: "rate" }, { state: "cancelled" }]);
+  });
+});

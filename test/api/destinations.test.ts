@@ -1,0 +1,394 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+
+const URL_ = "https://example.com/hook";
+
+const defaults = {
+  tenant: "default",
+  url: URL_,
+  status: "active",
+  status_reason: null,
+  event_types: null,
+  description: null,
+  metadata: {},
+  headers: {},
+  timeout_ms: 15_000,
+  max_concurrency: 10,
+  rate_per_second: 100,
+  rate_burst: 200,
+  retry: null,
+  breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 300 },
+  created_at: "2026-11-21T09:00:00.000Z",
+  updated_at: "2026-11-21T09:00:00.000Z",
+};
+
+const everything = {
+  url: "https://example.com/other?x=1",
+  tenant: "acme:eu-1",
+  event_types: ["invoice.paid", "order.*", "*"],
+  description: "Orders",
+  metadata: { owner: "ops" },
+  headers: { authorization: "Bearer abc", "x-team": "a b" },
+  timeout_ms: 5000,
+  max_concurrency: 3,
+  rate_per_second: 0.5,
+  rate_burst: 7,
+  retry: { preset: "svix", max_attempts: 3 },
+  breaker: { failure_ratio: 0.25, min_attempts: 9, window_s: 10, cooldown_s: 20, max_cooldown_s: 40 },
+};
+
+type Call = ReturnType<typeof testApi>["call"];
+
+async function create(call: Call, fields: object = {}): Promise<string> {
+  const { status, json } = await call("POST", "/v1/destinations", { url: URL_, ...fields });
+  expect(status).toBe(201);
+  return json.id;
+}
+
+const whsec = (bytes: number) => `whsec_${btoa("k".repeat(bytes))}`;
+
+beforeEach(emptyDatabase);
+
+describe("POST /v1/destinations", () => {
+  it("creates one with every default, and shows its secret this once", async () => {
+    const { call } = testApi();
+    const { status, json } = await call("POST", "/v1/destinations", { url: URL_ });
+    const { id, secret, ...rest } = json;
+    expect(status).toBe(201);
+    expect(id).toMatch(/^dst_[0-9a-z]{20}$/);
+    expect(atob(secret.replace(/^whsec_/, ""))).toHaveLength(24);
+    expect(rest).toEqual(defaults);
+    const shown = await call("GET", `/v1/destinations/${id}`);
+    expect(shown.json).toEqual({ id, ...defaults });
+    expect(shown.text).not.toContain("whsec_");
+    expect(await env.DB.prepare("SELECT secret FROM destinations").first("secret")).toBe(secret);
+  });
+
+  it("takes every field", async () => {
+    const { call } = testApi();
+    const secret = whsec(32);
+    const { json } = await call("POST", "/v1/destinations", { ...everything, secret });
+    expect(json).toMatchObject({ ...everything, secret });
+    expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject(everything);
+  });
+
+  it("takes null for everything optional", async () => {
+    const optional = Object.keys(everything).filter((field) => !["url", "tenant"].includes(field));
+    const nulls = Object.fromEntries([...optional, "secret"].map((field) => [field, null]));
+    const { json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...nulls });
+    expect(json).toMatchObject(defaults);
+    expect(json.secret).toMatch(/^whsec_/);
+  });
+
+  it("makes another secret for each", async () => {
+    const { call } = testApi();
+    const [a, b] = [
+      await call("POST", "/v1/destinations", { url: URL_ }),
+      await call("POST", "/v1/destinations", { url: URL_ }),
+    ];
+    expect(a.json.secret).not.toBe(b.json.secret);
+  });
+
+  const invalid: readonly (readonly [object, string, string, string])[] = [
+    [{ url: undefined }, "url", "is missing", "https"],
+    [{ url: 7 }, "url", "is 7", "https"],
+    [{ url: "http://example.com/" }, "url", "is not encrypted", "https"],
+    [{ url: "https://2130706433/" }, "url", "points to 127.0.0.1", "public internet"],
+    [{ url: "https://u:p@example.com/" }, "url", "contains credentials", "headers"],
+    [{ tenant: "a b" }, "tenant", 'is "a b"', "1 to 64"],
+    [{ tenant: "a".repeat(65) }, "tenant", "is a string of 65 characters", "1 to 64"],
+    [{ tenant: null }, "tenant", "is null", "1 to 64"],
+    [{ event_types: [] }, "event_types", "is a list of 0", "1 to 100"],
+    [{ event_types: "a" }, "event_types", 'is "a"', "1 to 100"],
+    [{ event_types: Array(101).fill("a") }, "event_types", "is a list of 101", "1 to 100"],
+    [{ event_types: ["a", "*.b"] }, "event_types[1]", 'is "*.b"', "prefix"],
+    [{ event_types: ["a*"] }, "event_types[0]", 'is "a*"', "prefix"],
+    [{ event_types: ["a.*.b"] }, "event_types[0]", 'is "a.*.b"', "prefix"],
+    [{ event_types: [".*"] }, "event_types[0]", 'is ".*"', "prefix"],
+    [{ event_types: [`${"a".repeat(127)}.*`] }, "event_types[0]", "is a string of 129 characters", "128"],
+    [{ description: 5 }, "description", "is 5", "a string"],
+    [{ description: "x".repeat(501) }, "description", "is a string of 501 characters", "500"],
+    [{ metadata: { a: 1 } }, "metadata.a", "is 1", "strings"],
+    [{ metadata: [] }, "metadata", "is a list of 0", "50 keys"],
+    [
+      { metadata: Object.fromEntries(Array.from({ length: 51 }, (_, i) => [`k${i}`, "v"])) },
+      "metadata",
+      "is an object",
+      "50 keys",
+    ],
+    [{ headers: { "x y": "1" } }, "headers.x y", 'is "1"', "token"],
+    [{ headers: { "": "1" } }, "headers.", 'is "1"', "token"],
+    [{ headers: { "x-a": "a\r\nb: c" } }, "headers.x-a", 'is "a\\r\\nb: c"', "printable"],
+    [{ headers: { "x-a": " a" } }, "headers.x-a", 'is " a"', "printable"],
+    [{ headers: { "x-a": "ä" } }, "headers.x-a", 'is "ä"', "printable"],
+    [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
+    [{ headers: { Host: "a" } }, "headers.Host", 'is "a"', "sets itself"],
+    [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'is "a"', "sets itself"],
+    [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
+    [
+      { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
+      "headers",
+      "is an object",
+      "at most 20",
+    ],
+    [{ secret: "whsec_abc" }, "secret", 'is "whsec_abc"', "24 to 64"],
+    [{ secret: whsec(23) }, "secret", `is "${whsec(23)}"`, "24 to 64"],
+    [{ secret: whsec(65) }, "secret", "is a string of 94 characters", "24 to 64"],
+    [{ secret: whsec(24).slice(6) }, "secret", `is "${whsec(24).slice(6)}"`, "whsec_"],
+    [{ timeout_ms: 99 }, "timeout_ms", "is 99", "a whole number from 100 to 30000"],
+    [{ timeout_ms: 30_001 }, "timeout_ms", "is 30001", "a whole number from 100 to 30000"],
+    [{ timeout_ms: 1000.5 }, "timeout_ms", "is 1000.5", "a whole number from 100 to 30000"],
+    [{ max_concurrency: 0 }, "max_concurrency", "is 0", "a whole number from 1 to 1000"],
+    [{ max_concurrency: "10" }, "max_concurrency", 'is "10"', "a whole number from 1 to 1000"],
+    [{ rate_per_second: 0 }, "rate_per_second", "is 0", "a number from 0.01 to 10000"],
+    [{ rate_burst: 100_001 }, "rate_burst", "is 100001", "a whole number from 1 to 100000"],
+    [{ breaker: 1 }, "breaker", "is 1", "an object of failure_ratio"],
+    [{ breaker: { failure_ratio: 1.1 } }, "breaker.failure_ratio", "is 1.1", "a number from 0.05 to 1"],
+    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a field here", "one of failure_ratio"],
+    [{ breaker: { cooldown_s: 301 } }, "breaker.max_cooldown_s", "is 300", "at least the cooldown_s of 301"],
+    [
+      { breaker: { cooldown_s: 9, max_cooldown_s: 8 } },
+      "breaker.max_cooldown_s",
+      "is 8",
+      "at least the cooldown_s of 9",
+    ],
+    [{ retry: { preset: "hourly" } }, "retry.preset", 'is "hourly"', "one of breakwater"],
+    [{ retry: { max_attempts: 0 } }, "retry.max_attempts", "is 0", "from 1 to 100"],
+    [{ retry: { schedule: [5, 0] } }, "retry.schedule[1]", "is 0", "seconds from 1"],
+    [{ retry: { base: 5 } }, "retry.factor", "is missing", "base, factor and cap together"],
+    [{ retry: { tries: 5 } }, "retry.tries", "is not a field here", "one of preset"],
+    [{ status: "paused" }, "status", "is not a field here", "one of url, tenant"],
+    [{ id: "dst_1" }, "id", "is not a field here", "one of url, tenant"],
+  ];
+
+  const cases = invalid.map(([fields, field, fault, expected]) => ({ fields, field, fault, expected }));
+  it.each(cases)(
+    "refuses a $field that $fault where it takes $expected",
+    async ({ fields, field, fault, expected }) => {
+      const { status, json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...fields });
+      expect(status).toBe(422);
+      expect(json.errors).toContainEqual({ field, fault, expected: expect.stringContaining(expected) });
+      expect(await countRows("destinations")).toBe(0);
+    },
+  );
+
+  it("names the faults of the URL and of the other fields at once", async () => {
+    const body = { url: "http://localhost/", timeout_ms: 1, color: "red" };
+    const { json } = await testApi().call("POST", "/v1/destinations", body);
+    expect(json.errors.map(({ field }: { field: string }) => field).sort()).toEqual([
+      "color",
+      "timeout_ms",
+      "url",
+    ]);
+  });
+
+  it("takes private addresses where the deployment allows them", async () => {
+    const config = { adminKey: "", graceMs: 1, allowPrivateDestinations: true };
+    const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
+    expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
+  });
+
+  it.each([
+    ["{", 400],
+    ["[]", 400],
+    ["", 400],
+  ])("refuses the body %j", async (body, status) => {
+    expect((await testApi().call("POST", "/v1/destinations", body)).status).toBe(status);
+    expect(await countRows("destinations")).toBe(0);
+  });
+});
+
+describe("GET /v1/destinations", () => {
+  it("walks all of them in pages, each once", async () => {
+    const { call } = testApi();
+    const ids: string[] = [];
+    for (let i = 0; i < 5; i++) ids.push(await create(call));
+    const seen: string[] = [];
+    let cursor: string | null = "";
+    let pages = 0;
+    while (cursor !== null && pages++ < 10) {
+      const { json }: { json: { data: { id: string }[]; next_cursor: string | null } } = await call(
+        "GET",
+        `/v1/destinations?limit=2${cursor && `&cursor=${cursor}`}`,
+      );
+      seen.push(...json.data.map(({ id }) => id));
+      cursor = json.next_cursor;
+    }
+    expect(seen).toEqual([...ids].sort());
+    expect(pages).toBe(3);
+  });
+
+  it("ends a page that is exactly full without a cursor", async () => {
+    const { call } = testApi();
+    await create(call);
+    await create(call);
+    expect((await call("GET", "/v1/destinations?limit=2")).json).toMatchObject({
+      data: [{}, {}],
+      next_cursor: null,
+    });
+  });
+
+  it("filters by tenant, and hides secrets and deleted ones", async () => {
+    const { call } = testApi();
+    const wanted = await create(call, { tenant: "acme" });
+    await create(call);
+    await call("DELETE", `/v1/destinations/${await create(call, { tenant: "acme" })}`);
+    const { json, text } = await call("GET", "/v1/destinations?tenant=acme");
+    expect(json.data.map(({ id }: { id: string }) => id)).toEqual([wanted]);
+    expect(text).not.toContain("whsec_");
+  });
+
+  it.each([
+    ["limit=0", "limit", 'is "0"', "1 to 100"],
+    ["limit=101", "limit", 'is "101"', "1 to 100"],
+    ["limit=ten", "limit", 'is "ten"', "1 to 100"],
+    ["cursor=nonsense", "cursor", 'is "nonsense"', "next_cursor"],
+    [`cursor=${btoa('"evt_1"')}`, "cursor", expect.any(String), "next_cursor"],
+    ["tenant=a/b", "tenant", 'is "a/b"', "1 to 64"],
+    ["state=dead", "state", "is not a field here", "tenant, limit, cursor"],
+  ])("refuses ?%s", async (query, field, fault, expected) => {
+    const { status, json } = await testApi().call("GET", `/v1/destinations?${query}`);
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
+  });
+});
+
+describe("PATCH /v1/destinations/:id", () => {
+  it("changes what it is given and nothing else", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    const secret = await env.DB.prepare("SELECT secret FROM destinations").first("secret");
+    const later = testApi({ services: { now: () => Date.parse("2026-11-21T10:00:00Z") } });
+    const { status, json } = await later.call("PATCH", `/v1/destinations/${id}`, {
+      max_concurrency: 4,
+      breaker: { window_s: 11 },
+    });
+    expect(status).toBe(200);
+    const expected = {
+      ...everything,
+      max_concurrency: 4,
+      breaker: { ...everything.breaker, window_s: 11 },
+      created_at: "2026-11-21T09:00:00.000Z",
+      updated_at: "2026-11-21T10:00:00.000Z",
+    };
+    expect(json).toMatchObject(expected);
+    expect((await call("GET", `/v1/destinations/${id}`)).json).toMatchObject(expected);
+    expect(await env.DB.prepare("SELECT secret FROM destinations").first("secret")).toBe(secret);
+  });
+
+  it("resets every optional field with null", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    const { url, tenant, ...optional } = everything;
+    const nulls = Object.fromEntries(Object.keys(optional).map((field) => [field, null]));
+    const { json } = await call("PATCH", `/v1/destinations/${id}`, nulls);
+    expect(json).toEqual({ id, ...defaults, url, tenant });
+  });
+
+  it("resets one field of the breaker with null", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    const { json } = await call("PATCH", `/v1/destinations/${id}`, { breaker: { min_attempts: null } });
+    expect(json.breaker).toEqual({ ...everything.breaker, min_attempts: 5 });
+  });
+
+  it("replaces the retry policy whole", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    expect((await call("PATCH", `/v1/destinations/${id}`, { retry: { jitter: "full" } })).json.retry).toEqual(
+      { jitter: "full" },
+    );
+  });
+
+  it("accepts an empty change", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    expect(await call("PATCH", `/v1/destinations/${id}`, {})).toMatchObject({
+      status: 200,
+      json: everything,
+    });
+  });
+
+  it.each([
+    [{ tenant: "other" }, "tenant", "is not a field here"],
+    [{ secret: whsec(24) }, "secret", "is not a field here"],
+    [{ status: "paused" }, "status", "is not a field here"],
+    [{ url: null }, "url", "is null"],
+    [{ url: "https://10.0.0.1/" }, "url", "points to 10.0.0.1"],
+    [{ timeout_ms: 0 }, "timeout_ms", "is 0"],
+    [{ breaker: { cooldown_s: 41 } }, "breaker.max_cooldown_s", "is 40"],
+    [{ breaker: { max_cooldown_s: 19 } }, "breaker.max_cooldown_s", "is 19"],
+    [{ retry: { cap: 5, base: 6, factor: 2 } }, "retry.cap", "is 5"],
+  ])("refuses %j and changes nothing", async (change, field, fault) => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    const { status, json } = await call("PATCH", `/v1/destinations/${id}`, {
+      description: "changed",
+      ...change,
+    });
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([expect.objectContaining({ field, fault })]);
+    expect((await call("GET", `/v1/destinations/${id}`)).json).toMatchObject(everything);
+  });
+});
+
+describe("DELETE /v1/destinations/:id", () => {
+  it("leaves a tombstone, rings the gate and finds nothing the second time", async () => {
+    const { call, gateCalls } = testApi();
+    const id = await create(call);
+    expect(await call("DELETE", `/v1/destinations/${id}`)).toMatchObject({ status: 204, text: "" });
+    expect(gateCalls).toEqual([`ring waiting ${id}`]);
+    expect(await countRows("destinations")).toBe(1);
+    for (const [method, path, body] of [
+      ["DELETE", "", undefined],
+      ["GET", "", undefined],
+      ["PATCH", "", {}],
+      ["POST", "/pause", undefined],
+      ["POST", "/resume", undefined],
+    ] as const) {
+      expect(await call(method, `/v1/destinations/${id}${path}`, body)).toMatchObject({
+        status: 404,
+        json: { status: 404 },
+      });
+    }
+    expect((await call("GET", "/v1/destinations")).json.data).toEqual([]);
+    expect(gateCalls).toHaveLength(1);
+  });
+});
+
+describe("pause and resume", () => {
+  it("may be repeated; only a lifted pause starts the gate from one", async () => {
+    const { call, gateCalls } = testApi();
+    const id = await create(call);
+    const post = async (what: string) => (await call("POST", `/v1/destinations/${id}/${what}`)).json;
+    for (const _ of [1, 2])
+      expect(await post("pause")).toMatchObject({ id, status: "paused", status_reason: "manual" });
+    expect(gateCalls).toEqual([]);
+    for (const _ of [1, 2])
+      expect(await post("resume")).toMatchObject({ id, status: "active", status_reason: null });
+    expect(gateCalls).toEqual([`ring resumed ${id}`, `ring waiting ${id}`]);
+  });
+
+  it("keep the tombstone and the limits as they are", async () => {
+    const { call } = testApi();
+    const id = await create(call, everything);
+    expect((await call("POST", `/v1/destinations/${id}/pause`)).json).toMatchObject(everything);
+  });
+});
+
+describe("a destination that is not there", () => {
+  it.each([
+    ["GET", "", undefined],
+    ["PATCH", "", {}],
+    ["DELETE", "", undefined],
+    ["POST", "/pause", undefined],
+    ["POST", "/resume", undefined],
+  ] as const)("is 404 to %s %s", async (method, path, body) => {
+    const answer = await testApi().call(method, `/v1/destinations/dst_00000000000000000000${path}`, body);
+    expect(answer).toMatchObject({
+      status: 404,
+      json: { type: "/problems/not-found", detail: expect.stringContaining("dst_0") },
+    });
+  });
+});

@@ -1,0 +1,343 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventId, eventRow } from "../../src/id.ts";
+import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+
+const KIB = 1024;
+
+beforeEach(emptyDatabase);
+
+async function destination(call: ReturnType<typeof testApi>["call"], fields: object = {}): Promise<string> {
+  const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/hook", ...fields });
+  return json.id;
+}
+
+function storedBody(): Promise<string | null> {
+  return env.DB.prepare("SELECT body FROM events").first<string>("body");
+}
+
+describe("POST /v1/events", () => {
+  it("stores the event, plans its deliveries and puts them on the queue", async () => {
+    const { call, messages } = testApi();
+    const wanted = await destination(call, { event_types: ["invoice.*"] });
+    await destination(call, { event_types: ["order.placed"] });
+    await destination(call, { tenant: "another" });
+
+    const { status, json } = await call("POST", "/v1/events", { type: "invoice.paid", data: { n: 1 } });
+
+    expect(status).toBe(202);
+    expect(json).toEqual({
+      id: expect.stringMatching(/^evt_[0-9a-z]{13}$/),
+      deliveries: [{ id: expect.stringMatching(/^dlv_/), destination_id: wanted, state: "queued" }],
+    });
+    expect(messages).toEqual([{ event: eventRow(json.id), destination: wanted }]);
+    expect(await storedBody()).toBe(
+      '{"type":"invoice.paid","timestamp":"2026-11-21T09:00:00.000Z","data":{"n":1}}',
+    );
+  });
+
+  it.each([["null"], ["0"], ['""'], ["[]"], ["false"], ['{"__proto__":{"a":1}}']])(
+    "takes %s as data",
+    async (data) => {
+      const { call } = testApi();
+      const { status } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
+      expect(status).toBe(202);
+      expect(await storedBody()).toContain(`"data":${data}}`);
+    },
+  );
+
+  it.each([
+    ["12345678901234567890"],
+    ["1e400"],
+    ["-0"],
+    ["0.1234567890123456789"],
+    ["1.50e3"],
+    ["[1,2.5,9007199254740993]"],
+    ['{"text":"1e400","id":1e400}'],
+  ])("keeps the number in %s, in the body and when it is read", async (data) => {
+    const { call } = testApi();
+    const { json } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
+    expect(await storedBody()).toContain(`"data":${data}}`);
+    const { text } = await call("GET", `/v1/events/${json.id}`);
+    expect(text).toContain(`"data":${data},`);
+  });
+
+  it.each([
+    ["malformed JSON", '{"type":', 400, "not valid JSON"],
+    ["no body", "", 400, "missing"],
+    ["a list", "[]", 400, "not an object"],
+    ["a string", '"event"', 400, "not an object"],
+    ["a value nested without end", `{"type":"a","data":${"[".repeat(600)}${"]".repeat(600)}}`, 400, "nested"],
+  ])("refuses %s", async (_what, body, status, detail) => {
+    const { call } = testApi();
+    const answer = await call("POST", "/v1/events", body);
+    expect(answer).toMatchObject({ status, json: { status, type: "/problems/malformed-request" } });
+    expect(answer.json.detail).toContain(detail);
+    expect(answer.headers.get("content-type")).toBe("application/problem+json");
+    expect(await countRows("events")).toBe(0);
+  });
+
+  it("counts brackets in strings as text", async () => {
+    const { call } = testApi();
+    const data = `\\"${"[{".repeat(600)}`;
+    expect(await call("POST", "/v1/events", `{"type":"a","data":"${data}"}`)).toMatchObject({ status: 202 });
+  });
+
+  it("refuses bytes that are not UTF-8", async () => {
+    const { call } = testApi();
+    const bytes = new Uint8Array([...new TextEncoder().encode('{"type":"a","data":"'), 0xff, 0x22, 0x7d]);
+    const answer = await call("POST", "/v1/events", new Response(bytes).body);
+    expect(answer.status).toBe(400);
+    expect(await countRows("events")).toBe(0);
+  });
+
+  it.each([
+    ["no type", { data: 1 }, "type", "is missing", "letters"],
+    ["no data", { type: "a" }, "data", "is missing", "any JSON value"],
+    ["a type with spaces", { type: "a b", data: 1 }, "type", 'is "a b"', "letters"],
+    ["a type that ends in a dot", { type: "a.", data: 1 }, "type", 'is "a."', "letters"],
+    ["a type of a wrong kind", { type: 7, data: 1 }, "type", "is 7", "letters"],
+    ["a long type", { type: "a".repeat(129), data: 1 }, "type", "is a string of 129 characters", "128"],
+    ["a bad tenant", { type: "a", data: 1, tenant: "a/b" }, "tenant", 'is "a/b"', "1 to 64"],
+    ["an empty tenant", { type: "a", data: 1, tenant: "" }, "tenant", 'is ""', "1 to 64"],
+    [
+      "an unknown field",
+      { type: "a", data: 1, payload: 2 },
+      "payload",
+      "is not a field here",
+      "type, data, tenant",
+    ],
+  ])("refuses %s and names the field", async (_what, body, field, fault, expected) => {
+    const { call } = testApi();
+    const { status, json } = await call("POST", "/v1/events", body);
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
+    expect(await countRows("events")).toBe(0);
+  });
+
+  it("names every faulty field at once", async () => {
+    const { json } = await testApi().call("POST", "/v1/events", '{"type":"","x":1,"__proto__":2}');
+    expect(json.errors.map(({ field }: { field: string }) => field).sort()).toEqual([
+      "__proto__",
+      "data",
+      "type",
+      "x",
+    ]);
+  });
+
+  it("takes a type of 128 characters", async () => {
+    const { status } = await testApi().call("POST", "/v1/events", { type: "a".repeat(128), data: 1 });
+    expect(status).toBe(202);
+  });
+
+  it.each([[null], ["text/plain"], ["application/x-www-form-urlencoded"], ["application/jsonp"]])(
+    "refuses the content type %s",
+    async (type) => {
+      const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
+        "content-type": type,
+      });
+      expect(answer).toMatchObject({ status: 415, json: { type: "/problems/unsupported-media-type" } });
+      expect(await countRows("events")).toBe(0);
+    },
+  );
+
+  it.each([["application/json; charset=utf-8"], ["Application/JSON"], ["application/cloudevents+json"]])(
+    "takes the content type %s",
+    async (type) => {
+      const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
+        "content-type": type,
+      });
+      expect(answer.status).toBe(202);
+    },
+  );
+
+  it("takes a body of 256 KiB and refuses a byte more", async () => {
+    const { call } = testApi();
+    const bodyOf = (bytes: number) => `{"type":"a","data":"${"x".repeat(bytes - 22)}"}`;
+    expect(bodyOf(100).length).toBe(100);
+    expect((await call("POST", "/v1/events", bodyOf(256 * KIB))).status).toBe(202);
+    expect(await call("POST", "/v1/events", bodyOf(256 * KIB + 1))).toMatchObject({
+      status: 413,
+      json: { detail: expect.stringContaining("262144") },
+    });
+    expect(await countRows("events")).toBe(1);
+  });
+
+  it("stops reading a body of unknown length at its limit", async () => {
+    let pulled = 0;
+    const long = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(new Uint8Array(64 * KIB).fill(0x20));
+        if (pulled === 100) controller.close();
+      },
+    });
+    expect((await testApi().call("POST", "/v1/events", long)).status).toBe(413);
+    expect(pulled).toBeLessThan(10);
+  });
+
+  it("answers 500 without a word of what failed, and logs it once", async () => {
+    const db = {
+      batch: () => Promise.reject(new Error("D1_ERROR: secret detail")),
+      prepare: () => ({ bind: () => ({}) }),
+    };
+    const { call, log } = testApi({ services: { db: db as unknown as D1Database } });
+    const { status, text } = await call("POST", "/v1/events", { type: "a", data: 1 });
+    expect(status).toBe(500);
+    expect(text).not.toContain("secret detail");
+    expect(log).toEqual([expect.objectContaining({ what: "request_failed", path: "/v1/events" })]);
+  });
+});
+
+describe("POST /v1/events/batch", () => {
+  it("accepts the events in their order", async () => {
+    const { call, messages } = testApi();
+    const [a, b] = [
+      await destination(call, { event_types: ["a"] }),
+      await destination(call, { event_types: ["b"] }),
+    ];
+    const events = ["b", "a", "c"].map((type) => ({ type, data: null }));
+    const { status, json } = await call("POST", "/v1/events/batch", { events });
+    expect(status).toBe(202);
+    expect(
+      json.events.map((event: { deliveries: { destination_id: string }[] }) =>
+        event.deliveries.map((d) => d.destination_id),
+      ),
+    ).toEqual([[b], [a], []]);
+    expect(messages).toHaveLength(2);
+  });
+
+  it("accepts a thousand and refuses one more", async () => {
+    const { call } = testApi();
+    const many = (n: number) => ({ events: Array.from({ length: n }, () => ({ type: "a", data: 1 })) });
+    expect((await call("POST", "/v1/events/batch", many(1000))).json.events).toHaveLength(1000);
+    expect(await call("POST", "/v1/events/batch", many(1001))).toMatchObject({
+      status: 422,
+      json: {
+        errors: [{ field: "events", fault: "is a list of 1001", expected: "a list of 1 to 1000 events" }],
+      },
+    });
+    expect(await countRows("events")).toBe(1000);
+  });
+
+  it.each([
+    [
+      "no events",
+      { events: [] },
+      { field: "events", fault: "is a list of 0", expected: "a list of 1 to 1000 events" },
+    ],
+    [
+      "no list",
+      { events: {} },
+      { field: "events", fault: "is an object", expected: "a list of 1 to 1000 events" },
+    ],
+    ["nothing", {}, { field: "events", fault: "is missing", expected: "a list of 1 to 1000 events" }],
+    [
+      "a number",
+      { events: [3] },
+      { field: "events[0]", fault: "is 3", expected: "an object of type, data, tenant" },
+    ],
+    [
+      "an unknown field",
+      { events: [{ type: "a", data: 1, x: 1 }] },
+      { field: "events[0].x", fault: "is not a field here", expected: "one of type, data, tenant" },
+    ],
+  ])("refuses %s", async (_what, body, error) => {
+    const { status, json } = await testApi().call("POST", "/v1/events/batch", body);
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([error]);
+  });
+
+  it("stores nothing when one event is invalid, and says which", async () => {
+    const events = Array.from({ length: 5 }, (_, i) => ({ type: i === 3 ? "a b" : "a", data: 1 }));
+    const { status, json } = await testApi().call("POST", "/v1/events/batch", { events });
+    expect(status).toBe(422);
+    expect(json.errors[0]).toMatchObject({ field: "events[3].type", fault: 'is "a b"' });
+    expect(await countRows("events")).toBe(0);
+  });
+
+  it("lists a bounded number of faults", async () => {
+    const events = Array.from({ length: 1000 }, () => ({ type: "" }));
+    const { json } = await testApi().call("POST", "/v1/events/batch", { events });
+    expect(json.errors).toHaveLength(50);
+    expect(json.detail).toContain("1999 more");
+  });
+
+  it("refuses an event larger than 256 KiB in a batch below 1 MiB, and a batch above it", async () => {
+    const { call } = testApi();
+    const events = [
+      { type: "a", data: 1 },
+      { type: "a", data: "x".repeat(300 * KIB) },
+    ];
+    expect(await call("POST", "/v1/events/batch", { events })).toMatchObject({
+      status: 413,
+      json: { errors: [{ field: "events[1]", expected: "at most 262144" }] },
+    });
+    const full = { events: Array.from({ length: 5 }, () => ({ type: "a", data: "x".repeat(250 * KIB) })) };
+    expect((await call("POST", "/v1/events/batch", full)).status).toBe(413);
+    expect(await countRows("events")).toBe(0);
+  });
+});
+
+describe("GET /v1/events/:id", () => {
+  it("shows the event with every delivery of its plan", async () => {
+    const { call } = testApi();
+    const [queued, gone, done] = [await destination(call), await destination(call), await destination(call)];
+    const { json: posted } = await call("POST", "/v1/events", { type: "a", data: { b: [1] } });
+    await call("DELETE", `/v1/destinations/${gone}`);
+    await insertRow("deliveries", {
+      destination_id: done,
+      event_id: eventRow(posted.id),
+      state: "delivered",
+      attempts: 1,
+      give_up_at: NOW + 1000,
+      ended_at: NOW + 20,
+      last_status: 204,
+      log: [{ at: NOW, latencyMs: 20, status: 204, excerpt: "ok" }],
+    });
+
+    const { status, json } = await call("GET", `/v1/events/${posted.id}`);
+
+    expect(status).toBe(200);
+    expect(json).toMatchObject({
+      id: posted.id,
+      tenant: "default",
+      type: "a",
+      timestamp: "2026-11-21T09:00:00.000Z",
+      data: { b: [1] },
+    });
+    const states = new Map(json.deliveries.map((d: { destination_id: string }) => [d.destination_id, d]));
+    expect(states.size).toBe(3);
+    expect(states.get(queued)).toMatchObject({
+      state: "queued",
+      attempts: 0,
+      give_up_at: "2026-11-24T09:00:00.000Z",
+      log: [],
+    });
+    expect(states.get(gone)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(states.get(done)).toEqual({
+      id: expect.stringMatching(/^dlv_/),
+      event_id: posted.id,
+      destination_id: done,
+      state: "delivered",
+      attempts: 1,
+      give_up_at: "2026-11-21T09:00:01.000Z",
+      last_status: 204,
+      delivered_at: "2026-11-21T09:00:00.020Z",
+      log: [{ at: "2026-11-21T09:00:00.000Z", status: 204, latency_ms: 20, response: "ok" }],
+    });
+  });
+
+  it("shows an event that nobody wanted", async () => {
+    const { call } = testApi();
+    const { json } = await call("POST", "/v1/events", { type: "a", data: 1 });
+    expect((await call("GET", `/v1/events/${json.id}`)).json.deliveries).toEqual([]);
+  });
+
+  it.each([[eventId(4711)], ["evt_nonsense"], ["batch"], ["%zz"]])("knows no event %s", async (id) => {
+    expect(await testApi().call("GET", `/v1/events/${id}`)).toMatchObject({
+      status: 404,
+      json: { type: "/problems/not-found" },
+    });
+  });
+});

@@ -1,0 +1,327 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Delays, Jitter } from "../../src/policy/backoff.ts";
+import type { Exchange } from "../../src/policy/outcome.ts";
+import { presetNames, presets } from "../../src/policy/presets.ts";
+import type { RetryPolicy } from "../../src/policy/retry-policy.ts";
+import { holdUntil, transition } from "../../src/policy/transition.ts";
+
+const now = Date.UTC(2026, 10, 21, 9, 0, 0);
+const hourMs = 3_600_000;
+const almostOne = 1 - 2 ** -53;
+const first = { attempts: 1, giveUpAt: now + 72 * hourMs };
+
+const steady: RetryPolicy = {
+  ...presets.breakwater,
+  delays: { schedule: [60] },
+  jitter: "none",
+};
+const instead: RetryPolicy = { ...steady, retryAfter: "instead" };
+
+function response(status: number, retryAfter?: string): Exchange {
+  return { kind: "response", status, ...(retryAfter !== undefined && { retryAfter }) };
+}
+
+describe("transition", () => {
+  it.each([200, 201, 202, 204, 299])("ends as delivered at %i", (status) => {
+    expect(transition(response(status), first, steady, now, 0)).toEqual({ kind: "delivered" });
+  });
+
+  it("ends as delivered even past both limits", () => {
+    const late = { attempts: 1000, giveUpAt: now - hourMs };
+    expect(transition(response(200), late, steady, now, 0)).toEqual({ kind: "delivered" });
+  });
+
+  it.each([301, 302, 400, 401])("ends as permanent at %i", (status) => {
+    expect(transition(response(status), first, steady, now, 0)).toEqual({
+      kind: "dead",
+      because: "permanent",
+    });
+  });
+
+  it("ends as gone at 410", () => {
+    expect(transition(response(410), first, steady, now, 0)).toEqual({ kind: "dead", because: "gone" });
+  });
+
+  it("retries with the cause and the time", () => {
+    const result = transition({ kind: "timeout" }, first, steady, now, 0);
+    expect(result).toEqual({ kind: "retry", at: now + 60_000, because: "timeout" });
+  });
+
+  it("retries at the age limit exactly, and expires one millisecond beyond it", () => {
+    const until = (giveUpAt: number) => transition(response(500), { attempts: 1, giveUpAt }, steady, now, 0);
+    expect(until(now + 60_000)).toMatchObject({ kind: "retry", at: now + 60_000 });
+    expect(until(now + 59_999)).toEqual({ kind: "dead", because: "expired" });
+  });
+
+  it("holds the attempts limit while the age limit is far, and the age limit while attempts are left", () => {
+    const twice: RetryPolicy = { ...steady, maxAttempts: 2 };
+    expect(transition(response(500), { ...first, attempts: 2 }, twice, now, 0)).toEqual({
+      kind: "dead",
+      because: "exhausted",
+    });
+    expect(transition(response(500), { attempts: 1, giveUpAt: now }, twice, now, 0)).toEqual({
+      kind: "dead",
+      because: "expired",
+    });
+  });
+
+  it("lets a limited cause end a delivery that other causes brought there", () => {
+    const limited: RetryPolicy = { ...steady, rules: { ...steady.rules, attemptLimits: { dns: 3 } } };
+    const fourth = { ...first, attempts: 4 };
+    expect(transition({ kind: "dns" }, fourth, limited, now, 0)).toEqual({
+      kind: "dead",
+      because: "exhausted",
+    });
+    expect(transition({ kind: "refused" }, fourth, limited, now, 0).kind).toBe("retry");
+  });
+
+  it("never lets a limited cause outlive the attempts limit", () => {
+    const limited: RetryPolicy = {
+      ...steady,
+      maxAttempts: 2,
+      rules: { ...steady.rules, attemptLimits: { dns: 3 } },
+    };
+    const result = transition({ kind: "dns" }, { ...first, attempts: 2 }, limited, now, 0);
+    expect(result).toEqual({ kind: "dead", because: "exhausted" });
+  });
+
+  it("grows a decorrelated wait from the one before", () => {
+    const decorrelated: RetryPolicy = { ...presets.breakwater, jitter: "decorrelated" };
+    const history = { ...first, attempts: 3, previousDelayMs: 100_000 };
+    const result = transition(response(500), history, decorrelated, now, 0.5);
+    expect(result).toMatchObject({ at: now + 165_000 });
+  });
+});
+
+describe("transition, where the receiver says when to come back", () => {
+  it.each([429, 503])("waits for the longer of backoff and Retry-After at %i", (status) => {
+    expect(transition(response(status, "120"), first, steady, now, 0)).toEqual({
+      kind: "retry",
+      at: now + 120_000,
+      because: `http_${status}`,
+      notBefore: now + 120_000,
+    });
+    expect(transition(response(status, "10"), first, steady, now, 0)).toEqual({
+      kind: "retry",
+      at: now + 60_000,
+      because: `http_${status}`,
+      notBefore: now + 10_000,
+    });
+  });
+
+  it("waits for Retry-After instead of a longer backoff where the policy says so", () => {
+    expect(transition(response(503, "10"), first, instead, now, 0)).toMatchObject({ at: now + 10_000 });
+  });
+
+  it("reads an HTTP-date", () => {
+    const result = transition(response(503, "Sat, 21 Nov 2026 09:05:00 GMT"), first, steady, now, 0);
+    expect(result).toMatchObject({ at: now + 300_000, notBefore: now + 300_000 });
+  });
+
+  it("adds up to a tenth of the wait asked for, and only ever adds", () => {
+    const at = (random: number) => transition(response(503, "600"), first, steady, now, random);
+    expect(at(0)).toMatchObject({ at: now + 600_000 });
+    expect(at(almostOne)).toMatchObject({ at: now + 660_000 });
+  });
+
+  it("adds up to a second where a tenth would be less", () => {
+    const result = transition(response(503, "2"), first, instead, now, almostOne);
+    expect(result).toMatchObject({ at: now + 3_000 });
+  });
+
+  it("waits a second at least, even where the receiver says zero or a time gone by", () => {
+    const asked = ["0", "Sun, 06 Nov 1994 08:49:37 GMT"];
+    for (const value of asked) {
+      const result = transition(response(503, value), first, instead, now, 0);
+      expect(result).toMatchObject({ at: now + 1_000, notBefore: now });
+    }
+  });
+
+  it.each([408, 500, 502, 504])("pays no heed to Retry-After at %i", (status) => {
+    expect(transition(response(status, "600"), first, presets.textbook, now, 0)).toEqual({
+      kind: "retry",
+      at: now + 30_000,
+      because: `http_${status}`,
+    });
+  });
+
+  it("expires, and says why, where the receiver asks for a time past the age limit", () => {
+    expect(transition(response(503, "1000000000000000000"), first, steady, now, almostOne)).toEqual({
+      kind: "dead",
+      because: "expired",
+      note: "Retry-After lies past the age limit",
+    });
+  });
+
+  it("ignores nonsense, says so, and waits as if nothing had been asked", () => {
+    expect(transition(response(503, "soon"), first, steady, now, 0)).toEqual({
+      kind: "retry",
+      at: now + 60_000,
+      because: "http_503",
+      note: 'Retry-After "soon" ignored',
+    });
+  });
+
+  it("quotes no more than forty characters of nonsense", () => {
+    const result = transition(response(503, "x".repeat(10_000)), first, steady, now, 0);
+    expect(result).toMatchObject({ note: `Retry-After "${"x".repeat(40)}" ignored` });
+  });
+
+  it("doubles the backoff for a 429 without a time it can read, and for that only", () => {
+    const wait = (exchange: Exchange) => transition(exchange, first, steady, now, 0);
+    expect(wait(response(429))).toMatchObject({ at: now + 120_000 });
+    expect(wait(response(429, "soon"))).toMatchObject({ at: now + 120_000 });
+    expect(wait(response(429, "10"))).toMatchObject({ at: now + 60_000 });
+    expect(wait(response(503))).toMatchObject({ at: now + 60_000 });
+  });
+
+  it("never lets jitter fall below Retry-After (regression: Svix)", () => {
+    for (const name of presetNames) {
+      const result = transition(response(503, "30"), first, presets[name], now, 0);
+      expect(result).toMatchObject({ kind: "retry", notBefore: now + 30_000 });
+      if (result.kind === "retry") expect(result.at).toBeGreaterThanOrEqual(now + 30_000);
+    }
+  });
+});
+
+describe("holdUntil", () => {
+  it.each([429, 503])("closes the gate until the time that %i names", (status) => {
+    expect(holdUntil(response(status, "120"), steady, now)).toBe(now + 120_000);
+  });
+
+  it("goes no further than the age limit", () => {
+    expect(holdUntil(response(503, "1000000000000000000"), steady, now)).toBe(now + 72 * hourMs);
+    expect(holdUntil(response(503, "Fri, 31 Dec 9999 23:59:59 GMT"), steady, now)).toBe(now + 72 * hourMs);
+  });
+
+  it.each([
+    ["an answer without the header", response(503)],
+    ["nonsense", response(429, "soon")],
+    ["zero", response(429, "0")],
+    ["a time gone by", response(503, "Sun, 06 Nov 1994 08:49:37 GMT")],
+    ["another status", response(500, "120")],
+    ["a success", response(200, "120")],
+    ["no answer", { kind: "timeout" } as const],
+  ])("leaves the gate alone after %s", (_, exchange) => {
+    expect(holdUntil(exchange, steady, now)).toBeUndefined();
+  });
+});
+
+describe("whatever the exchange, the policy and the dice", () => {
+  /** Evenly drawn: `fc.double` favours numbers next to zero. */
+  const fraction = fc.nat(999_999).map((n) => n / 1_000_000);
+  const random = fc.oneof(fraction, fc.constantFrom(0, almostOne));
+  const seconds = fc.integer({ min: 1, max: 604_800 });
+  const delays: fc.Arbitrary<Delays> = fc.oneof(
+    fc.record({ schedule: fc.array(seconds, { minLength: 1, maxLength: 50 }) }),
+    fc
+      .tuple(
+        seconds,
+        seconds,
+        fraction.map((f) => 1 + 9 * f),
+      )
+      .map(([a, b, factor]) => ({ base: Math.min(a, b), factor, cap: Math.max(a, b) })),
+  );
+  const jitter: fc.Arbitrary<Jitter> = fc.oneof(
+    fc.constantFrom<Jitter>("full", "equal", "decorrelated", "none"),
+    fc.record({ proportional: fc.oneof(fraction, fc.constant(1)) }),
+  );
+  const policy: fc.Arbitrary<RetryPolicy> = fc.record({
+    delays,
+    jitter,
+    maxAttempts: fc.constant(1001),
+    giveUpAfterMs: fc.constant(72 * hourMs),
+    rules: fc.constantFrom(...presetNames.map((name) => presets[name].rules)),
+    retryAfter: fc.constantFrom("floor" as const, "instead" as const),
+  });
+  const header = fc.oneof(
+    fc.constantFrom("0", "1", "Sun, 06 Nov 1994 08:49:37 GMT"),
+    fc.integer({ min: 0, max: 300_000 }).map(String),
+    fc.bigInt({ min: 0n, max: 10n ** 18n }).map(String),
+    fc.integer({ min: 0, max: 300_000 }).map((s) => new Date(now + s * 1000).toUTCString()),
+    fc.string({ maxLength: 60 }),
+  );
+  const exchange: fc.Arbitrary<Exchange> = fc.oneof(
+    fc.constantFrom<Exchange>({ kind: "timeout" }, { kind: "refused" }, { kind: "dns" }, { kind: "network" }),
+    fc.integer({ min: 100, max: 599 }).map((status) => response(status)),
+    fc.tuple(fc.constantFrom(429, 503), header).map(([status, value]) => response(status, value)),
+  );
+  const attempts = fc.integer({ min: 1, max: 1000 });
+  const previousDelayMs = fc.integer({ min: 1000, max: 1_000_000_000 });
+
+  it("waits a whole, finite number of milliseconds, a second at least", () => {
+    fc.assert(
+      fc.property(exchange, policy, attempts, previousDelayMs, random, (e, p, n, previous, r) => {
+        const history = { attempts: n, giveUpAt: Number.MAX_SAFE_INTEGER, previousDelayMs: previous };
+        const result = transition(e, history, p, now, r);
+        if (result.kind !== "retry") return;
+        expect(Number.isSafeInteger(result.at)).toBe(true);
+        expect(result.at).toBeGreaterThanOrEqual(now + 1000);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("never comes back before the receiver's own time", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(429, 503),
+        fc.nat(300_000),
+        policy,
+        attempts,
+        random,
+        (status, s, p, n, r) => {
+          const history = { attempts: n, giveUpAt: Number.MAX_SAFE_INTEGER };
+          const result = transition(
+            response(status, String(s)),
+            history,
+            { ...p, rules: steady.rules },
+            now,
+            r,
+          );
+          expect(result).toMatchObject({ kind: "retry", notBefore: now + s * 1000 });
+          if (result.kind === "retry") expect(result.at).toBeGreaterThanOrEqual(now + s * 1000);
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("never comes back past the age limit", () => {
+    fc.assert(
+      fc.property(exchange, policy, attempts, fc.nat(72 * hourMs), random, (e, p, n, leftMs, r) => {
+        const result = transition(e, { attempts: n, giveUpAt: now + leftMs }, p, now, r);
+        if (result.kind === "retry") expect(result.at).toBeLessThanOrEqual(now + leftMs);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it("never makes more attempts than the policy allows", () => {
+    fc.assert(
+      fc.property(exchange, policy, attempts, random, (e, p, n, r) => {
+        const result = transition(
+          e,
+          { attempts: n, giveUpAt: Number.MAX_SAFE_INTEGER },
+          { ...p, maxAttempts: n },
+          now,
+          r,
+        );
+        expect(result.kind).not.toBe("retry");
+      }),
+    );
+  });
+
+  it("never holds the gate past the age limit, nor for less than the delivery waits to honour", () => {
+    fc.assert(
+      fc.property(exchange, policy, attempts, random, (e, p, n, r) => {
+        const held = holdUntil(e, p, now);
+        if (held !== undefined) expect(held).toBeLessThanOrEqual(now + p.giveUpAfterMs);
+        const result = transition(e, { attempts: n, giveUpAt: now + p.giveUpAfterMs }, p, now, r);
+        if (result.kind === "retry") expect(result.at).toBeGreaterThanOrEqual(held ?? now);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});

@@ -1,0 +1,120 @@
+/**
+ * The API over the real D1 of the test, with the rest of the world replaced: a clock that stands still,
+ * queues and gates that remember what reached them. `emptyDatabase` goes before each test.
+ */
+import { applyD1Migrations, type D1Migration } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/api/app.ts";
+import type { Authenticate } from "../../src/api/auth.ts";
+import type { LogLine } from "../../src/log.ts";
+import { type Services, servicesOf } from "../../src/services.ts";
+
+export const KEY = "test-admin-key-0123456789";
+export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
+
+/** What a gate says when it is asked why a delivery waits; null lets everything in. */
+type Look = { reason: string; until: number | null } | null;
+
+type Options = Readonly<{
+  services?: Partial<Services>;
+  authenticate?: Authenticate;
+  look?: (destination: string) => Look;
+}>;
+
+/** An API and what it did to the world around it. */
+export function testApi({ services = {}, authenticate, look = () => null }: Options = {}) {
+  const messages: unknown[] = [];
+  const gateCalls: string[] = [];
+  const log: LogLine[] = [];
+  const pending: Promise<unknown>[] = [];
+  const gate = (name: string) => ({
+    look: async () => {
+      gateCalls.push(`look ${name}`);
+      return look(name);
+    },
+    ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
+  });
+  const world = {
+    config: { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false },
+    deliveries: {
+      sendBatch: async (batch: Iterable<{ body: unknown }>) =>
+        void messages.push(...[...batch].map((m) => m.body)),
+    },
+    gates: { idFromName: (name: string) => name, get: gate },
+    now: () => NOW,
+    log: (line: LogLine) => void log.push(line),
+    background: (work: Promise<unknown>) => void pending.push(work),
+    ...services,
+  } as unknown as Partial<Services>;
+  const app = createApp({
+    services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
+    ...(authenticate && { authenticate }),
+  });
+
+  /** One request with a valid key; a `body` that is no string goes as JSON. */
+  async function call(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string | null> = {},
+  ) {
+    const all = {
+      authorization: `Bearer ${KEY}`,
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...headers,
+    };
+    const sent = Object.entries(all).flatMap(([name, value]) =>
+      value === null ? [] : [[name, value] as [string, string]],
+    );
+    const raw =
+      body === undefined || typeof body === "string" || body instanceof ReadableStream
+        ? body
+        : JSON.stringify(body);
+    const init = { method, headers: sent, ...(raw !== undefined && { body: raw }) };
+    const response = await app.request(path, init, env, contextless);
+    const text = await response.text();
+    await Promise.all(pending.splice(0));
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      json: isJson(response) ? JSON.parse(text) : undefined,
+    };
+  }
+
+  return { app, call, messages, gateCalls, log };
+}
+
+const contextless = {
+  waitUntil: () => {},
+  passThroughOnException: () => {},
+  props: {},
+} as unknown as ExecutionContext;
+
+function isJson(response: Response): boolean {
+  return /json/.test(response.headers.get("content-type") ?? "");
+}
+
+/** The tables, all of them empty. */
+export async function emptyDatabase(): Promise<void> {
+  await applyD1Migrations(env.DB, (env as unknown as { TEST_MIGRATIONS: D1Migration[] }).TEST_MIGRATIONS);
+  const tables = ["events", "deliveries", "destinations", "sweeps"];
+  await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
+}
+
+/** How many rows a table holds. */
+export async function countRows(table: "events" | "deliveries" | "destinations"): Promise<number> {
+  return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
+}
+
+/** Writes a row as the delivery path would. */
+export async function insertRow(table: string, row: Readonly<Record<string, unknown>>): Promise<void> {
+  const columns = Object.keys(row);
+  const values = columns.map((_, i) => `?${i + 1}`);
+  const bound = Object.values(row).map((value) =>
+    typeof value === "object" && value !== null ? JSON.stringify(value) : value,
+  );
+  await env.DB.prepare(`INSERT INTO ${table} (${columns}) VALUES (${values})`)
+    .bind(...bound)
+    .run();
+}
