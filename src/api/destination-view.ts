@@ -41,9 +41,9 @@ export function breakerOf(row: Destination): Breaker {
   };
 }
 
-/** The columns that an input sets: those of the fields it has, with the default where it says null. */
+/** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */
 export function columnsOf(input: DestinationInput): DestinationChange {
-  return given({
+  return {
     url: input.url,
     eventTypes: input.event_types,
     description: input.description,
@@ -55,7 +55,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     rateBurst: orDefault(input.rate_burst, defaultLimits.rate_burst),
     retry: input.retry,
     ...breakerColumns(input.breaker),
-  });
+  };
 }
 
 function breakerColumns(input: DestinationInput["breaker"]) {
@@ -71,11 +71,4 @@ function breakerColumns(input: DestinationInput["breaker"]) {
 
 function orDefault(value: number | null | undefined, fallback: number): number | undefined {
   return value === null ? fallback : value;
-}
-
-/** Without the fields that are undefined. */
-function given<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
 }

@@ -10,35 +10,41 @@ import type { Services } from "../services.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { report } from "./report.ts";
-import { attemptVerdicts, type Verdict, verdictsOf } from "./verdicts.ts";
+import { attemptVerdicts, runVerdicts, type Verdict } from "./verdicts.ts";
 
 export type Worked = Readonly<{
-  /** For every delivery of the groups. All of it is in D1. */
+  /** For every delivery that was to be told of. All of it is in D1. */
   verdicts: readonly Verdict[];
   /** Whether some attempts are still running. */
   late: boolean;
 }>;
 
-/** @param also verdicts reached without the gate, to be written in the same write */
+export type Orders = Readonly<{
+  patienceMs: number;
+  /** What was decided without an attempt, to be written in the same write. */
+  also: readonly Verdict[];
+  /** Whether a drain works here that will ask again at once. */
+  continues: boolean;
+}>;
+
 export async function attemptGroups(
   services: Services,
   runs: readonly GroupRun[],
-  patienceMs: number,
-  also: readonly Verdict[] = [],
+  { patienceMs, also, continues }: Orders,
 ): Promise<Worked> {
   const all = Promise.all(runs.map(({ run }) => run?.finished));
   await Promise.race([all, services.sleep(patienceMs)]);
   for (const { run } of runs) run?.stop();
 
-  const late = runs.filter(({ run }) => run && run.running.size > 0);
-  const rests = late.map((groupRun) => ({ groupRun, told: groupRun.run?.done.length ?? 0 }));
-  const verdicts = [...also, ...runs.flatMap((groupRun) => verdictsOf(services, groupRun))];
-  await report(services, verdicts);
-  await Promise.all(
-    runs.map((groupRun) => (late.includes(groupRun) ? undefined : settleGroup(services, groupRun))),
+  const rests = runs.flatMap((groupRun) =>
+    groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );
-  if (late.length > 0) services.background(finishLate(services, rests));
-  return { verdicts, late: late.length > 0 };
+  const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
+  const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
+  await report(services, verdicts);
+  await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));
+  if (rests.length > 0) services.background(finishLate(services, rests));
+  return { verdicts, late: rests.length > 0 };
 }
 
 type Rest = Readonly<{ groupRun: GroupRun; told: number }>;

@@ -15,6 +15,7 @@ import { type Carrier, carriersOf, dispose } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
+import { refusedVerdicts } from "./verdicts.ts";
 
 /** How long a batch may last, and so the time in which it starts attempts. */
 const PATIENCE_MS = 1_000;
@@ -44,7 +45,11 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
     works.filter((work) => work !== undefined),
     "queue",
   );
-  const { verdicts } = await attemptGroups(services, await startGroups(services, due), PATIENCE_MS, sorted);
+  const groups = [...Map.groupBy(due, groupKey).values()];
+  const runs = await startGroups(services, groups);
+  const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
+  const orders = { patienceMs: PATIENCE_MS, also: [...sorted, ...refused], continues: false };
+  const { verdicts } = await attemptGroups(services, runs, orders);
   for (const { work, againAt } of verdicts) {
     const carrier = carrierOf.get(work);
     if (carrier) await dispose(services, carrier, againAt);
@@ -52,15 +57,22 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
 }
 
 /** All destinations at once, over connections that they share fairly. */
-function startGroups(services: Services, due: readonly Work[]): Promise<GroupRun[]> {
+function startGroups(services: Services, groups: readonly (readonly Work[])[]): Promise<GroupRun[]> {
   const shared = connections();
-  const groups = Map.groupBy(due, (work) => `${laneOf(work)} ${work.destination.id}`);
   return Promise.all(
-    [...groups.values()].map(([first, ...rest]) => {
+    groups.map((works) => {
+      const [first] = works;
       if (!first) throw new Error("A group has at least one delivery");
-      return startGroup(services, shared, { lane: laneOf(first), works: [first, ...rest] }, PATIENCE_MS);
+      const deliveries = works.map(({ event }) => event.id);
+      const ask = { lane: laneOf(first), deliveries, startWithinMs: PATIENCE_MS };
+      const load = (granted: readonly number[]) => works.filter(({ event }) => granted.includes(event.id));
+      return startGroup(services, shared, { destination: first.destination, ask, load });
     }),
   );
+}
+
+function groupKey(work: Work): string {
+  return `${laneOf(work)} ${work.destination.id}`;
 }
 
 function laneOf({ row }: Work): Lane {

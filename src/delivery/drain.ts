@@ -8,22 +8,23 @@
 import { reportNothingWaits } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import type { Destination } from "../store/destination-settings.ts";
 import { cancelWaiting, waitingFor } from "../store/waiting.ts";
-import { loadWork, type Work } from "../store/work.ts";
+import { loadWork } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import { type Connections, connections } from "./connections.ts";
 import { startGroup } from "./group.ts";
 import { type DrainMessage, drainMessage } from "./message.ts";
-import { report } from "./report.ts";
 import { sortOut } from "./sort-out.ts";
+import type { Verdict } from "./verdicts.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on. */
 const BUDGET_MS = 3_000;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
-/** Deliveries looked at from each end in one step. */
-const PER_END = 30;
+/** Deliveries that one drain leases at once. It looks at as many for each drain at work beside it. */
+const LEASED = 60;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
 
@@ -46,58 +47,61 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
   );
 }
 
-async function drain(services: Services, shared: Connections, { destination }: DrainMessage): Promise<void> {
+async function drain(services: Services, shared: Connections, bell: DrainMessage): Promise<void> {
   const endsAt = services.now() + BUDGET_MS;
   let step: Step = "more";
   while (step === "more" && services.now() < endsAt) {
-    step = await drainStep(services, shared, destination, endsAt - services.now());
+    step = await drainStep(services, shared, bell, endsAt - services.now());
   }
-  if (step === "more") await services.drains.send({ destination });
+  if (step === "more") await services.drains.send(bell);
 }
 
 async function drainStep(
   services: Services,
   shared: Connections,
-  id: string,
+  { destination: id, drains }: DrainMessage,
   budgetMs: number,
 ): Promise<Step> {
   const lookedAt = services.now();
-  const { destination, events } = await waitingFor(services.db, id, PER_END);
+  const { destination, events } = await waitingFor(services.db, id, (LEASED / 2) * drains);
   if (events.length === 0) {
     await reportNothingWaits(services, id, lookedAt);
     return "empty";
   }
-  if (destination?.deletedAt !== null) {
+  if (!destination || destination.deletedAt !== null) {
     await cancelWaiting(services.db, id, lookedAt, CANCELLED);
     return "more";
   }
-  const works = await loadWork(
-    services.db,
-    events.map((event) => ({ event, destination: id })),
-  );
-  return attemptWaiting(
-    services,
-    shared,
-    works.filter((work) => work !== undefined),
-    budgetMs,
-  );
+  return attemptWaiting(services, shared, destination, events, budgetMs);
 }
 
 async function attemptWaiting(
   services: Services,
   shared: Connections,
-  works: readonly Work[],
+  destination: Destination,
+  events: readonly number[],
   budgetMs: number,
 ): Promise<Step> {
-  const { due, verdicts: over } = sortOut(services, works, "drain");
-  await report(services, over);
-  const [first, ...rest] = due;
-  if (!first) return "more";
-  const groupRun = await startGroup(services, shared, { lane: "backlog", works: [first, ...rest] }, budgetMs);
-  const { verdicts, late } = await attemptGroups(services, [groupRun], budgetMs);
+  const over: Verdict[] = [];
+  const load = async (granted: readonly number[]) => {
+    const wanted = granted.map((event) => ({ event, destination: destination.id }));
+    const works = await loadWork(services.db, wanted);
+    const { due, verdicts } = sortOut(
+      services,
+      works.filter((work) => work !== undefined),
+      "drain",
+    );
+    over.push(...verdicts);
+    return due;
+  };
+  const ask = { lane: "backlog", deliveries: events, most: LEASED, startWithinMs: budgetMs } as const;
+  const groupRun = await startGroup(services, shared, { destination, ask, load });
+  const continues = Boolean(groupRun.answer?.grant && !groupRun.answer.refused);
+  const orders = { patienceMs: budgetMs, also: over, continues };
+  const { verdicts, late } = await attemptGroups(services, [groupRun], orders);
   await sendAgain(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
-  return groupRun.answer?.grant && !groupRun.answer.refused && !late ? "more" : "gate";
+  return continues && !late ? "more" : "gate";
 }

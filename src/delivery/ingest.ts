@@ -2,8 +2,9 @@
  * Accepting events: commit, then promise. When this returns, the events and their plans are in D1. The
  * messages are sent behind the answer; whatever becomes of them, the sweep finds an event without outcome.
  */
-import { type AcceptedEvent, insertEvents } from "../store/events.ts";
+
 import type { Services } from "../services.ts";
+import { type AcceptedEvent, insertEvents } from "../store/events.ts";
 import { enqueue } from "./enqueue.ts";
 
 /** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */

@@ -9,8 +9,8 @@ export type DeliveryMessage = Readonly<{
   destination: string;
 }>;
 
-/** The gate's bell: work off what waits for this destination. */
-export type DrainMessage = Readonly<{ destination: string }>;
+/** The gate's bell: work off what waits for this destination, together with so many drains in all. */
+export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
@@ -21,6 +21,7 @@ export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
 }
 
 export function drainMessage(body: unknown): DrainMessage | undefined {
-  const { destination } = (body ?? {}) as Partial<DrainMessage>;
-  return typeof destination === "string" ? { destination } : undefined;
+  const { destination, drains } = (body ?? {}) as Partial<DrainMessage>;
+  if (typeof destination !== "string") return undefined;
+  return { destination, drains: Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1 };
 }

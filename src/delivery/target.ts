@@ -46,7 +46,6 @@ export function targetProblem(url: string, allowPrivate: boolean): Fault | undef
   const parsed = URL.parse(url);
   if (parsed === null) return { fault: "cannot be parsed", expected: "an absolute https URL" };
   if (parsed.href.length > MAX_LENGTH) return tooLong(parsed.href.length);
-  if (parsed.username || parsed.password) return credentials;
   return allowPrivate ? undefined : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
 }
 

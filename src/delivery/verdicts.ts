@@ -7,8 +7,8 @@ import type { Refusal } from "../policy/admission.ts";
 import type { Services } from "../services.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { DeliveryRow, Work } from "../store/work.ts";
-import { type GroupRun, leftoverReason, worksOf } from "./group.ts";
-import { type Outcome, inFlightRow, outcomeOf, waitingRow } from "./outcome-rows.ts";
+import { type GroupRun, leftoverReason } from "./group.ts";
+import { inFlightRow, type Outcome, outcomeOf, waitingRow } from "./outcome-rows.ts";
 import type { Attempt } from "./send.ts";
 
 export type Verdict = Readonly<{
@@ -24,25 +24,32 @@ export type Verdict = Readonly<{
 /** For a gate that could not be reached: come back after this, spread over as much again. */
 const UNREACHABLE_MS = 5_000;
 
-/** What the group's answer and its run say at this moment; what is running counts as on its way. */
-export function verdictsOf(services: Services, groupRun: GroupRun): Verdict[] {
-  const { group, answer, run, recoverAt } = groupRun;
-  const now = services.now();
-  if (!answer) return group.works.map((work) => ({ work, againAt: unreachableUntil(services) }));
-  const { refused, inFlight } = answer;
+/** What a run has to say at this moment; what is running counts as on its way. */
+export function runVerdicts(services: Services, { run, recoverAt }: GroupRun): Verdict[] {
+  if (!run) return [];
   return [
-    ...(refused ? worksOf(group, refused.deliveries).map((work) => waiting(work, refused)) : []),
-    ...(inFlight
-      ? worksOf(group, inFlight.deliveries).map((work) => ({ work, againAt: inFlight.until }))
-      : []),
-    ...(run ? run.queue.map((work) => waiting(work, leftoverReason(run, now))) : []),
-    ...[...(run?.running ?? [])].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
-    ...attemptVerdicts(services, run?.done ?? []),
+    ...run.queue.map((work) => waitingVerdict(work, leftoverReason(run, services.now()))),
+    ...[...run.running].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
+    ...attemptVerdicts(services, run.done),
+  ];
+}
+
+/** What the gate's answer means for those of `works` that it did not let in. */
+export function refusedVerdicts(services: Services, { answer }: GroupRun, works: readonly Work[]): Verdict[] {
+  if (!answer) return works.map((work) => ({ work, againAt: unreachableUntil(services) }));
+  const { refused, inFlight } = answer;
+  const named = (deliveries: readonly number[] = []) => {
+    const rows = new Set(deliveries);
+    return works.filter(({ event }) => rows.has(event.id));
+  };
+  return [
+    ...(refused ? named(refused.deliveries).map((work) => waitingVerdict(work, refused)) : []),
+    ...(inFlight ? named(inFlight.deliveries).map((work) => ({ work, againAt: inFlight.until })) : []),
   ];
 }
 
 /** What waits already is not written again: the reason of the moment is the gate's to tell. */
-function waiting(work: Work, refusal: Refusal): Verdict {
+function waitingVerdict(work: Work, refusal: Refusal): Verdict {
   return work.row?.state === "waiting" ? { work } : { work, row: waitingRow(work, refusal) };
 }
 

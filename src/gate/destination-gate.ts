@@ -57,12 +57,14 @@ export class DestinationGate extends DurableObject<Env> {
     return refusalAt(this.#load(now), "backlog", settings, now) ?? null;
   }
 
-  /** The bell: sends for a drain when the door is open. May run twice: a second drain finds leases taken. */
+  /** The bell: sends for drains when the door is open. May run twice: more drains find the leases taken. */
   override async alarm(): Promise<void> {
     const now = Date.now();
     const state = this.#load(now);
-    const { bell, drain } = rings(state, now);
-    if (drain) await this.env.DRAINS.send({ destination: this.#destination() });
+    const { bell, drains } = rings(state, now);
+    const message = { body: { destination: this.#destination(), drains } };
+    if (drains > 0)
+      await this.env.DRAINS.sendBatch(Array.from({ length: Math.min(drains, 100) }, () => message));
     await saveGate(this.ctx.storage, { ...state, bell: { ...state.bell, at: null } }, { ...state, bell });
   }
 

@@ -4,7 +4,7 @@
  * One call decides for a whole group of deliveries. The checks run from the most lasting reason to the
  * most fleeting one, so that the reason given is the one that a person would name.
  */
-import { sooner, turnedAway } from "./bell.ts";
+import { answered, sooner, turnedAway } from "./bell.ts";
 import { conditionAt, shutBy } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
@@ -17,6 +17,8 @@ export type Ask = Readonly<{
   lane: Lane;
   /** Event rows, in the order in which they should go. */
   deliveries: readonly number[];
+  /** As many of them at most; those beyond are neither let in nor turned away. */
+  most?: number;
   /** How many connections the asker can use at once. */
   connections: number;
   /** How long after asking it will start attempts. */
@@ -81,6 +83,8 @@ function asked(state: GateState, ask: Ask, settings: GateSettings, now: number):
     condition: settings.paused ? { ...condition, window: reopened(condition.window) } : condition,
     leases: live(state.leases, now),
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
+    breadth: settings.maxConcurrency,
+    bell: side === "backlog" ? answered(state.bell) : state.bell,
   };
 }
 
@@ -88,7 +92,7 @@ function apart(state: GateState, ask: Ask) {
   const leased = new Map(
     state.leases.flatMap((lease) => lease.deliveries.map((id) => [id, lease.expiresAt])),
   );
-  const free = ask.deliveries.filter((id) => !leased.has(id));
+  const free = ask.deliveries.filter((id) => !leased.has(id)).slice(0, ask.most);
   const busy = ask.deliveries.filter((id) => leased.has(id));
   const until = Math.max(0, ...busy.map((id) => leased.get(id) ?? 0));
   return { free, inFlight: busy.length > 0 ? { deliveries: busy, until } : null };

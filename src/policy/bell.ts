@@ -1,5 +1,6 @@
 /**
- * The gate's bell: when to send for a drain, because something waits in D1 and the door may open.
+ * The gate's bell: when to send for drains, and how many, because something waits in D1 and the door may
+ * open.
  *
  * There is one alarm. It is set to the earliest moment at which anything could be let in; when it rings
  * too early it is set again, so a later reason never overwrites an earlier one and none is forgotten.
@@ -7,7 +8,10 @@
 import { shutBy } from "./condition.ts";
 import { type Bell, type GateState, sideOf } from "./gate-state.ts";
 import { live } from "./lease.ts";
+import { widthOf } from "./window.ts";
 
+/** Connections of one drain: what one invocation of a Worker can have open. */
+export const DRAIN_CONNECTIONS = 6;
 /** A refused delivery is written to D1 right after the refusal: the drain should find it there. */
 const WRITE_MS = 1_000;
 /** A drain that was sent for and never asked: send again after this long. */
@@ -25,11 +29,16 @@ export function sooner(bell: Bell, at: number, now: number): Bell {
   return set ? bell : { ...bell, at };
 }
 
-/** Capacity was given back: if something waits and no drain is at work or on its way, ring now. */
-export function freed(state: GateState, now: number): Bell {
-  if (state.bell.waitingSince === 0 || isDraining(state, now)) return state.bell;
-  const onItsWay = state.bell.rungAt > state.turns.backlog.askedAt;
-  return sooner(state.bell, onItsWay ? state.bell.rungAt + LOST_MS : now, now);
+/**
+ * Capacity was given back: if something waits and fewer drains are at work or on their way than the window
+ * has room for, ring now.
+ * @param continuing drains at work that hold no lease at the moment and will ask again at once
+ */
+export function freed(state: GateState, continuing: number, now: number): Bell {
+  if (state.bell.waitingSince === 0) return state.bell;
+  return drainsMissing(state, continuing, now) > 0
+    ? sooner(state.bell, now, now)
+    : sooner(state.bell, now + LOST_MS, now);
 }
 
 /** A drain that looked at `lookedAt` found nothing left to do. What was turned away since still waits. */
@@ -38,17 +47,29 @@ export function emptied(bell: Bell, lookedAt: number, now: number): Bell {
   return tooEarly ? sooner(bell, now + WRITE_MS, now) : { ...bell, waitingSince: 0, at: null };
 }
 
-/** The alarm has gone off: whether to send for a drain, and when to ring next. */
-export function rings(state: GateState, now: number): Readonly<{ bell: Bell; drain: boolean }> {
-  const silent = (at: number | null) => ({ bell: { ...state.bell, at }, drain: false });
+/** A drain has come and asks. */
+export function answered(bell: Bell): Bell {
+  return bell.expected === 0 ? bell : { ...bell, expected: bell.expected - 1 };
+}
+
+/** The alarm has gone off: how many drains to send for, and when to ring next. */
+export function rings(state: GateState, now: number): Readonly<{ bell: Bell; drains: number }> {
+  const silent = (at: number | null) => ({ bell: { ...state.bell, at }, drains: 0 });
   if (state.bell.waitingSince === 0) return silent(null);
   const shut = shutBy(state.condition, { paused: false }, now);
   if (shut) return silent(shut.until);
-  const drains = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog");
-  if (drains.length > 0) return silent(Math.min(...drains.map((lease) => lease.expiresAt)));
-  return { bell: { ...state.bell, rungAt: now, at: now + LOST_MS }, drain: true };
+  const drains = drainsMissing(state, 0, now);
+  if (drains <= 0) return silent(now + LOST_MS);
+  return { bell: { ...state.bell, rungAt: now, at: now + LOST_MS, expected: drains }, drains };
 }
 
-function isDraining(state: GateState, now: number): boolean {
-  return live(state.leases, now).some((lease) => sideOf(lease.lane) === "backlog");
+/** How many drains the window has room for: one invocation works over a few connections only. */
+function drainsWanted({ condition, breadth }: GateState): number {
+  return Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
+}
+
+function drainsMissing(state: GateState, continuing: number, now: number): number {
+  const atWork = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog").length;
+  const onTheirWay = now - state.bell.rungAt < LOST_MS ? state.bell.expected : 0;
+  return drainsWanted(state) - atWork - onTheirWay - continuing;
 }

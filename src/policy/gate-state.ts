@@ -13,8 +13,10 @@ export type Bell = Readonly<{
   waitingSince: number;
   /** When the alarm rings; null when it is not set. */
   at: number | null;
-  /** When a drain was last sent for. */
+  /** When drains were last sent for. */
   rungAt: number;
+  /** Drains sent for that have not asked yet. */
+  expected: number;
 }>;
 
 export type GateState = Readonly<{
@@ -26,6 +28,8 @@ export type GateState = Readonly<{
   /** Leases ever granted: part of the next one's name. */
   granted: number;
   turns: Readonly<Record<Side, Turn>>;
+  /** The destination's `max_concurrency` as last seen: how wide drains may be. */
+  breadth: number;
   bell: Bell;
 }>;
 
@@ -39,7 +43,8 @@ export function newGateState(now: number): GateState {
     leases: [],
     granted: 0,
     turns: { live: NEVER, backlog: NEVER },
-    bell: { waitingSince: 0, at: null, rungAt: 0 },
+    breadth: 1,
+    bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
   };
 }
 

@@ -21,6 +21,8 @@ export type Settlement = Readonly<{
   left: number;
   /** Sends of the lease that were not made. */
   unsent: number;
+  /** Whether a drain settles that will ask again at once. */
+  continues?: boolean;
 }>;
 
 /** What happened to the door: named for logs and for the destination's owner. */
@@ -53,7 +55,7 @@ export function settle(
       before.tat === lease.tat ? lease.tat - settlement.unsent * (1000 / settings.ratePerSecond) : before.tat,
   };
   return {
-    state: { ...state, bell: bellAfter(state, settlement.left, now) },
+    state: { ...state, bell: bellAfter(state, settlement, now) },
     events: doorEvents(start, condition),
   };
 }
@@ -66,7 +68,7 @@ export function nothingWaits(state: GateState, lookedAt: number, now: number): G
 /** Something waits that this gate may not know of: ring as soon as the door allows. */
 export function ringFor(state: GateState, now: number): GateState {
   const bell = { ...state.bell, waitingSince: Math.max(1, state.bell.waitingSince) };
-  return { ...state, bell: freed({ ...state, bell }, now) };
+  return { ...state, bell: freed({ ...state, bell }, 0, now) };
 }
 
 /** A pause has been lifted: traffic begins with one. */
@@ -75,10 +77,10 @@ export function resumed(state: GateState, now: number): GateState {
   return ringFor({ ...state, condition }, now);
 }
 
-function bellAfter(state: GateState, left: number, now: number): GateState["bell"] {
+function bellAfter(state: GateState, { left, continues }: Settlement, now: number): GateState["bell"] {
   const shut = shutBy(state.condition, { paused: false }, now);
   const bell = left > 0 ? turnedAway(state.bell, shut?.until ?? now, now) : state.bell;
-  return shut ? bell : freed({ ...state, bell }, now);
+  return shut ? bell : freed({ ...state, bell }, continues ? 1 : 0, now);
 }
 
 function doorEvents(before: Condition, after: Condition): DoorEvent[] {

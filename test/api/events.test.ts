@@ -136,7 +136,13 @@ describe("POST /v1/events", () => {
       const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
         "content-type": type,
       });
-      expect(answer).toMatchObject({ status: 415, json: { type: "/problems/unsupported-media-type" } });
+      expect(answer).toMatchObject({
+        status: 415,
+        json: {
+          type: "/problems/unsupported-media-type",
+          detail: expect.stringContaining("expected application/json"),
+        },
+      });
       expect(await countRows("events")).toBe(0);
     },
   );

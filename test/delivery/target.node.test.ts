@@ -345,6 +345,7 @@ describe("targetFault", () => {
     const ofLength = (n: number) => `https://example.com/${"a".repeat(n - 20)}`;
     expect(targetFault(ofLength(2048), true)).toBeUndefined();
     expect(targetFault(ofLength(2049), true)).toContain("2049 characters");
+    expect(targetFault(`https://example.com/${"a/../".repeat(500)}`, true)).toContain("2520 characters");
     expect(targetFault(`https://example.com/${"ü".repeat(400)}`, true)).toContain("characters long");
   });
 

@@ -1,0 +1,45 @@
+/**
+ * Three kinds of tests: pure ones in Node, those of the shell inside workerd with the real D1, Queues and
+ * Durable Objects, and scenarios that run the whole stack as its own process.
+ */
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const root = new URL("..", import.meta.url).pathname;
+const inNode = ["test/policy/**/*.test.ts", "test/**/*.node.test.ts"];
+const scenarios = ["test/scenario/**/*.test.ts"];
+
+export default defineConfig(async () => ({
+  root,
+  test: {
+    projects: [
+      { extends: true, test: { name: "pure", include: inNode, environment: "node" } },
+      {
+        extends: true,
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: `${root}wrangler.toml` },
+            miniflare: {
+              bindings: {
+                MIGRATIONS: await readD1Migrations(`${root}migrations`),
+                ADMIN_KEY: "test-admin-key-0123456789",
+                GRACE_SECONDS: "20",
+                ALLOW_PRIVATE_DESTINATIONS: "false",
+              },
+            },
+          }),
+        ],
+        test: {
+          name: "workers",
+          include: ["test/**/*.test.ts"],
+          exclude: [...inNode, ...scenarios],
+          setupFiles: ["test/support/migrations.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: { name: "scenario", include: scenarios, environment: "node", testTimeout: 300_000, fileParallelism: false },
+      },
+    ],
+  },
+}));
