@@ -3,7 +3,7 @@
  * platform; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, parseConfig } from "./config.ts";
-import type { DrainMessage, DeliveryMessage } from "./delivery/message.ts";
+import type { DeliveryMessage, DrainMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import { type Log, logToConsole } from "./log.ts";
 

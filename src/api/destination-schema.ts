@@ -66,6 +66,10 @@ export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
   secret: secret.nullish(),
+  handshake: z.boolean({ error: "expected true or false" }).optional().openapi({
+    description:
+      "Ask the receiver first (CloudEvents webhook validation, OPTIONS); the rate that it allows becomes its rate.",
+  }),
   ...changeable,
 }).openapi("NewDestination");
 

@@ -11,6 +11,7 @@ import {
 import { requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { breakerErrors, refuseFaults } from "./destination-faults.ts";
+import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { newSecret } from "./destination-secret.ts";
 import { breakerOf, columnsOf, destinationView } from "./destination-view.ts";
@@ -102,9 +103,11 @@ export function registerDestinations(api: Api): void {
       if (errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
       if (tenant === undefined) return problem(403, "The key belongs to another tenant");
+      const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
+      if ("errors" in agreed) return invalid(agreed.errors);
       const secret = input.secret ?? newSecret();
       const at = { createdAt: now(), updatedAt: now() };
-      const columns = { ...columnsOf(input), url: input.url };
+      const columns = { ...columnsOf(input), ...agreed, url: input.url };
       const row = await insertDestination(db, { ...columns, id: newDestinationId(), tenant, secret, ...at });
       return c.json({ ...destinationView(row), secret }, 201);
     },

@@ -9,6 +9,12 @@ import { problem } from "./problems.ts";
 
 export const KIB = 1024;
 
+/**
+ * So much of a body that is too large is read on and dropped: half-read ones break the connection under the
+ * caller's next request, and `wrangler dev` altogether.
+ */
+const DRAINED = 16 * KIB * KIB;
+
 /** SQLite's own JSON functions stop at 1,000. */
 const MAX_DEPTH = 500;
 
@@ -43,16 +49,17 @@ function notJson(given: string | undefined) {
   return problem(415, `${fault}; expected application/json`);
 }
 
-/** The bytes of the body, or undefined when there are more than `max`; the rest is not read. */
+/** The bytes of the body, or undefined when there are more than `max`, of which no more are kept. */
 async function readAtMost(request: Request, max: number): Promise<Uint8Array | undefined> {
   if (Number(request.headers.get("content-length")) > max) return undefined;
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of request.body ?? []) {
     size += chunk.byteLength;
-    if (size > max) return undefined;
-    chunks.push(chunk);
+    if (size <= max) chunks.push(chunk);
+    else if (size > max + DRAINED) break;
   }
+  if (size > max) return undefined;
   return chunks.length === 1 ? chunks[0] : joined(chunks, size);
 }
 

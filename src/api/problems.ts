@@ -19,6 +19,7 @@ const kinds = {
   415: { slug: "unsupported-media-type", title: "The body is not JSON" },
   422: { slug: "invalid-field", title: "A field is invalid" },
   500: { slug: "internal-error", title: "Something went wrong on our side" },
+  503: { slug: "unavailable", title: "Not available at the moment" },
 } as const;
 
 export type ProblemStatus = keyof typeof kinds;

@@ -80,8 +80,9 @@ export function runLease(services: Services, connections: Connections, order: Le
     const attempt = await send(services, work, settings.timeoutMs);
     running.delete(work);
     done.push(attempt);
-    signs.push(signOf(attempt, policy));
-    condition = conditionAfter(condition, signOf(attempt, policy), settings, services.random());
+    const sign = signOf(attempt, policy);
+    signs.push(sign);
+    condition = conditionAfter(condition, sign, settings, services.random());
   }
 
   /** One attempt after the other. Opens more lines when the window has grown, ends when it has shrunk. */
@@ -105,12 +106,16 @@ export function runLease(services: Services, connections: Connections, order: Le
   return { done, signs, running, queue, shut, stop, finished };
 }
 
-function signOf({ exchange, endedAt }: Attempt, policy: RetryPolicy): Sign {
-  const hold = holdUntil(exchange, policy, endedAt);
+function signOf({ exchange, startedAt, endedAt, limits, work }: Attempt, policy: RetryPolicy): Sign {
+  const spent = limits?.remaining === 0 ? limits.resetAt : 0;
+  const hold = Math.max(holdUntil(exchange, policy, endedAt) ?? 0, spent);
   return {
     at: endedAt,
     health: healthOf(exchange),
     backsOff: backsOff(exchange),
-    ...(hold !== undefined && { holdUntil: hold }),
+    tookMs: endedAt - startedAt,
+    retry: (work.row?.attempts ?? 0) > 0,
+    ...(hold > 0 && { holdUntil: hold }),
+    ...(limits && { remaining: limits.remaining }),
   };
 }

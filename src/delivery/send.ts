@@ -5,6 +5,7 @@
 import { eventId } from "../id.ts";
 import { faultOf } from "../log.ts";
 import type { Exchange } from "../policy/outcome.ts";
+import { type StatedLimits, statedLimits } from "../policy/receiver-limits.ts";
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
 import { signatureHeaders } from "./signature.ts";
@@ -18,6 +19,8 @@ export type Attempt = Readonly<{
   location?: string;
   /** The beginning of what the receiver said when it refused. */
   excerpt?: string;
+  /** What the receiver says it will still take. */
+  limits?: StatedLimits;
   /** What the network said. */
   fault?: string;
 }>;
@@ -31,36 +34,42 @@ export async function send(services: Services, work: Work, timeoutMs: number): P
   const startedAt = services.now();
   try {
     const response = await services.fetch(work.destination.url, requestOf(work, startedAt, timeoutMs));
-    const seen = await readAnswer(response);
+    const seen = await readAnswer(response, services.now());
     return { work, startedAt, endedAt: services.now(), ...seen };
   } catch (error) {
     return { work, startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
   }
 }
 
-function requestOf({ event, destination }: Work, at: number, timeoutMs: number): RequestInit {
-  return {
-    method: "POST",
-    redirect: "manual",
-    headers: {
-      ...destination.headers,
-      "content-type": "application/json",
-      "user-agent": USER_AGENT,
-      ...signatureHeaders(eventId(event.id), event.body, destination.secret, at),
-    },
-    body: event.body,
-    signal: AbortSignal.timeout(timeoutMs),
-  };
+function requestOf(work: Work, at: number, timeoutMs: number): RequestInit {
+  const signal = AbortSignal.timeout(timeoutMs);
+  return { method: "POST", redirect: "manual", headers: headersOf(work, at), body: work.event.body, signal };
 }
 
-async function readAnswer(response: Response): Promise<Pick<Attempt, "exchange" | "location" | "excerpt">> {
+/** Ours are set over the destination's own, whose names may be spelled in any case. */
+function headersOf({ event, destination }: Work, at: number): Headers {
+  const headers = new Headers({ ...destination.headers });
+  const ours = {
+    "content-type": "application/json",
+    "user-agent": USER_AGENT,
+    ...signatureHeaders(eventId(event.id), event.body, destination.secret, at),
+  };
+  for (const [name, value] of Object.entries(ours)) headers.set(name, value);
+  return headers;
+}
+
+type Answer = Pick<Attempt, "exchange" | "location" | "excerpt" | "limits">;
+
+async function readAnswer(response: Response, now: number): Promise<Answer> {
   const { status, headers } = response;
   const retryAfter = headers.get("retry-after");
   const location = headers.get("location");
+  const limits = statedLimits((name) => headers.get(name), response.ok, now);
   const excerpt = await excerptOf(response);
   return {
     exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
     ...(location !== null && { location }),
+    ...(limits && { limits }),
     ...(excerpt && { excerpt }),
   };
 }
@@ -70,17 +79,19 @@ async function excerptOf(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   const decoder = new TextDecoder();
   let text = "";
+  let room = EXCERPT_BYTES;
   try {
-    while (reader && !response.ok && text.length < EXCERPT_BYTES) {
+    while (reader && !response.ok && room > 0) {
       const { value, done } = await reader.read();
       if (done) break;
-      text += decoder.decode(value, { stream: true });
+      text += decoder.decode(value.subarray(0, room), { stream: true });
+      room -= value.byteLength;
     }
     await reader?.cancel();
   } catch {
     // The answer's status has arrived; how its body ended changes nothing.
   }
-  return text.slice(0, EXCERPT_BYTES);
+  return text;
 }
 
 /** The runtime tells failures apart by name and message only (see the platform's error shapes). */

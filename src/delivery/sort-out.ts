@@ -3,6 +3,7 @@ import { type Bringer, type Readiness, readinessOf } from "../policy/readiness.t
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
 import { overRow, standing } from "./outcome-rows.ts";
+import { targetFault } from "./target.ts";
 import type { Verdict } from "./verdicts.ts";
 
 export type Sorted = Readonly<{ due: readonly Work[]; verdicts: readonly Verdict[] }>;
@@ -12,11 +13,20 @@ export function sortOut(services: Services, works: readonly Work[], bringer: Bri
   const due: Work[] = [];
   const verdicts: Verdict[] = [];
   for (const work of works) {
-    const readiness = readinessOf(standingOf(work), bringer, now);
+    const readiness = guarded(services, work, readinessOf(standingOf(work), bringer, now));
     if (readiness.kind === "due") due.push(work);
     else verdicts.push(withoutAttempt(work, readiness, now));
   }
   return { due, verdicts };
+}
+
+/** The target is judged at every send: the rules, or the row, may have changed since it was created. */
+function guarded({ config, log }: Services, { destination }: Work, readiness: Readiness): Readiness {
+  if (readiness.kind !== "due") return readiness;
+  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  if (fault === undefined) return readiness;
+  log({ what: "target_forbidden", destination: destination.id, fault });
+  return { kind: "over", state: "dead", because: "forbidden_target" };
 }
 
 function standingOf(work: Work) {

@@ -12,6 +12,7 @@ import { type Answer, type Ask, admit, type Refusal, refusalAt } from "../policy
 import { rings } from "../policy/bell.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";
+import { type GateView, viewOf } from "../policy/gate-view.ts";
 import {
   nothingWaits,
   resumed,
@@ -55,6 +56,12 @@ export class DestinationGate extends DurableObject<Env> {
   look(settings: GateSettings): Refusal | null {
     const now = Date.now();
     return refusalAt(this.#load(now), "backlog", settings, now) ?? null;
+  }
+
+  /** The gate as it stands, for people. Changes nothing. */
+  view(settings: GateSettings): GateView {
+    const now = Date.now();
+    return viewOf(this.#load(now), settings, now);
   }
 
   /** The bell: sends for drains when the door is open. May run twice: more drains find the leases taken. */

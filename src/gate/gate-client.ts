@@ -5,7 +5,9 @@
 import { faultOf } from "../log.ts";
 import type { Answer, Ask, Refusal } from "../policy/admission.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { DoorEvent, Settlement } from "../policy/settlement.ts";
+import type { DoorEvent } from "../policy/gate-state.ts";
+import type { GateView } from "../policy/gate-view.ts";
+import type { Settlement } from "../policy/settlement.ts";
 import type { Services } from "../services.ts";
 import type { DestinationGate } from "./destination-gate.ts";
 
@@ -63,6 +65,15 @@ export async function lookAtGate(
     (gate) => gate.look(settings) as Promise<Refusal | null>,
   );
   return refusal ?? undefined;
+}
+
+/** The gate as it stands; undefined when it cannot be reached. */
+export function viewGate(
+  services: Doors,
+  destination: string,
+  settings: GateSettings,
+): Promise<GateView | undefined> {
+  return reach(services, destination, (gate) => gate.view(settings) as Promise<GateView>);
 }
 
 async function reach<T>(

@@ -13,6 +13,12 @@ import { nextSendAt, type Reservation, reserve } from "./rate.ts";
 import { isBacklogsTurn, shareLeft } from "./shares.ts";
 import { reopened, widthOf } from "./window.ts";
 
+/**
+ * A destination that takes longer than this is served by drains, which run on a queue of their own: in a
+ * batch of the live queue it would make every other destination wait for its end.
+ */
+const SLOW_MS = 1_000;
+
 export type Ask = Readonly<{
   lane: Lane;
   /** Event rows, in the order in which they should go. */
@@ -26,7 +32,7 @@ export type Ask = Readonly<{
 }>;
 
 /**
- * `slow` is said by a worker, not by the gate: its time was over before the delivery's turn came.
+ * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
  * `recovered` is said by the sweep: the delivery was lost on its way.
  */
 export type RefusalReason =
@@ -105,6 +111,7 @@ function roomFor(state: GateState, lane: Lane, settings: GateSettings, now: numb
   if (shut) return shut;
   const probing = state.condition.circuit.kind === "half_open";
   const probe = state.leases.find((lease) => lease.probe);
+  if (sideOf(lane) === "live" && state.condition.tookMs > SLOW_MS) return { reason: "slow", until: now };
   if (probing && probe) return { reason: "probing", until: probe.expiresAt };
   const side = sideOf(lane);
   const window = probing ? 1 : widthOf(state.condition.window, settings.maxConcurrency);

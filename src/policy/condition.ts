@@ -1,18 +1,20 @@
 /**
- * The condition of a destination: its circuit, its window, its hold. The gate keeps it; a worker that
+ * The condition of a destination: its circuit, its window, its hold, its pace. The gate keeps it; a worker that
  * holds a lease carries a copy and moves it with the same function after each attempt, so that it stops
  * at the failure that shuts the door and widens with the successes that open it, without asking.
  */
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { Health } from "./outcome.ts";
-import { grown, halved, newWindow, reopened, type Window } from "./window.ts";
+import { eased, grown, halved, newWindow, reopened, type Window } from "./window.ts";
 
 export type Condition = Readonly<{
   circuit: Circuit;
   window: Window;
   /** The receiver asked for quiet until then (Retry-After); 0 when it never did. */
   heldUntil: number;
+  /** How long an attempt takes of late, a moving average. */
+  tookMs: number;
 }>;
 
 /** What an attempt tells about its destination. */
@@ -23,13 +25,22 @@ export type Sign = Readonly<{
   backsOff: boolean;
   /** The whole destination must stay closed until then. */
   holdUntil?: number;
+  /** Requests that the receiver says it will still take. */
+  remaining?: number;
+  /** How long the attempt took. */
+  tookMs?: number;
+  /** Whether the delivery had been attempted before. */
+  retry?: boolean;
 }>;
 
 /** Why a gate lets nothing in, and until when at the earliest; null when only a person can tell. */
 export type Shut = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until: number | null }>;
 
+/** How much the newest attempt counts in the average. */
+const NEWEST_WEIGHT = 0.3;
+
 export function newCondition(now: number): Condition {
-  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0 };
+  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0, tookMs: 0 };
 }
 
 /** The condition at `now`: a cool-down that is over makes the circuit half-open. */
@@ -66,14 +77,14 @@ export function conditionAfter(
     circuit,
     heldUntil,
     window: turned ? reopened(condition.window) : windowAfter(condition, sign, settings),
+    tookMs: condition.tookMs + ((sign.tookMs ?? condition.tookMs) - condition.tookMs) * NEWEST_WEIGHT,
   };
 }
 
 function windowAfter({ window, circuit }: Condition, sign: Sign, settings: GateSettings): Window {
   if (sign.backsOff) return halved(window);
-  return circuit.kind === "closed" && sign.health === "healthy"
-    ? grown(window, settings.maxConcurrency)
-    : window;
+  if (circuit.kind !== "closed" || sign.health !== "healthy") return window;
+  return eased(grown(window, settings.maxConcurrency), sign.remaining);
 }
 
 /**

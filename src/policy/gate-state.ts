@@ -1,6 +1,7 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { Lane, Lease } from "./lease.ts";
+import type { Traffic } from "./traffic.ts";
 
 /** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
 export type Side = "live" | "backlog";
@@ -19,6 +20,9 @@ export type Bell = Readonly<{
   expected: number;
 }>;
 
+/** What happened to the door: named for logs and for the destination's owner. */
+export type DoorEvent = "circuit_opened" | "circuit_closed" | "held" | "resumed";
+
 export type GateState = Readonly<{
   version: 1;
   condition: Condition;
@@ -31,7 +35,12 @@ export type GateState = Readonly<{
   /** The destination's `max_concurrency` as last seen: how wide drains may be. */
   breadth: number;
   bell: Bell;
+  traffic: Traffic;
+  /** The last things that happened to the door, the newest last. */
+  history: readonly Readonly<{ at: number; what: DoorEvent }>[];
 }>;
+
+const HISTORY = 20;
 
 const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 
@@ -45,9 +54,16 @@ export function newGateState(now: number): GateState {
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
+    traffic: [],
+    history: [],
   };
 }
 
 export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
+}
+
+export function remembering(state: GateState, events: readonly DoorEvent[], at: number): GateState {
+  if (events.length === 0) return state;
+  return { ...state, history: [...state.history, ...events.map((what) => ({ at, what }))].slice(-HISTORY) };
 }

@@ -8,8 +8,9 @@
 import { emptied, freed, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import type { GateState } from "./gate-state.ts";
+import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
 import { live } from "./lease.ts";
+import { trafficAfter } from "./traffic.ts";
 import { reopened } from "./window.ts";
 
 export type Settlement = Readonly<{
@@ -24,9 +25,6 @@ export type Settlement = Readonly<{
   /** Whether a drain settles that will ask again at once. */
   continues?: boolean;
 }>;
-
-/** What happened to the door: named for logs and for the destination's owner. */
-export type DoorEvent = "circuit_opened" | "circuit_closed" | "held";
 
 export type Settled = Readonly<{ state: GateState; events: readonly DoorEvent[] }>;
 
@@ -46,18 +44,17 @@ export function settle(
   // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
   const judged = start.circuit.kind !== "half_open" || lease.probe;
   const condition = judged ? heard : { ...start, heldUntil: heard.heldUntil };
+  const events = doorEvents(start, condition);
   const state = {
-    ...before,
+    ...remembering(before, events, now),
     condition,
+    traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
     leases: leases.filter((other) => other !== lease),
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
     tat:
       before.tat === lease.tat ? lease.tat - settlement.unsent * (1000 / settings.ratePerSecond) : before.tat,
   };
-  return {
-    state: { ...state, bell: bellAfter(state, settlement, now) },
-    events: doorEvents(start, condition),
-  };
+  return { state: { ...state, bell: bellAfter(state, settlement, now) }, events };
 }
 
 /** A drain that looked at `lookedAt` found nothing waiting. */
@@ -74,13 +71,17 @@ export function ringFor(state: GateState, now: number): GateState {
 /** A pause has been lifted: traffic begins with one. */
 export function resumed(state: GateState, now: number): GateState {
   const condition = { ...state.condition, window: reopened(state.condition.window) };
-  return ringFor({ ...state, condition }, now);
+  return ringFor(remembering({ ...state, condition }, ["resumed"], now), now);
 }
 
 function bellAfter(state: GateState, { left, continues }: Settlement, now: number): GateState["bell"] {
   const shut = shutBy(state.condition, { paused: false }, now);
   const bell = left > 0 ? turnedAway(state.bell, shut?.until ?? now, now) : state.bell;
   return shut ? bell : freed({ ...state, bell }, continues ? 1 : 0, now);
+}
+
+function trafficOf({ retry = false, health }: Sign) {
+  return { retry, failed: health !== "healthy" };
 }
 
 function doorEvents(before: Condition, after: Condition): DoorEvent[] {

@@ -31,3 +31,9 @@ export function halved(window: Window): Window {
 export function reopened(window: Window): Window {
   return window.size <= 1 ? window : { size: 1, threshold: Math.max(2, window.size) };
 }
+
+/** The receiver says that it will take no more than `remaining`: half of that at once, before it refuses. */
+export function eased(window: Window, remaining: number | undefined): Window {
+  if (remaining === undefined || window.size <= remaining / 2) return window;
+  return { ...window, size: Math.max(1, remaining / 2) };
+}

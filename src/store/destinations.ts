@@ -8,7 +8,10 @@ import type { Destination } from "./destination-settings.ts";
 import { destinations } from "./schema.ts";
 
 export type NewDestination = typeof destinations.$inferInsert;
-export type DestinationChange = Partial<Omit<NewDestination, "id" | "tenant" | "createdAt">>;
+/** What is undefined stays as it is. */
+export type DestinationChange = {
+  [K in Exclude<keyof NewDestination, "id" | "tenant" | "createdAt">]?: NewDestination[K] | undefined;
+};
 
 type Tenant = string | undefined;
 

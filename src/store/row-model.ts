@@ -11,11 +11,11 @@ export type RawRow = Readonly<Record<string, unknown>>;
 export function modelOf<T extends SQLiteTable>(table: T, raw: RawRow): InferSelectModel<T> {
   const columns = Object.entries(getTableColumns(table));
   return Object.fromEntries(
-    columns.map(([key, column]) => [key, valueOf(column, raw[column.name])]),
+    columns.map(([key, column]) => [key, columnValue(column, raw[column.name])]),
   ) as InferSelectModel<T>;
 }
 
-function valueOf(column: Column, stored: unknown): unknown {
+function columnValue(column: Column, stored: unknown): unknown {
   if (stored === null || stored === undefined) return null;
   try {
     return column.mapFromDriverValue(stored);

@@ -92,3 +92,21 @@ export async function waitingDestinations(
     deleted: row["deleted_at"] !== null,
   }));
 }
+
+const BY_REASON = `
+  SELECT because, count(*) AS count FROM (
+    SELECT because FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)
+  GROUP BY because ORDER BY because`;
+
+/** How many of the first `limit` waiting deliveries were turned away for which reason. */
+export async function waitingByReason(
+  db: D1Database,
+  destination: string,
+  limit: number,
+): Promise<Record<string, number>> {
+  const { results } = await db
+    .prepare(BY_REASON)
+    .bind(destination, limit)
+    .all<{ because: string; count: number }>();
+  return Object.fromEntries(results.map(({ because, count }) => [because, count]));
+}

@@ -2,7 +2,6 @@
  * The API over the real D1 of the test, with the rest of the world replaced: a clock that stands still,
  * queues and gates that remember what reached them. `emptyDatabase` goes before each test.
  */
-import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
@@ -97,7 +96,6 @@ function isJson(response: Response): boolean {
 
 /** The tables, all of them empty. */
 export async function emptyDatabase(): Promise<void> {
-  await applyD1Migrations(env.DB, (env as unknown as { TEST_MIGRATIONS: D1Migration[] }).TEST_MIGRATIONS);
   const tables = ["events", "deliveries", "destinations", "sweeps"];
   await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }

@@ -1,0 +1,109 @@
+/** How a destination is doing: the state of its gate, what waits and why, and what has happened of late. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { viewGate } from "../gate/gate-client.ts";
+import type { GateView } from "../policy/gate-view.ts";
+import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
+import { findDestination } from "../store/destinations.ts";
+import { waitingByReason } from "../store/waiting.ts";
+import { requires } from "./auth.ts";
+import type { Api } from "./context.ts";
+import { noSuch, problem, problemResponses } from "./problems.ts";
+import { idParam, jsonAnswer } from "./route-parts.ts";
+
+/** Waiting deliveries counted at most: beyond that, a number is no longer what a person needs. */
+const COUNTED = 10_000;
+
+const time = z.iso.datetime();
+
+const healthSchema = z
+  .object({
+    destination_id: z.string(),
+    status: z.enum(["active", "paused"]),
+    status_reason: z.string().nullable(),
+    circuit: z.enum(["closed", "open", "half_open"]),
+    circuit_until: time.nullable().openapi({ description: "When an open circuit lets a probe in." }),
+    trips: z.number().openapi({ description: "Openings in a row; each doubles the cool-down." }),
+    held_until: time.nullable().openapi({ description: "The receiver asked for quiet until then." }),
+    window: z.number().openapi({ description: "Attempts allowed at once at the moment." }),
+    in_flight: z.number(),
+    max_concurrency: z.number(),
+    rate_tokens: z.number().openapi({ description: "Attempts that the rate allows at this moment." }),
+    latency_ms: z.number().openapi({ description: "What an attempt takes of late, a moving average." }),
+    door: z
+      .object({ reason: z.string(), until: time.nullable() })
+      .nullable()
+      .openapi({ description: "Why a waiting delivery would not be let in now; null when it would be." }),
+    waiting: z.record(z.string(), z.number()).openapi({
+      description: `Waiting deliveries by the reason they were turned away for, ${COUNTED} at most.`,
+    }),
+    last_15_minutes: z.object({
+      first_attempts: z.number(),
+      retries: z.number(),
+      failures: z.number(),
+      retry_ratio: z.number(),
+      storm: z.boolean().openapi({
+        description: "More than five retries for each first attempt, and more than a hundred of them.",
+      }),
+    }),
+    transitions: z.array(z.object({ at: time, what: z.string() })),
+  })
+  .openapi("DestinationHealth");
+
+const getHealth = createRoute({
+  method: "get",
+  path: "/v1/destinations/{id}/health",
+  tags: ["Destinations"],
+  middleware: [requires("read")],
+  request: { params: idParam },
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health at this moment."),
+    ...problemResponses(401, 403, 404, 503),
+  },
+});
+
+export function registerDestinationHealth(api: Api): void {
+  api.openapi(getHealth, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const row = await findDestination(services.db, id, c.get("principal").tenant);
+    if (row === undefined) return noSuch("destination", id);
+    const [view, waiting] = await Promise.all([
+      viewGate(services, id, gateSettingsOf(row)),
+      waitingByReason(services.db, id, COUNTED),
+    ]);
+    if (view === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
+    return c.json(healthView(row, view, waiting), 200);
+  });
+}
+
+function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {
+  const { traffic, refusal } = view;
+  return {
+    destination_id: row.id,
+    status: row.status,
+    status_reason: row.statusReason,
+    circuit: view.circuit,
+    circuit_until: iso(view.circuitUntil),
+    trips: view.trips,
+    held_until: iso(view.heldUntil),
+    window: view.window,
+    in_flight: view.inFlight,
+    max_concurrency: row.maxConcurrency,
+    rate_tokens: view.rateTokens,
+    latency_ms: view.tookMs,
+    door: refusal && { reason: refusal.reason, until: iso(refusal.until) },
+    waiting,
+    last_15_minutes: {
+      first_attempts: traffic.first,
+      retries: traffic.retries,
+      failures: traffic.failures,
+      retry_ratio: Math.round(traffic.retryRatio * 100) / 100,
+      storm: traffic.storm,
+    },
+    transitions: view.history.map(({ at, what }) => ({ at: new Date(at).toISOString(), what })),
+  };
+}
+
+function iso(at: number | null): string | null {
+  return at === null ? null : new Date(at).toISOString();
+}

@@ -1,0 +1,17 @@
+/** Brings the local D1 up to date before anything reads it. Says nothing unless it fails. */
+import { exitOf, spawnWrangler } from "./wrangler.ts";
+
+/** @param persistTo where wrangler keeps the local state; its own place when absent */
+export async function applyMigrations(persistTo?: string): Promise<void> {
+  const place = persistTo === undefined ? [] : ["--persist-to", persistTo];
+  const args = ["d1", "migrations", "apply", "DB", "--local", ...place];
+  const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk) => {
+      output += chunk;
+    });
+  }
+  const code = await exitOf(child);
+  if (code !== 0) throw new Error(`The migrations of the local D1 failed (${code}):\n${output}`);
+}

@@ -1,0 +1,37 @@
+/** A stack that nobody else sees: its own state, its own port, its own secrets; several run side by side. */
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ensureDevVars } from "./dev-vars.ts";
+import { applyMigrations } from "./migrations.ts";
+import { type Stack, startStack } from "./stack.ts";
+
+export const THROWAWAY_KEY = "demo-key-0123456789";
+
+export type Throwaway = Readonly<{
+  /** Starts the stack on the state that is there, again if need be. */
+  start: () => Promise<Stack>;
+  /** The end of what wrangler has said. */
+  lastWords: () => string;
+  /** Removes the state. The stack must have ended. */
+  discard: () => void;
+}>;
+
+/** An empty Breakwater in a temporary directory. `vars` override its variables. */
+export async function prepareThrowaway(vars: Readonly<Record<string, string>> = {}): Promise<Throwaway> {
+  ensureDevVars();
+  const place = mkdtempSync(join(tmpdir(), "breakwater-"));
+  const logFile = join(place, "wrangler.log");
+  const log = openSync(logFile, "a");
+  await applyMigrations(place);
+  const args = ["--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
+  const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
+  return {
+    start: () => startStack({ args, vars: ours, output: log }),
+    lastWords: () => readFileSync(logFile, "utf8").split("\n").slice(-30).join("\n"),
+    discard: () => {
+      closeSync(log);
+      rmSync(place, { recursive: true, force: true });
+    },
+  };
+}

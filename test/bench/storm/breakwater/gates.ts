@@ -1,0 +1,77 @@
+/**
+ * Durable Objects in virtual time: one gate per destination, each call a round trip, one alarm. Each
+ * method does what `src/gate/destination-gate.ts` does: load, let the production function decide, save.
+ */
+import type { DestinationGate } from "../../../../src/gate/destination-gate.ts";
+import { type Ask, admit, refusalAt } from "../../../../src/policy/admission.ts";
+import { rings } from "../../../../src/policy/bell.ts";
+import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
+import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
+import { nothingWaits, resumed, ringFor, type Settlement, settle } from "../../../../src/policy/settlement.ts";
+import type { Engine } from "../engine.ts";
+
+export type Gates = Readonly<{
+  binding: DurableObjectNamespace<DestinationGate>;
+  /** What the gate of a destination remembers. */
+  stateOf: (destination: string) => GateState | undefined;
+}>;
+
+/** How late an alarm goes off. */
+const ALARM_LATE_MS = 10;
+
+export function virtualGates(
+  engine: Engine,
+  roundTripMs: number,
+  sendDrains: (destination: string, drains: number) => Promise<void>,
+): Gates {
+  const states = new Map<string, GateState>();
+  const load = (name: string) => states.get(name) ?? newGateState(engine.now());
+
+  function save(name: string, before: number | null, after: GateState): void {
+    states.set(name, after);
+    const { at } = after.bell;
+    if (at !== null && at !== before) engine.at(at + ALARM_LATE_MS, () => alarm(name, at));
+  }
+
+  /** Goes off unless the alarm has been set to another time since. */
+  async function alarm(name: string, at: number): Promise<void> {
+    const state = load(name);
+    if (state.bell.at !== at) return;
+    const { bell, drains } = rings(state, engine.now());
+    if (drains > 0) await sendDrains(name, Math.min(drains, 100));
+    save(name, null, { ...load(name), bell });
+  }
+
+  async function trip<T>(name: string, call: (state: GateState, now: number) => [GateState, T]): Promise<T> {
+    await engine.sleep(roundTripMs / 2);
+    const before = load(name);
+    const [after, answer] = call(before, engine.now());
+    save(name, before.bell.at, after);
+    await engine.sleep(roundTripMs / 2);
+    return answer;
+  }
+
+  const gate = (name: string) => ({
+    admit: (ask: Ask, settings: GateSettings) =>
+      trip(name, (state, now) => {
+        const decision = admit(state, ask, settings, now);
+        return [decision.state, decision.answer];
+      }),
+    settle: (settlement: Settlement, settings: GateSettings) =>
+      trip(name, (state, now) => {
+        const settled = settle(state, settlement, settings, now, engine.random());
+        return [settled.state, settled.events];
+      }),
+    ring: (why: "waiting" | "resumed") =>
+      trip(name, (state, now) => [(why === "resumed" ? resumed : ringFor)(state, now), undefined]),
+    nothingWaits: (lookedAt: number) =>
+      trip(name, (state, now) => [nothingWaits(state, lookedAt, now), undefined]),
+    look: (settings: GateSettings) =>
+      trip(name, (state, now) => [state, refusalAt(state, "backlog", settings, now) ?? null]),
+  });
+  const binding = { idFromName: (name: string) => name, get: gate };
+  return {
+    binding: binding as unknown as DurableObjectNamespace<DestinationGate>,
+    stateOf: (destination) => states.get(destination),
+  };
+}

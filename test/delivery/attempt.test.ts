@@ -1,0 +1,247 @@
+/** What one attempt sends, and what it takes from the answer. */
+import { Webhook } from "standardwebhooks";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { eventId } from "../../src/id.ts";
+import type { Call } from "../support/receivers.ts";
+import { execute, newDestination, newWorld, rowOf, SECRET, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** Posts one event and makes one attempt, which the script answers. */
+async function attempt(script: Parameters<World["receiver"]["script"]>[1] = 204, columns = {}) {
+  const destination = await newDestination(columns);
+  world.receiver.script(urlOf(destination), script);
+  const [message] = await world.post(1, { data: { number: 1 } });
+  if (!message) throw new Error("The event is for the destination");
+  const fates = await world.bring([message]);
+  const [call] = world.receiver.calls;
+  const row = await rowOf(message);
+  return { destination, message, fates, call, row, entry: row?.log.at(-1) };
+}
+
+describe("a request", () => {
+  test("is a POST of the event, in JSON, that follows no redirect", async () => {
+    const { destination, call } = await attempt();
+    expect(call?.url).toBe(urlOf(destination));
+    expect(call?.init).toMatchObject({ method: "POST", redirect: "manual" });
+    expect(JSON.parse(call?.body ?? "")).toEqual({
+      type: "order.paid",
+      timestamp: "2050-06-01T12:00:00.000Z",
+      data: { number: 1 },
+    });
+    expect(call?.headers.get("content-type")).toBe("application/json");
+    expect(call?.headers.get("user-agent")).toMatch(/^Breakwater\/\d/);
+  });
+
+  test("is named by the event's id and signed so that the specification's library accepts it", async () => {
+    const { message, call } = await attempt();
+    expect(call?.headers.get("webhook-id")).toBe(eventId(message.event));
+    expect(verified(call)).toMatchObject({ type: "order.paid" });
+  });
+
+  test("repeats id and bytes on every attempt, with a timestamp and a signature of its own", async () => {
+    const { destination, message } = await attempt(500);
+    world.clock.pass(60_000);
+    await world.bring([message]);
+    world.clock.pass(120_000);
+    world.receiver.script(urlOf(destination), 200);
+    await world.bring([message]);
+
+    const calls = world.receiver.calls;
+    expect(calls).toHaveLength(3);
+    expect(new Set(calls.map(({ body }) => body)).size).toBe(1);
+    expect(new Set(calls.map(({ headers }) => headers.get("webhook-id"))).size).toBe(1);
+    const timestamps = calls.map(({ headers }) => Number(headers.get("webhook-timestamp")));
+    expect(timestamps.map((at) => at - (timestamps[0] ?? 0))).toEqual([0, 60, 180]);
+    expect(new Set(calls.map(({ headers }) => headers.get("webhook-signature"))).size).toBe(3);
+    expect(verified(calls[2])).toMatchObject({ type: "order.paid" });
+  });
+
+  test("carries the bytes that were posted, whatever is in them", async () => {
+    await newDestination();
+    const data = { text: "Grüße\u0000\u2028 \"quoted\" \\ 👋", nested: [null, 1e21, -0.5, { a: {} }] };
+    await world.bring(await world.post(1, { data }));
+    const [call] = world.receiver.calls;
+    expect(JSON.parse(call?.body ?? "").data).toEqual(data);
+    expect(verified(call)).toMatchObject({ data });
+  });
+
+  test("carries the destination's own headers", async () => {
+    const { call } = await attempt(204, { headers: { "x-api-key": "k1", authorization: "Basic abc" } });
+    expect(call?.headers.get("x-api-key")).toBe("k1");
+    expect(call?.headers.get("authorization")).toBe("Basic abc");
+  });
+
+  test.each([
+    ["in our spelling", (name: string) => name],
+    ["in another", (name: string) => name.toUpperCase()],
+  ])("is not changed by own headers named as ours, %s", async (_, spelled) => {
+    const ours = ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"];
+    const headers = Object.fromEntries(ours.map((name) => [spelled(name), "forged"]));
+    const { call } = await attempt(204, { headers });
+    for (const name of ours) expect(call?.headers.get(name), name).not.toContain("forged");
+    expect(verified(call)).toMatchObject({ type: "order.paid" });
+  });
+
+  test("goes without own headers when a person has edited them into nonsense", async () => {
+    const destination = await newDestination();
+    await execute("UPDATE destinations SET headers = '{not json' WHERE id = ?1", destination);
+    const messages = await world.post();
+    await world.bring(messages);
+    expect(world.receiver.to(urlOf(destination))).toHaveLength(1);
+  });
+});
+
+describe("an answer", () => {
+  test("that is a success is not read", async () => {
+    const { stream, pulled, cancelled } = endless("x");
+    const { row } = await attempt(() => new Response(stream));
+    expect(row).toMatchObject({ state: "delivered", attempts: 1, lastStatus: 200, lastError: null });
+    expect(cancelled()).toBe(true);
+    expect(pulled()).toBeLessThanOrEqual(1);
+  });
+
+  test.each(["x", "ü", "世", "👋"])("that never ends is read for 512 bytes and let go (%s)", async (letter) => {
+    const { stream, cancelled } = endless(letter);
+    const { row, entry } = await attempt(() => new Response(stream, { status: 500 }));
+    expect(row).toMatchObject({ state: "retrying", because: "http_500" });
+    const bytes = new TextEncoder().encode(entry?.excerpt).byteLength;
+    expect(bytes).toBeLessThanOrEqual(512);
+    expect(bytes).toBeGreaterThan(500);
+    expect(entry?.excerpt).toMatch(new RegExp(`^${letter}+$`, "u"));
+    expect(cancelled()).toBe(true);
+  });
+
+  test("of one piece is cut at 512 bytes", async () => {
+    const { entry } = await attempt(() => new Response("y".repeat(100_000), { status: 500 }));
+    expect(entry?.excerpt).toBe("y".repeat(512));
+  });
+
+  test("that comes in small pieces is put together, characters that are cut in two as well", async () => {
+    const bytes = new TextEncoder().encode("Fehler: größer als 世界");
+    const stream = new ReadableStream({
+      start(controller) {
+        for (const byte of bytes) controller.enqueue(Uint8Array.of(byte));
+        controller.close();
+      },
+    });
+    const { entry } = await attempt(() => new Response(stream, { status: 422 }));
+    expect(entry?.excerpt).toBe("Fehler: größer als 世界");
+  });
+
+  test("whose body breaks off counts by its status", async () => {
+    const stream = new ReadableStream({
+      pull(controller) {
+        controller.error(new Error("Network connection lost."));
+      },
+    });
+    const { row, entry } = await attempt(() => new Response(stream, { status: 503 }));
+    expect(row).toMatchObject({ state: "retrying", because: "http_503", attempts: 1 });
+    expect(entry?.excerpt).toBeUndefined();
+  });
+
+  test("whose body says nothing more is given up with the attempt's timeout", async () => {
+    const { row } = await attempt(
+      ({ signal }: Call) => {
+        const stream = new ReadableStream({
+          start(controller) {
+            signal.addEventListener("abort", () => controller.error(signal.reason));
+          },
+        });
+        return new Response(stream, { status: 500 });
+      },
+      { timeoutMs: 100 },
+    );
+    expect(row).toMatchObject({ state: "retrying", because: "http_500" });
+  });
+
+  test("that redirects is not followed, and its target is noted", async () => {
+    const { row, entry } = await attempt(
+      () => new Response(null, { status: 302, headers: { location: "https://elsewhere.example/" } }),
+    );
+    expect(world.receiver.calls).toHaveLength(1);
+    expect(row).toMatchObject({ state: "dead", because: "permanent", lastStatus: 302, lastError: "http_302" });
+    expect(entry).toMatchObject({ status: 302, note: "Location: https://elsewhere.example/" });
+  });
+
+  test("keeps the receiver's words for the last attempt only", async () => {
+    const { destination, message } = await attempt(() => new Response("first", { status: 500 }));
+    world.receiver.script(urlOf(destination), () => new Response("second", { status: 500 }));
+    world.clock.pass(60_000);
+    await world.bring([message]);
+    const log = (await rowOf(message))?.log;
+    expect(log?.map(({ excerpt }) => excerpt)).toEqual([undefined, "second"]);
+  });
+
+  test("has its latency on record", async () => {
+    const { entry } = await attempt(() => {
+      world.clock.pass(321);
+      return new Response(null, { status: 200 });
+    });
+    expect(entry).toMatchObject({ at: world.clock.now() - 321, latencyMs: 321, status: 200 });
+  });
+});
+
+describe("without an answer", () => {
+  test("is a timeout when the destination's time is over", async () => {
+    const { row, entry } = await attempt(
+      ({ signal }: Call) =>
+        new Promise((_, fail) => {
+          signal.addEventListener("abort", () => fail(signal.reason));
+        }),
+      { timeoutMs: 100 },
+    );
+    expect(row).toMatchObject({ state: "retrying", because: "timeout", attempts: 1, lastStatus: null });
+    expect(entry).toMatchObject({ error: "timeout" });
+  });
+
+  test.each([
+    ["refused", "Network connection lost."],
+    ["dns", "dns lookup failed"],
+    ["network", "internal error; reference = abc"],
+  ])("is %s when the network says %j", async (because, said) => {
+    const { row, fates } = await attempt(new Error(said));
+    expect(row).toMatchObject({ state: "retrying", because, lastError: because, attempts: 1 });
+    expect(fates).toEqual([{ retryIn: 23 }]);
+    expect(world.logged("attempt")).toMatchObject([{ error: because, fault: `Error: ${said}` }]);
+  });
+});
+
+test("leaves one line in the log, without payload or secret", async () => {
+  await attempt(503);
+  const [line, ...others] = world.logged("attempt");
+  expect(others).toEqual([]);
+  expect(line).toMatchObject({ attempt: 1, status: 503, state: "retrying", because: "http_503", type: "order.paid" });
+  expect(JSON.stringify(world.log)).not.toMatch(/"number"|whsec_|MfKQ9r8/);
+});
+
+function verified(call: Call | undefined): unknown {
+  if (!call) throw new Error("There was no call");
+  return new Webhook(SECRET).verify(call.body, Object.fromEntries(call.headers));
+}
+
+/** A body that goes on as long as it is read. */
+function endless(letter: string) {
+  const piece = new TextEncoder().encode(letter.repeat(60));
+  let pulled = 0;
+  let cancelled = false;
+  const stream = new ReadableStream(
+    {
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(piece);
+      },
+      cancel() {
+        cancelled = true;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return { stream, pulled: () => pulled, cancelled: () => cancelled };
+}

@@ -1,0 +1,143 @@
+/**
+ * What delivering costs, in the units that are billed, on the figures that D1 itself reports. The budget is
+ * in the architecture; a change that exceeds it fails here. The figures are printed, to be quoted.
+ */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { newDestination, newWorld, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+/** Posts events in one call and delivers them in one batch. */
+async function deliver(count: number, scripts: (i: number) => number = () => 204) {
+  world.d1.used();
+  world.gates.called();
+  const messages = await world.post(count);
+  const ingest = world.d1.used();
+  for (const [i, { destination }] of messages.entries()) {
+    if (scripts(i) !== 204) world.receiver.script(urlOf(destination), scripts(i));
+  }
+  await world.bring(messages);
+  return { messages, ingest, consume: world.d1.used(), gateCalls: world.gates.called() };
+}
+
+type Cost = Awaited<ReturnType<typeof deliver>>;
+
+/** Per delivered event of a run whose deliveries all succeeded. */
+function perEvent({ messages, ingest, consume }: Cost) {
+  const count = messages.length;
+  return {
+    rowsWritten: (ingest.rowsWritten + consume.rowsWritten) / count,
+    rowsRead: (ingest.rowsRead + consume.rowsRead) / count,
+  };
+}
+
+function print(what: string, { ingest, consume, gateCalls }: Cost, count: number): void {
+  const figures = { events: count, ingest, consume, gate_calls: gateCalls.length };
+  console.log(`cost of ${what}: ${JSON.stringify(figures)}`);
+}
+
+describe("one event that is delivered at its first attempt", () => {
+  test("costs two rows written, at most eight read, one round trip in and at most three out", async () => {
+    await newDestination();
+    const cost = await deliver(1);
+    print("one event", cost, 1);
+    expect(perEvent(cost).rowsWritten).toBe(2);
+    expect(perEvent(cost).rowsRead).toBeLessThanOrEqual(8);
+    expect(cost.ingest.roundTrips).toBe(1);
+    expect(cost.consume.roundTrips).toBeLessThanOrEqual(3);
+    expect(cost.gateCalls).toEqual(["admit", "settle"]);
+  });
+
+  test("costs the same however much is stored", async () => {
+    const destination = await newDestination();
+    await store(10, destination);
+    const few = await deliver(1);
+    await store(2_000, destination);
+    const many = await deliver(1);
+    console.log(
+      `rows read per event with 10 and with 2,000 stored: ${perEvent(few).rowsRead}, ${perEvent(many).rowsRead}`,
+    );
+    expect(perEvent(many)).toEqual(perEvent(few));
+  });
+
+  test("costs the same however many destinations other tenants have", async () => {
+    await newDestination();
+    const alone = await deliver(1);
+    for (let i = 0; i < 50; i++) await newDestination({ tenant: `other-${i}` });
+    expect(perEvent(await deliver(1))).toEqual(perEvent(alone));
+  });
+});
+
+describe("a batch of a hundred", () => {
+  test("to one destination costs two rows written per event, and calls its gate twice", async () => {
+    await newDestination();
+    const cost = await deliver(100);
+    print("a hundred to one destination", cost, 100);
+    expect((await storedRows()).map(({ state }) => state)).toEqual(Array(100).fill("delivered"));
+    expect(perEvent(cost).rowsWritten).toBe(2);
+    expect(perEvent(cost).rowsRead).toBeLessThanOrEqual(8);
+    expect(cost.ingest.roundTrips).toBe(1);
+    expect(cost.consume.roundTrips).toBeLessThanOrEqual(3);
+    expect(cost.gateCalls).toEqual(["admit", "settle"]);
+  });
+
+  test("to twenty destinations calls each gate twice, in as few round trips", async () => {
+    for (let i = 0; i < 20; i++) await newDestination();
+    const cost = await deliver(5);
+    print("five events to twenty destinations each", cost, 5);
+    expect(cost.messages).toHaveLength(100);
+    expect((await storedRows()).map(({ state }) => state)).toEqual(Array(100).fill("delivered"));
+    expect(cost.ingest.rowsWritten + cost.consume.rowsWritten).toBe(105);
+    expect(cost.ingest.roundTrips).toBe(1);
+    expect(cost.consume.roundTrips).toBeLessThanOrEqual(3);
+    expect(cost.gateCalls).toHaveLength(40);
+  });
+
+  test("with failures, refusals and the dead among it takes no more round trips", async () => {
+    const failing = [500, 503, 404, 410, 302];
+    for (let i = 0; i < 20; i++) await newDestination();
+    const cost = await deliver(5, (i) => failing[i % 20] ?? 204);
+    print("a hundred with failures among them", cost, 5);
+    const states = new Set((await storedRows()).map(({ state }) => state));
+    expect(states).toEqual(new Set(["delivered", "retrying", "waiting", "dead"]));
+    expect(cost.consume.roundTrips).toBeLessThanOrEqual(3);
+    expect(cost.gateCalls).toHaveLength(40);
+  });
+});
+
+test("a retry costs one row more than the row itself, for the index of what is due", async () => {
+  await newDestination();
+  const { messages, consume } = await deliver(1, () => 500);
+  expect(consume.rowsWritten).toBe(2);
+  world.clock.pass(60_000);
+  world.receiver.script(urlOf(messages[0]?.destination ?? ""), 204);
+  await world.bring(messages);
+  expect(world.d1.used()).toMatchObject({ rowsWritten: 2, roundTrips: 2 });
+});
+
+test("a repeated message costs one round trip and no row", async () => {
+  await newDestination();
+  const { messages } = await deliver(10);
+  await world.bring(messages);
+  expect(world.d1.used()).toMatchObject({ rowsWritten: 0, roundTrips: 1 });
+  expect(world.gates.called()).toEqual([]);
+});
+
+/** Events of the past, delivered. */
+async function store(count: number, destination: string): Promise<void> {
+  const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
+  await env.DB.batch([
+    env.DB.prepare(
+      `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body)
+       SELECT ?2, 'order.paid', 0, json_array(?3), '{}' FROM n`,
+    ).bind(count, TENANT, destination),
+    env.DB.prepare(
+      `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at)
+       SELECT ?1, id, 'delivered', 1, 0 FROM events WHERE accepted_at = 0 ORDER BY id DESC LIMIT ?2`,
+    ).bind(destination, count),
+  ]);
+}

@@ -1,0 +1,39 @@
+/** A steady load: small batches, one after the other, until it is stopped or the stack dies under it. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ApiClient } from "../../src/local/api-client.ts";
+
+const BATCH = 10;
+const EVERY_MS = 100;
+
+type Accepted = Readonly<{ events: readonly Readonly<{ id: string }>[] }>;
+
+export type Load = Readonly<{ stop: () => Promise<void> }>;
+
+/** @param accepted grows by the ids of the events whose acceptance was heard, and by no others */
+export function startLoad(api: ApiClient, accepted: string[]): Load {
+  let stopped = false;
+  const ended = (async () => {
+    while (!stopped) {
+      const answer = await postSome(api);
+      if (answer === undefined) return;
+      accepted.push(...answer.events.map(({ id }) => id));
+      await sleep(EVERY_MS);
+    }
+  })();
+  return {
+    stop: () => {
+      stopped = true;
+      return ended;
+    },
+  };
+}
+
+/** Undefined when no answer came: whether these events were accepted is not known. */
+async function postSome(api: ApiClient): Promise<Accepted | undefined> {
+  const events = Array.from({ length: BATCH }, (_, n) => ({ type: "order.created", data: { line: n } }));
+  try {
+    return await api.post<Accepted>("/v1/events/batch", { events });
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Time that stands still until the test moves it: `Date.now()` too, because the gate's object reads that.
+ * It stands in 2050, so that the runtime, which has the real time, never rings an object's alarm by itself.
+ */
+import { vi } from "vitest";
+
+export const START = Date.parse("2050-06-01T12:00:00.000Z");
+
+type Sleeper = Readonly<{ ms: number; until: number; wake: () => void }>;
+
+export type Clock = Readonly<{
+  now: () => number;
+  /** Sleeps until `pass` has moved the time so far. */
+  sleep: (ms: number) => Promise<void>;
+  /** Moves the time, and wakes in order whoever slept no longer than that. */
+  pass: (ms: number) => void;
+  /** Resolves as soon as somebody sleeps for exactly `ms`. */
+  asleep: (ms: number) => Promise<void>;
+}>;
+
+export function standingClock(): Clock {
+  let now = START;
+  let sleepers: readonly Sleeper[] = [];
+  let watchers: readonly Readonly<{ ms: number; seen: () => void }>[] = [];
+  vi.setSystemTime(now);
+
+  function sleep(ms: number): Promise<void> {
+    return new Promise((wake) => {
+      sleepers = [...sleepers, { ms, until: now + ms, wake }];
+      for (const watcher of watchers) if (watcher.ms === ms) watcher.seen();
+      watchers = watchers.filter((watcher) => watcher.ms !== ms);
+    });
+  }
+
+  function pass(ms: number): void {
+    now += ms;
+    vi.setSystemTime(now);
+    const due = sleepers.filter(({ until }) => until <= now).sort((a, b) => a.until - b.until);
+    sleepers = sleepers.filter(({ until }) => until > now);
+    for (const { wake } of due) wake();
+  }
+
+  function asleep(ms: number): Promise<void> {
+    if (sleepers.some((sleeper) => sleeper.ms === ms)) return Promise.resolve();
+    return new Promise((seen) => {
+      watchers = [...watchers, { ms, seen }];
+    });
+  }
+
+  return { now: () => now, sleep, pass, asleep };
+}

@@ -1,0 +1,246 @@
+/**
+ * Random histories of one gate: asks, settlements (in time, late, repeated, never), evictions, alarms,
+ * pauses, changed settings and a clock that jumps both ways. `momentsOf` takes a gate through a history and
+ * keeps a ledger beside it that trusts no state of the gate: only what was granted, and what was told it.
+ */
+import fc from "fast-check";
+import { type Answer, type Ask, admit } from "../../src/policy/admission.ts";
+import { rings } from "../../src/policy/bell.ts";
+import type { Sign } from "../../src/policy/condition.ts";
+import type { GateSettings } from "../../src/policy/gate-settings.ts";
+import { type DoorEvent, type GateState, newGateState } from "../../src/policy/gate-state.ts";
+import type { Grant } from "../../src/policy/lease.ts";
+import { nothingWaits, resumed, ringFor, settle } from "../../src/policy/settlement.ts";
+
+export const start = Date.UTC(2026, 10, 21, 9, 0, 0);
+
+export const steady: GateSettings = {
+  paused: false,
+  maxConcurrency: 10,
+  ratePerSecond: 100,
+  rateBurst: 200,
+  timeoutMs: 15_000,
+  breaker: { failureRatio: 0.5, minAttempts: 5, windowMs: 60_000, cooldownMs: 30_000, maxCooldownMs: 300_000 },
+};
+
+/** Evenly drawn: `fc.double` favours numbers next to zero. */
+export const fraction = fc.nat(999_999).map((n) => n / 1_000_000);
+
+export const settingsArbitrary: fc.Arbitrary<GateSettings> = fc.record({
+  paused: fc.constant(false),
+  maxConcurrency: fc.oneof(fc.constantFrom(1, 2), fc.integer({ min: 1, max: 40 })),
+  ratePerSecond: fc.constantFrom(0.5, 1, 7, 100, 10_000),
+  rateBurst: fc.integer({ min: 1, max: 200 }),
+  timeoutMs: fc.integer({ min: 100, max: 30_000 }),
+  breaker: fc.record({
+    failureRatio: fc.integer({ min: 1, max: 20 }).map((n) => n / 20),
+    minAttempts: fc.integer({ min: 1, max: 8 }),
+    windowMs: fc.integer({ min: 1, max: 300 }).map((s) => s * 1000),
+    cooldownMs: fc.integer({ min: 1, max: 60 }).map((s) => s * 1000),
+    maxCooldownMs: fc.integer({ min: 1, max: 300 }).map((s) => s * 1000),
+  }),
+});
+
+/** What an attempt comes to. `busy` and `away` ask for quiet when they come with `quietMs`. */
+type Attempted = Readonly<{ came: "fine" | "failed" | "busy" | "away"; quietMs: number; remaining?: number }>;
+
+export type Step =
+  /** Backwards when negative. */
+  | Readonly<{ do: "wait"; ms: number }>
+  | Readonly<{ do: "ask"; ask: Ask }>
+  /** Of the leases ever granted, ended or not, the one so far back. */
+  | Readonly<{ do: "settle"; back: number; attempts: readonly Attempted[]; left: boolean; continues: boolean }>
+  | Readonly<{ do: "change"; settings: GateSettings }>
+  | Readonly<{ do: "pause" | "resume" | "evict" | "alarm" | "ring" }>
+  | Readonly<{ do: "empty"; lookedAgoMs: number }>;
+
+const attempted: fc.Arbitrary<Attempted> = fc.oneof(
+  { weight: 4, arbitrary: fc.constant({ came: "fine", quietMs: 0 } as const) },
+  { weight: 2, arbitrary: fc.constant({ came: "failed", quietMs: 0 } as const) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      came: fc.constantFrom("busy" as const, "away" as const),
+      quietMs: fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 120_000 })),
+    }),
+  },
+  { weight: 1, arbitrary: fc.nat(20).map((remaining) => ({ came: "fine", quietMs: 0, remaining }) as const) },
+);
+
+export const askArbitrary: fc.Arbitrary<Ask> = fc
+  .record({
+    lane: fc.constantFrom("fresh" as const, "retry" as const, "backlog" as const),
+    first: fc.integer({ min: 1, max: 60 }),
+    count: fc.integer({ min: 1, max: 20 }),
+    connections: fc.integer({ min: 1, max: 6 }),
+    startWithinMs: fc.integer({ min: 1, max: 3_000 }),
+  })
+  .map(({ first, count, ...ask }) => ({ ...ask, deliveries: Array.from({ length: count }, (_, i) => first + i) }));
+
+const waited = fc.oneof(
+  { weight: 5, arbitrary: fc.nat(2_000) },
+  { weight: 3, arbitrary: fc.nat(60_000) },
+  { weight: 1, arbitrary: fc.nat(3_600_000) },
+  { weight: 1, arbitrary: fc.integer({ min: -600_000, max: 0 }) },
+);
+
+export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 8, arbitrary: askArbitrary.map((ask) => ({ do: "ask", ask }) as const) },
+  { weight: 4, arbitrary: waited.map((ms) => ({ do: "wait", ms }) as const) },
+  {
+    weight: 7,
+    arbitrary: fc.record({
+      do: fc.constant("settle" as const),
+      back: fc.oneof(fc.constant(0), fc.nat(5)),
+      attempts: fc.array(attempted, { maxLength: 20 }),
+      left: fc.boolean(),
+      continues: fc.boolean(),
+    }),
+  },
+  { weight: 1, arbitrary: settingsArbitrary.map((settings) => ({ do: "change", settings }) as const) },
+  {
+    weight: 4,
+    arbitrary: fc
+      .constantFrom("pause" as const, "resume" as const, "evict" as const, "alarm" as const, "ring" as const)
+      .map((what) => ({ do: what })),
+  },
+  { weight: 1, arbitrary: fc.nat(10_000).map((lookedAgoMs) => ({ do: "empty", lookedAgoMs }) as const) },
+);
+
+export const historyArbitrary = fc.tuple(
+  settingsArbitrary,
+  fc.array(stepArbitrary, { minLength: 1, maxLength: 80, size: "max" }),
+);
+
+/** A lease as its holder knows it. */
+export type Ticket = Grant & Readonly<{ lane: Ask["lane"]; grantedAt: number; expiresAt: number }>;
+
+export type Moment = Readonly<{
+  step: Step;
+  before: GateState;
+  after: GateState;
+  settings: GateSettings;
+  now: number;
+  /** The latest time that the clock has ever shown. */
+  latest: number;
+  answer?: Answer;
+  events?: readonly DoorEvent[];
+  /** The lease that this step granted. */
+  granted?: Ticket;
+  /** Leases granted before that are neither settled nor expired. */
+  others: readonly Ticket[];
+  /** The latest end of quiet that any accepted settlement has brought. */
+  quietUntil: number;
+  /** No success has been settled since the door was last opened. */
+  fromOne: boolean;
+  /** Drains that an alarm sent for. */
+  drains?: number;
+}>;
+
+export function* momentsOf([opening, steps]: readonly [GateSettings, readonly Step[]]): Generator<Moment> {
+  let state = newGateState(start);
+  let settings = opening;
+  let now = start;
+  let latest = start;
+  let quietUntil = 0;
+  let fromOne = true;
+  let ended = new Set<string>();
+  const tickets: Ticket[] = [];
+
+  for (const step of steps) {
+    const before = state;
+    if (step.do === "wait") now += step.ms;
+    latest = Math.max(latest, now);
+    ended = new Set([...ended, ...tickets.filter(({ expiresAt }) => expiresAt <= now).map(({ id }) => id)]);
+    const others = tickets.filter(({ id }) => !ended.has(id));
+    let told: Pick<Moment, "answer" | "events" | "granted" | "drains"> = {};
+
+    switch (step.do) {
+      case "ask": {
+        const { state: after, answer } = admit(state, step.ask, settings, now);
+        state = after;
+        told = { answer };
+        if (answer.grant) {
+          const expiresAt = now + answer.grant.expiresInMs;
+          const granted = { ...answer.grant, lane: step.ask.lane, grantedAt: now, expiresAt };
+          tickets.push(granted);
+          told = { answer, granted };
+        }
+        break;
+      }
+      case "settle": {
+        const ticket = tickets.at(-1 - step.back);
+        if (!ticket) break;
+        const signs = signsOf(step.attempts.slice(0, ticket.deliveries.length), ticket, now);
+        const unsent = ticket.deliveries.length - signs.length;
+        const left = step.left ? unsent : 0;
+        const settlement = { lease: ticket.id, signs, left, unsent, continues: step.continues };
+        const { state: after, events } = settle(state, settlement, settings, now, 0.5);
+        state = after;
+        told = { events };
+        if (ended.has(ticket.id)) break;
+        ended.add(ticket.id);
+        quietUntil = Math.max(quietUntil, ...signs.map(({ holdUntil }) => holdUntil ?? 0));
+        const closed = before.condition.circuit.kind === "closed" && after.condition.circuit.kind === "closed";
+        const success = signs.some(({ health, at }) => health === "healthy" && at >= quietUntil);
+        fromOne = closed && success && !settings.paused ? false : fromOne || events.length > 0;
+        break;
+      }
+      case "change":
+        settings = { ...step.settings, paused: settings.paused };
+        break;
+      case "pause":
+        settings = { ...settings, paused: true };
+        break;
+      case "resume":
+        if (!settings.paused) break;
+        settings = { ...settings, paused: false };
+        state = resumed(state, now);
+        fromOne = true;
+        break;
+      case "evict":
+        state = structuredClone(JSON.parse(JSON.stringify(state)));
+        break;
+      case "alarm": {
+        if (state.bell.at === null || state.bell.at > now) break;
+        const { bell, drains } = rings(state, now);
+        state = { ...state, bell };
+        told = { drains };
+        break;
+      }
+      case "ring":
+        state = ringFor(state, now);
+        break;
+      case "empty":
+        state = nothingWaits(state, now - step.lookedAgoMs, now);
+        break;
+    }
+    yield { step, before, after: state, settings, now, latest, others, quietUntil, fromOne, ...told };
+  }
+}
+
+/** The attempts ended one after the other, the last of them now. */
+function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: number): Sign[] {
+  const everyMs = Math.max(0, now - grantedAt) / Math.max(1, attempts.length);
+  return attempts.map(({ came, quietMs, remaining }, i) => {
+    const at = Math.round(now - (attempts.length - 1 - i) * everyMs);
+    return {
+      at,
+      health: came === "fine" ? "healthy" : came === "busy" ? "throttled" : "unhealthy",
+      backsOff: came !== "fine",
+      tookMs: Math.round(everyMs),
+      ...(quietMs > 0 && { holdUntil: at + quietMs }),
+      ...(remaining !== undefined && { remaining }),
+    };
+  });
+}
+
+/** Every number in a value, however deep. */
+export function numbersIn(value: unknown): number[] {
+  if (typeof value === "number") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(numbersIn) : [];
+}
+
+export function sumOf<T>(items: readonly T[], amount: (item: T) => number): number {
+  return items.reduce((sum, item) => sum + amount(item), 0);
+}

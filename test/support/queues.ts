@@ -1,0 +1,63 @@
+/** Queues that remember what was put on them, and batches whose messages remember what became of them. */
+
+export type Sent<T> = Readonly<{ body: T; delaySeconds?: number }>;
+
+export type FakeQueue<T> = Readonly<{
+  queue: Queue<T>;
+  /** What was sent since the last time of asking. */
+  taken: () => Sent<T>[];
+  /** From now on `send` throws, or no longer. */
+  break: (broken: boolean) => void;
+  /** What the queue says of its oldest message; "unavailable" throws. */
+  oldest: (at: number | undefined | "unavailable") => void;
+}>;
+
+export function fakeQueue<T>(): FakeQueue<T> {
+  let sent: Sent<T>[] = [];
+  let broken = false;
+  let oldest: number | undefined | "unavailable";
+
+  async function put(messages: readonly Sent<T>[]): Promise<void> {
+    if (broken) throw new Error("The queue is away, as the test wants it");
+    sent.push(...messages);
+  }
+
+  const queue = {
+    send: (body: T, options: QueueSendOptions = {}) => put([{ body, ...options }]),
+    sendBatch: (messages: Iterable<Sent<T>>) => put([...messages]),
+    metrics: async () => {
+      if (oldest === "unavailable") throw new Error("No metrics, as the test wants it");
+      return { backlogCount: 0, backlogBytes: 0, oldestMessageTimestamp: oldest && new Date(oldest) };
+    },
+  };
+  return {
+    queue: queue as unknown as Queue<T>,
+    taken: () => sent.splice(0),
+    break: (is) => {
+      broken = is;
+    },
+    oldest: (at) => {
+      oldest = at;
+    },
+  };
+}
+
+/** What became of a message; one that is left alone counts as acknowledged when its handler returns. */
+export type Fate = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
+
+/** A batch as the platform hands it over: of several `ack` and `retry` of a message the first counts. */
+export function batchOf(queue: string, bodies: readonly unknown[], attempts = 1) {
+  const fates: Fate[] = bodies.map(() => "left");
+  const decide = (i: number, fate: Fate) => {
+    if (fates[i] === "left") fates[i] = fate;
+  };
+  const messages = bodies.map((body, i) => ({
+    id: `message-${i}`,
+    timestamp: new Date(),
+    body,
+    attempts,
+    ack: () => decide(i, "acked"),
+    retry: (options?: QueueRetryOptions) => decide(i, { retryIn: options?.delaySeconds }),
+  }));
+  return { batch: { queue, messages } as unknown as MessageBatch, fates };
+}

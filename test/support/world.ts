@@ -1,0 +1,178 @@
+/**
+ * The delivery path in a world that the test holds in its hand: the real D1 and the real gates, counted and
+ * breakable, and a clock, randomness, receivers and queues that do as they are told. Tables are empty and
+ * gates are new in every world. What goes on the queue stays there until the test brings it.
+ */
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
+import { consume } from "../../src/delivery/consume.ts";
+import { answerBells } from "../../src/delivery/drain.ts";
+import { accept } from "../../src/delivery/ingest.ts";
+import type { DeliveryMessage, DrainMessage } from "../../src/delivery/message.ts";
+import { newDestinationId } from "../../src/id.ts";
+import type { LogLine } from "../../src/log.ts";
+import type { Services } from "../../src/services.ts";
+import { deliveries, destinations } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/work.ts";
+import { standingClock } from "./clock.ts";
+import { meteredD1, meteredGates } from "./meter.ts";
+import { batchOf, type Fate, fakeQueue } from "./queues.ts";
+import { receivers } from "./receivers.ts";
+
+export const TENANT = "acme";
+export const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+export const GRACE_MS = 20_000;
+
+type Posted = Readonly<{ type?: string; data?: unknown }>;
+
+export type World = Awaited<ReturnType<typeof newWorld>>;
+
+export async function newWorld() {
+  await emptyTables();
+  const clock = standingClock();
+  const receiver = receivers();
+  const d1 = meteredD1(env.DB);
+  const gates = meteredGates(env.GATES);
+  const deliveryQueue = fakeQueue<DeliveryMessage>();
+  const drainQueue = fakeQueue<DrainMessage>();
+  const log: LogLine[] = [];
+  const pending: Promise<unknown>[] = [];
+  let random = 0.5;
+
+  const services: Services = {
+    config: { adminKey: "a key of no use here", graceMs: GRACE_MS, allowPrivateDestinations: false },
+    db: d1.db,
+    deliveries: deliveryQueue.queue,
+    drains: drainQueue.queue,
+    gates: gates.gates,
+    fetch: receiver.fetch,
+    now: clock.now,
+    random: () => random,
+    sleep: clock.sleep,
+    log: (line) => void log.push(line),
+    background: (work) => void pending.push(work),
+  };
+
+  /** Until nothing goes on behind the answers any more. */
+  async function settled(): Promise<void> {
+    while (pending.length > 0) await Promise.all(pending.splice(0));
+  }
+
+  /** Posts so many events and takes their messages off the queue. */
+  async function post(count = 1, { type = "order.paid", data = {} }: Posted = {}): Promise<DeliveryMessage[]> {
+    await accept(
+      services,
+      Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),
+    );
+    await settled();
+    return deliveryQueue.taken().map(({ body }) => body);
+  }
+
+  /** Brings messages to the consumer, in one batch. Does not wait for what goes on behind it. */
+  async function bring(messages: readonly unknown[], attempts = 1): Promise<Fate[]> {
+    const { batch, fates } = batchOf("breakwater-deliveries", messages, attempts);
+    await consume(services, batch);
+    return fates;
+  }
+
+  /** Brings bells to the drain's consumer. */
+  async function answer(bells: readonly unknown[]): Promise<Fate[]> {
+    const { batch, fates } = batchOf("breakwater-drains", bells);
+    await answerBells(services, batch);
+    return fates;
+  }
+
+  /** Makes the alarm of a gate go off, and returns the drains that it sent for. */
+  async function ring(destination: string): Promise<DrainMessage[]> {
+    const stub = gateOf(destination);
+    const sent = fakeQueue<DrainMessage>();
+    await runInDurableObject(stub, (gate) => {
+      Object.assign(gate, { env: { DRAINS: sent.queue } });
+    });
+    await runDurableObjectAlarm(stub);
+    return sent.taken().map(({ body }) => body);
+  }
+
+  /** Has the gate's alarm go off and answers it, as the platform would. */
+  async function drain(destination: string): Promise<void> {
+    await answer(await ring(destination));
+  }
+
+  /** A window as wide as the destination's limit, earned by successes. */
+  async function earnTrust(destination: string, successes = 12): Promise<void> {
+    const messages = await post(successes);
+    await bring(messages.filter((message) => message.destination === destination));
+    await settled();
+  }
+
+  return {
+    services,
+    clock,
+    receiver,
+    d1,
+    gates,
+    deliveryQueue,
+    drainQueue,
+    log,
+    settled,
+    post,
+    bring,
+    answer,
+    ring,
+    drain,
+    earnTrust,
+    /** What the next draws of chance are, in [0, 1). */
+    chance: (value: number) => {
+      random = value;
+    },
+    /** The lines that say so. */
+    logged: (what: string) => log.filter((line) => line.what === what),
+  };
+}
+
+export function gateOf(destination: string) {
+  return env.GATES.get(env.GATES.idFromName(destination));
+}
+
+/** When the gate's alarm would go off, epoch ms. */
+export function alarmOf(destination: string): Promise<number | null> {
+  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.getAlarm());
+}
+
+type Columns = Partial<typeof destinations.$inferInsert>;
+
+/** A new destination that takes every type, unless told otherwise. */
+export async function newDestination(columns: Columns = {}): Promise<string> {
+  const id = columns.id ?? newDestinationId();
+  const row = { id, tenant: TENANT, url: urlOf(id), secret: SECRET, createdAt: 0, updatedAt: 0, ...columns };
+  await drizzle(env.DB).insert(destinations).values(row);
+  return id;
+}
+
+export function urlOf(destination: string): string {
+  return `https://${destination.slice(4)}.example/hook`;
+}
+
+/** The delivery as it is stored; undefined before its first outcome. */
+export async function rowOf({ event, destination }: DeliveryMessage): Promise<DeliveryRow | undefined> {
+  const rows = await storedRows();
+  return rows.find((row) => row.eventId === event && row.destinationId === destination);
+}
+
+/** Every stored delivery, in order of destination and event. */
+export function storedRows(): Promise<DeliveryRow[]> {
+  return drizzle(env.DB).select().from(deliveries);
+}
+
+/** As a person would do it with `wrangler d1 execute`. */
+export async function execute(sql: string, ...values: unknown[]): Promise<void> {
+  await env.DB.prepare(sql)
+    .bind(...values)
+    .run();
+}
+
+async function emptyTables(): Promise<void> {
+  const tables = ["events", "deliveries", "destinations", "sweeps"];
+  await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
+}
