@@ -13,7 +13,7 @@ export type Throwaway = Readonly<{
   start: () => Promise<Stack>;
   /** The end of what wrangler has said. */
   lastWords: () => string;
-  /** Removes the state. The stack must have ended. */
+  /** Removes the state, which happens at the end of this process anyway. The stack must have ended. */
   discard: () => void;
 }>;
 
@@ -21,17 +21,20 @@ export type Throwaway = Readonly<{
 export async function prepareThrowaway(vars: Readonly<Record<string, string>> = {}): Promise<Throwaway> {
   ensureDevVars();
   const place = mkdtempSync(join(tmpdir(), "breakwater-"));
-  const logFile = join(place, "wrangler.log");
-  const log = openSync(logFile, "a");
+  const discard = () => rmSync(place, { recursive: true, force: true, maxRetries: 5 });
+  process.once("exit", discard);
+  const log = join(place, "wrangler.log");
+  const output = openSync(log, "a");
   await applyMigrations(place);
   const args = ["--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
   const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
   return {
-    start: () => startStack({ args, vars: ours, output: log }),
-    lastWords: () => readFileSync(logFile, "utf8").split("\n").slice(-30).join("\n"),
+    start: () => startStack({ args, vars: ours, output }),
+    lastWords: () => readFileSync(log, "utf8").split("\n").slice(-30).join("\n"),
     discard: () => {
-      closeSync(log);
-      rmSync(place, { recursive: true, force: true });
+      process.off("exit", discard);
+      closeSync(output);
+      discard();
     },
   };
 }

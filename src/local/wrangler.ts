@@ -37,7 +37,7 @@ export function spawnWrangler(
 /** A group of its own outlives its parent unless somebody sees to it. */
 function endWithUs(child: ChildProcess): void {
   const end = () => signalGroup(child, "SIGKILL");
-  process.once("exit", end);
+  process.prependOnceListener("exit", end);
   child.once("exit", () => process.off("exit", end));
 }
 

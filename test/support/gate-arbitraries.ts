@@ -20,7 +20,13 @@ export const steady: GateSettings = {
   ratePerSecond: 100,
   rateBurst: 200,
   timeoutMs: 15_000,
-  breaker: { failureRatio: 0.5, minAttempts: 5, windowMs: 60_000, cooldownMs: 30_000, maxCooldownMs: 300_000 },
+  breaker: {
+    failureRatio: 0.5,
+    minAttempts: 5,
+    windowMs: 60_000,
+    cooldownMs: 30_000,
+    maxCooldownMs: 300_000,
+  },
 };
 
 /** Evenly drawn: `fc.double` favours numbers next to zero. */
@@ -49,7 +55,13 @@ export type Step =
   | Readonly<{ do: "wait"; ms: number }>
   | Readonly<{ do: "ask"; ask: Ask }>
   /** Of the leases ever granted, ended or not, the one so far back. */
-  | Readonly<{ do: "settle"; back: number; attempts: readonly Attempted[]; left: boolean; continues: boolean }>
+  | Readonly<{
+      do: "settle";
+      back: number;
+      attempts: readonly Attempted[];
+      left: boolean;
+      continues: boolean;
+    }>
   | Readonly<{ do: "change"; settings: GateSettings }>
   | Readonly<{ do: "pause" | "resume" | "evict" | "alarm" | "ring" }>
   | Readonly<{ do: "empty"; lookedAgoMs: number }>;
@@ -75,7 +87,10 @@ export const askArbitrary: fc.Arbitrary<Ask> = fc
     connections: fc.integer({ min: 1, max: 6 }),
     startWithinMs: fc.integer({ min: 1, max: 3_000 }),
   })
-  .map(({ first, count, ...ask }) => ({ ...ask, deliveries: Array.from({ length: count }, (_, i) => first + i) }));
+  .map(({ first, count, ...ask }) => ({
+    ...ask,
+    deliveries: Array.from({ length: count }, (_, i) => first + i),
+  }));
 
 const waited = fc.oneof(
   { weight: 5, arbitrary: fc.nat(2_000) },
@@ -181,7 +196,8 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         if (ended.has(ticket.id)) break;
         ended.add(ticket.id);
         quietUntil = Math.max(quietUntil, ...signs.map(({ holdUntil }) => holdUntil ?? 0));
-        const closed = before.condition.circuit.kind === "closed" && after.condition.circuit.kind === "closed";
+        const closed =
+          before.condition.circuit.kind === "closed" && after.condition.circuit.kind === "closed";
         const success = signs.some(({ health, at }) => health === "healthy" && at >= quietUntil);
         fromOne = closed && success && !settings.paused ? false : fromOne || events.length > 0;
         break;

@@ -1,0 +1,65 @@
+/**
+ * `npm run demo`: Breakwater's whole job in a minute and a half. A stack of its own, five customers with
+ * different fates, a few hundred events, a live table. Exits 1 when anything shown was not so.
+ * `npm run demo -- --keep` leaves the stack up and prints what to try.
+ */
+import { apiClient } from "./api-client.ts";
+import { keepFiring } from "./cron.ts";
+import { faultsOf } from "./demo/checks.ts";
+import { startEndpoints } from "./demo/endpoints.ts";
+import { paint } from "./demo/paint.ts";
+import { openScreen } from "./demo/screen.ts";
+import { type Told, tellStory } from "./demo/story.ts";
+import { summaryLines } from "./demo/summary.ts";
+import { tryItLines } from "./demo/try-it.ts";
+import type { Receiver } from "./receiver.ts";
+import { prepareThrowaway, THROWAWAY_KEY } from "./throwaway.ts";
+
+const keep = process.argv.includes("--keep");
+
+async function demo(): Promise<number> {
+  console.log("Starting Breakwater: an empty D1, the Worker, five customers' endpoints …");
+  const receiver = await startEndpoints();
+  const throwaway = await prepareThrowaway();
+  try {
+    const { url } = await throwaway.start();
+    keepFiring(url);
+    const screen = openScreen(process.stdout);
+    const told = await tellStory(apiClient(url, THROWAWAY_KEY), receiver, screen);
+    screen.leave();
+    const faults = conclude(told, receiver);
+    if (keep) await stayUp(url, told);
+    return faults.length > 0 ? 1 : 0;
+  } catch (error) {
+    console.error(`\nThe demo broke off. Wrangler's last words:\n${throwaway.lastWords()}`);
+    throw error;
+  }
+}
+
+/** Prints the summary and the verdict; returns what was not as it should have been. */
+function conclude({ standings, posted }: Told, { hits }: Receiver): string[] {
+  const hitsOf = (path: string) => hits.filter((hit) => hit.path === path);
+  for (const standing of standings) {
+    console.log(summaryLines(standing, posted, hitsOf(standing.customer.path)).join("\n"));
+  }
+  const faults = standings.flatMap((s) => faultsOf(s, posted, hitsOf(s.customer.path)));
+  const signed = `all ${hits.length} signatures verified`;
+  if (faults.length === 0) console.log(paint(`\n  ✓ Nothing was lost, ${signed}.`, "green"));
+  for (const fault of faults) console.error(paint(`\n  ✗ ${fault}`, "red"));
+  return faults;
+}
+
+/** Never returns: Ctrl-C ends it. */
+function stayUp(url: string, { standings, posted }: Told): Promise<never> {
+  console.log(tryItLines(url, THROWAWAY_KEY, standings, posted[0]?.id ?? "").join("\n"));
+  return new Promise(() => {});
+}
+
+// Children and files go with this process, however it ends: see wrangler.ts and throwaway.ts.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
+process.exit(
+  await demo().catch((error) => {
+    console.error(error);
+    return 1;
+  }),
+);

@@ -1,0 +1,59 @@
+/**
+ * What the gate of a destination is doing at this moment, told from the outside: from its status and from
+ * what its waiting deliveries say they wait for.
+ */
+import { countOf, type Standing } from "./standing.ts";
+
+export type Door = Readonly<
+  | { kind: "open" }
+  /** Open, and working off what has waited. */
+  | { kind: "draining"; because: string }
+  | { kind: "held"; until: number }
+  | { kind: "circuit_open"; until: number }
+  | { kind: "probing" }
+  | { kind: "paused" }
+  | { kind: "deleted" }
+>;
+
+export function doorOf(standing: Standing, now: number): Door {
+  if (standing.status === "deleted") return { kind: "deleted" };
+  if (standing.status === "paused") return { kind: "paused" };
+  const first = standing.deliveries.find(({ state }) => state === "waiting");
+  if (!first) return { kind: "open" };
+  const until = Date.parse(first.waiting_until ?? "");
+  switch (first.because) {
+    case "circuit_open":
+      return until > now ? { kind: "circuit_open", until } : { kind: "probing" };
+    case "probing":
+      return { kind: "probing" };
+    case "hold":
+      return until > now ? { kind: "held", until } : { kind: "draining", because: "hold" };
+    default:
+      return { kind: "draining", because: first.because ?? "" };
+  }
+}
+
+/** In a few words, for the table. */
+export function doorText(door: Door, standing: Standing, now: number): string {
+  switch (door.kind) {
+    case "open":
+      return "open";
+    case "draining":
+      return "open, draining";
+    case "held":
+      return `held ${secondsTo(door.until, now)} s`;
+    case "circuit_open":
+      return `circuit open ${secondsTo(door.until, now)} s`;
+    case "probing":
+      return "probing with one";
+    case "paused":
+      return "paused: gone";
+    case "deleted":
+      return `deleted, ${countOf(standing, "cancelled")} cancelled`;
+  }
+}
+
+/** Whole seconds, never less than one while there is something to wait for. */
+export function secondsTo(until: number, now: number): number {
+  return Math.max(1, Math.ceil((until - now) / 1000));
+}

@@ -1,0 +1,52 @@
+/**
+ * What the receiver saw of one destination, in figures. Breakwater's own word is not evidence of what it
+ * did; the log of the other side is.
+ */
+import type { Hit } from "../receiver.ts";
+import { QUIET_S } from "./fates.ts";
+
+export type Evidence = Readonly<{
+  attempts: number;
+  /** Successful receptions beyond the first of an event. */
+  duplicates: number;
+  unsigned: number;
+  /** Events of which two attempts had different bytes. */
+  altered: number;
+  refused: number;
+  /** Requests under way at once, at the most. */
+  atOnce: number;
+  quiets: number;
+  /** Requests that arrived while the receiver had asked for quiet. */
+  early: number;
+}>;
+
+/** Requests that were on their way when the receiver asked for quiet are not held against anybody. */
+const ON_THE_WAY_MS = 250;
+
+export function evidenceOf(hits: readonly Hit[]): Evidence {
+  const byEvent = [...Map.groupBy(hits, ({ id }) => id).values()];
+  const quiets = hits.filter(({ status }) => status === 429);
+  return {
+    attempts: hits.length,
+    duplicates: byEvent.reduce((sum, same) => sum + Math.max(0, same.filter(succeeded).length - 1), 0),
+    unsigned: hits.filter(({ verified }) => !verified).length,
+    altered: byEvent.filter((same) => new Set(same.map(({ body }) => body)).size > 1).length,
+    refused: hits.filter((hit) => !succeeded(hit)).length,
+    atOnce: Math.max(0, ...hits.map(({ at }) => hits.filter((other) => isOpenAt(other, at)).length)),
+    quiets: quiets.length,
+    early: hits.filter(({ at }) => quiets.some(({ answeredAt = at }) => isWithinQuiet(at, answeredAt)))
+      .length,
+  };
+}
+
+export function succeeded({ status = 0 }: Hit): boolean {
+  return status >= 200 && status < 300;
+}
+
+function isOpenAt({ at, answeredAt = Number.POSITIVE_INFINITY }: Hit, moment: number): boolean {
+  return at <= moment && moment < answeredAt;
+}
+
+function isWithinQuiet(at: number, from: number): boolean {
+  return at > from + ON_THE_WAY_MS && at < from + QUIET_S * 1000;
+}

@@ -1,0 +1,40 @@
+/** One sentence on what is happening, for somebody who has never seen Breakwater. */
+import { type Door, doorOf, secondsTo } from "./door.ts";
+import { QUIET_S } from "./fates.ts";
+import { countOf, type Standing } from "./standing.ts";
+
+/** Several things happen at once: each is told for so long. */
+const TOLD_MS = 3_000;
+
+export function narrate(standings: readonly Standing[], startedAt: number, now: number): string {
+  const told = standings.flatMap((standing) => sentence(standing, doorOf(standing, now), now) ?? []);
+  const turn = Math.floor((now - startedAt) / TOLD_MS);
+  return told[turn % told.length] ?? "Every event is delivered as it comes; nothing waits.";
+}
+
+function sentence(standing: Standing, door: Door, now: number): string | undefined {
+  const { name } = standing.customer.fate;
+  const waiting = countOf(standing, "waiting");
+  switch (door.kind) {
+    case "circuit_open":
+      return `${name} is failing: circuit open, probing with one request in ${secondsTo(door.until, now)} s; ${waiting} wait.`;
+    case "probing":
+      return `${name}: one request goes out to see whether it is back; ${waiting} wait for the answer.`;
+    case "held":
+      return `${name} said 429, Retry-After: ${QUIET_S}: nobody sends it anything for ${secondsTo(door.until, now)} s; ${waiting} wait.`;
+    case "paused":
+      return `${name} said 410 Gone: paused after that; ${waiting} events are kept for its owner to decide.`;
+    case "draining":
+      return draining(standing, door.because, waiting);
+    case "open":
+    case "deleted":
+      return undefined;
+  }
+}
+
+function draining({ customer: { fate } }: Standing, because: string, waiting: number): string | undefined {
+  if (because === "slow" || because === "concurrency") {
+    return `${fate.name} is slow: never more than ${fate.settings.max_concurrency} at once; ${waiting} wait, and nobody else notices.`;
+  }
+  return `${fate.name} is back: ${waiting} that waited go out, beginning with one and widening with each success.`;
+}

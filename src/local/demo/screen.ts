@@ -1,0 +1,82 @@
+/**
+ * Where the demo is shown: on a terminal as one picture that is drawn again in place, anywhere else as a
+ * plain line now and then.
+ */
+import { doorOf, doorText } from "./door.ts";
+import { narrate } from "./narration.ts";
+import { paint } from "./paint.ts";
+import { countOf, type Standing } from "./standing.ts";
+import { NARROWEST, tableLines } from "./table.ts";
+import { EVENTS } from "./traffic.ts";
+
+export type Frame = Readonly<{
+  standings: readonly Standing[];
+  posted: number;
+  startedAt: number;
+  now: number;
+}>;
+
+export type Screen = Readonly<{ show: (frame: Frame) => void; leave: () => void }>;
+
+const PLAIN_EVERY_MS = 5_000;
+const HIDE_CURSOR = "\x1b[?25l";
+const SHOW_CURSOR = "\x1b[?25h";
+
+export function openScreen(out: NodeJS.WriteStream): Screen {
+  return out.isTTY && out.columns >= NARROWEST ? pictureOn(out) : linesOn(out);
+}
+
+function pictureOn(out: NodeJS.WriteStream): Screen {
+  let drawn = 0;
+  const leave = () => out.write(SHOW_CURSOR);
+  process.once("exit", leave);
+  return {
+    show: (frame) => {
+      const lines = picture(frame, out.columns);
+      const back = drawn > 0 ? `\x1b[${drawn}A` : "";
+      out.write(`${HIDE_CURSOR}${back}${lines.map((line) => `${line}\x1b[K\n`).join("")}`);
+      drawn = lines.length;
+    },
+    leave,
+  };
+}
+
+function picture({ standings, posted, startedAt, now }: Frame, width: number): string[] {
+  const title = paint("Breakwater", "bold");
+  const clock = paint(`${timeText(now - startedAt)}  ${posted} of ${EVENTS} events posted`, "dim");
+  const sentence = narrate(standings, startedAt, now).slice(0, width - 5);
+  return [
+    "",
+    `  ${title}  ${clock}`,
+    "",
+    ...tableLines(standings, width, now),
+    "",
+    `  ${paint("▸", "cyan")} ${sentence}`,
+    "",
+  ];
+}
+
+function linesOn(out: NodeJS.WriteStream): Screen {
+  let saidAt = 0;
+  return {
+    show: (frame) => {
+      if (frame.now - saidAt < PLAIN_EVERY_MS) return;
+      saidAt = frame.now;
+      out.write(`${plainLine(frame)}\n`);
+    },
+    leave: () => {},
+  };
+}
+
+function plainLine({ standings, posted, startedAt, now }: Frame): string {
+  const parts = standings.map((standing) => {
+    const done = `${countOf(standing, "delivered")}/${standing.planned}`;
+    return `${standing.customer.fate.name} ${done} ${doorText(doorOf(standing, now), standing, now)}`;
+  });
+  return `${timeText(now - startedAt)}  ${posted} posted  |  ${parts.join("  |  ")}`;
+}
+
+function timeText(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}

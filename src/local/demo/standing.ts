@@ -1,0 +1,65 @@
+/**
+ * Where every delivery stands, asked of the public API the way any user could: one list of deliveries for
+ * each destination that still has something under way, and one list of destinations.
+ */
+import type { DeliveryJson } from "../../api/delivery-schema.ts";
+import type { ApiClient } from "../api-client.ts";
+import type { Fate } from "./fates.ts";
+import type { Posted } from "./traffic.ts";
+
+/** A destination of the demo. */
+export type Customer = Readonly<{ id: string; path: string; fate: Fate }>;
+
+export type Standing = Readonly<{
+  customer: Customer;
+  /** Deliveries that accepted events have promised it. */
+  planned: number;
+  /** Those of them that have an outcome of any kind. */
+  deliveries: readonly DeliveryJson[];
+  status: "active" | "paused" | "deleted";
+}>;
+
+export type State = DeliveryJson["state"];
+
+type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
+type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
+
+export function countOf({ deliveries }: Standing, ...states: readonly State[]): number {
+  return deliveries.filter(({ state }) => states.includes(state)).length;
+}
+
+export function hasEnded(standing: Standing): boolean {
+  return countOf(standing, "delivered", "dead", "cancelled") === standing.planned;
+}
+
+/** `before` is what was seen last: what has ended is not asked for again. */
+export async function readStandings(
+  api: ApiClient,
+  customers: readonly Customer[],
+  posted: readonly Posted[],
+  before: readonly Standing[],
+): Promise<Standing[]> {
+  const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
+  return Promise.all(
+    customers.map(async (customer) => {
+      const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
+      const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
+      const last = before.find((standing) => standing.customer === customer);
+      const done = last && last.planned === planned && hasEnded(last);
+      const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
+      return { customer, planned: Math.max(planned, deliveries.length), deliveries, status };
+    }),
+  );
+}
+
+async function deliveriesTo(api: ApiClient, destination: string): Promise<DeliveryJson[]> {
+  const found: DeliveryJson[] = [];
+  let cursor = "";
+  do {
+    const path = `/v1/deliveries?destination_id=${destination}&limit=100${cursor}`;
+    const page = await api.get<Page<DeliveryJson>>(path);
+    found.push(...page.data);
+    cursor = page.next_cursor ? `&cursor=${page.next_cursor}` : "";
+  } while (cursor);
+  return found;
+}

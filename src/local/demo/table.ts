@@ -1,0 +1,92 @@
+/** The table: one row for each destination, columns aligned whatever their colours, as wide as there is room. */
+
+import { type Door, doorOf, doorText } from "./door.ts";
+import { type Colour, paint } from "./paint.ts";
+import { countOf, type Standing } from "./standing.ts";
+
+type Cell = Readonly<{ text: string; colour: Colour }>;
+type Column = Readonly<{
+  title: string;
+  width: number;
+  align: "left" | "right";
+  /** Shown from this many terminal columns on. */
+  from: number;
+  cells: (standing: Standing, now: number) => readonly Cell[];
+}>;
+
+const BAR = 16;
+
+const columns: readonly Column[] = [
+  text("destination", 11, 0, ({ customer }) => customer.fate.name, "bold"),
+  text("behaviour", 12, 90, ({ customer }) => customer.fate.behaviour, "dim"),
+  count("sent", 4, ({ planned }) => planned, "none"),
+  count("delivered", 9, (s) => countOf(s, "delivered"), "green"),
+  count("retrying", 8, (s) => countOf(s, "retrying"), "yellow"),
+  count("waiting", 7, (s) => countOf(s, "waiting"), "yellow"),
+  count("dead", 4, (s) => countOf(s, "dead"), "red"),
+  { title: "progress", width: BAR, align: "left", from: 108, cells: bar },
+  { title: "door", width: 22, align: "left", from: 0, cells: door },
+];
+
+/** The narrowest terminal that it fits. */
+export const NARROWEST = 78;
+
+export function tableLines(standings: readonly Standing[], width: number, now: number): string[] {
+  const shown = columns.filter(({ from }) => width >= from);
+  const head = shown.map((column) => padded([{ text: column.title, colour: "dim" }], column));
+  const rows = standings.map((standing) =>
+    shown.map((column) => padded(column.cells(standing, now), column)),
+  );
+  return [head, ...rows].map((cells) => `  ${cells.join("  ")}`);
+}
+
+function text(
+  title: string,
+  width: number,
+  from: number,
+  of: (s: Standing) => string,
+  colour: Colour,
+): Column {
+  return { title, width, align: "left", from, cells: (s) => [{ text: of(s), colour }] };
+}
+
+function count(title: string, width: number, of: (s: Standing) => number, colour: Colour): Column {
+  const cell = (n: number): Cell => (n === 0 ? { text: "·", colour: "dim" } : { text: String(n), colour });
+  return { title, width, align: "right", from: 0, cells: (s) => [cell(of(s))] };
+}
+
+function bar(standing: Standing): Cell[] {
+  const cellsOf = (n: number) => Math.round((n / Math.max(1, standing.planned)) * BAR);
+  const delivered = cellsOf(countOf(standing, "delivered"));
+  const ended = cellsOf(countOf(standing, "delivered", "dead", "cancelled"));
+  const known = cellsOf(standing.deliveries.length);
+  return [
+    { text: "█".repeat(delivered), colour: "green" },
+    { text: "█".repeat(Math.max(0, ended - delivered)), colour: "dim" },
+    { text: "▒".repeat(Math.max(0, known - ended)), colour: "yellow" },
+    { text: "░".repeat(Math.max(0, BAR - known)), colour: "dim" },
+  ];
+}
+
+const doorColours: Readonly<Record<Door["kind"], Colour>> = {
+  open: "green",
+  draining: "green",
+  held: "yellow",
+  probing: "yellow",
+  circuit_open: "red",
+  paused: "magenta",
+  deleted: "dim",
+};
+
+function door(standing: Standing, now: number): Cell[] {
+  const state = doorOf(standing, now);
+  return [{ text: doorText(state, standing, now), colour: doorColours[state.kind] }];
+}
+
+/** Padded by what is seen, not by what is written: colours take no room. */
+function padded(cells: readonly Cell[], { width, align }: Column): string {
+  const seen = cells.reduce((sum, { text }) => sum + text.length, 0);
+  const space = " ".repeat(Math.max(0, width - seen));
+  const painted = cells.map(({ text, colour }) => paint(text, colour)).join("");
+  return align === "left" ? painted + space : space + painted;
+}
