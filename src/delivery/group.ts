@@ -3,7 +3,7 @@
  * The queue's consumer and the drain are both made of this.
  */
 import { askGate, settleGate } from "../gate/gate-client.ts";
-import type { Answer, Ask, Refusal } from "../policy/admission.ts";
+import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
 import type { Work } from "../store/work.ts";

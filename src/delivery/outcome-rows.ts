@@ -2,7 +2,7 @@
  * What is written for a delivery: pure functions from what happened to the row that says so. Only an
  * attempt counts as an attempt and moves the schedule; waiting, recovery and cancellation do neither.
  */
-import type { Refusal } from "../policy/admission.ts";
+import type { Refusal } from "../policy/ask.ts";
 import { causeOf } from "../policy/outcome.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";

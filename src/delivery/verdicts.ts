@@ -3,7 +3,7 @@
  * a run at two moments: when the worker's patience ends, and when the last answer has come.
  */
 import { deliveryId, eventId } from "../id.ts";
-import type { Refusal } from "../policy/admission.ts";
+import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { DeliveryRow, Work } from "../store/work.ts";

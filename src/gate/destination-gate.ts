@@ -8,7 +8,8 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { logToConsole } from "../log.ts";
-import { type Answer, type Ask, admit, type Refusal, refusalAt } from "../policy/admission.ts";
+import { admit, refusalAt } from "../policy/admission.ts";
+import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import { rings } from "../policy/bell.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";

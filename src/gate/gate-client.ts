@@ -3,7 +3,7 @@
  * was attempted, so nothing is counted, and the caller comes back later.
  */
 import { faultOf } from "../log.ts";
-import type { Answer, Ask, Refusal } from "../policy/admission.ts";
+import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { DoorEvent } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";

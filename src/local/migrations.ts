@@ -1,5 +1,7 @@
 /** Brings the local D1 up to date before anything reads it. Says nothing unless it fails. */
-import { exitOf, spawnWrangler } from "./wrangler.ts";
+import { exitOf, signalGroup, spawnWrangler } from "./wrangler.ts";
+
+const PATIENCE_MS = 60_000;
 
 /** @param persistTo where wrangler keeps the local state; its own place when absent */
 export async function applyMigrations(persistTo?: string): Promise<void> {
@@ -12,6 +14,8 @@ export async function applyMigrations(persistTo?: string): Promise<void> {
       output += chunk;
     });
   }
+  const impatience = setTimeout(() => signalGroup(child, "SIGKILL"), PATIENCE_MS);
   const code = await exitOf(child);
+  clearTimeout(impatience);
   if (code !== 0) throw new Error(`The migrations of the local D1 failed (${code}):\n${output}`);
 }

@@ -1,60 +1,17 @@
 /**
  * The gate's first decision: who may go in now, over how many connections, and why the rest must wait.
- *
- * One call decides for a whole group of deliveries. The checks run from the most lasting reason to the
- * most fleeting one, so that the reason given is the one that a person would name.
+ * One call decides for a whole group of deliveries.
  */
+import type { Answer, Ask, Refusal } from "./ask.ts";
 import { answered, sooner, turnedAway } from "./bell.ts";
-import { conditionAt, shutBy } from "./condition.ts";
+import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
-import { type Grant, type Lane, type Lease, leaseMs, live, slotsOf, widthsOf } from "./lease.ts";
+import { type Lane, type Lease, leaseMs, live } from "./lease.ts";
 import { nextSendAt, type Reservation, reserve } from "./rate.ts";
-import { isBacklogsTurn, shareLeft } from "./shares.ts";
-import { reopened, widthOf } from "./window.ts";
-
-/**
- * A destination that takes longer than this is served by drains, which run on a queue of their own: in a
- * batch of the live queue it would make every other destination wait for its end.
- */
-const SLOW_MS = 1_000;
-
-export type Ask = Readonly<{
-  lane: Lane;
-  /** Event rows, in the order in which they should go. */
-  deliveries: readonly number[];
-  /** As many of them at most; those beyond are neither let in nor turned away. */
-  most?: number;
-  /** How many connections the asker can use at once. */
-  connections: number;
-  /** How long after asking it will start attempts. */
-  startWithinMs: number;
-}>;
-
-/**
- * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
- * `recovered` is said by the sweep: the delivery was lost on its way.
- */
-export type RefusalReason =
-  | "paused"
-  | "hold"
-  | "circuit_open"
-  | "probing"
-  | "concurrency"
-  | "rate"
-  | "slow"
-  | "recovered";
-
-/** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
-export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
-
-export type Answer = Readonly<{
-  grant: Grant | null;
-  /** The deliveries that were turned away, and why. */
-  refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
-  /** The deliveries that another live lease holds, and when that lease ends at the latest. */
-  inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
-}>;
+import { type Room, roomFor } from "./room.ts";
+import { isBacklogsTurn } from "./shares.ts";
+import { reopened } from "./window.ts";
 
 export type Admission = Readonly<{ state: GateState; answer: Answer }>;
 
@@ -62,11 +19,12 @@ export function admit(before: GateState, ask: Ask, settings: GateSettings, now: 
   const state = asked(before, ask, settings, now);
   const { free, inFlight } = apart(state, ask);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
+  const asking = { state, ask, settings, now, free, inFlight };
   const room = roomFor(state, ask.lane, settings, now);
-  if ("reason" in room) return refuse(state, ask, free, room, inFlight, now);
+  if ("reason" in room) return refuse(asking, free, room);
   const reserved = rateFor(state, ask, Math.min(free.length, room.deliveries), settings, now);
-  if (reserved.sends === 0) return refuse(state, ask, free, rateRefusal(state, settings, now), inFlight, now);
-  return grant(state, ask, free, room, reserved, inFlight, settings, now);
+  if (reserved.sends === 0) return refuse(asking, free, rateRefusal(state, settings, now));
+  return grant(asking, room, reserved);
 }
 
 /** What would be answered to one delivery at `now`: undefined when it would be let in. */
@@ -104,28 +62,6 @@ function apart(state: GateState, ask: Ask) {
   return { free, inFlight: busy.length > 0 ? { deliveries: busy, until } : null };
 }
 
-type Room = Readonly<{ slots: number; width: number; deliveries: number; probe: boolean }>;
-
-function roomFor(state: GateState, lane: Lane, settings: GateSettings, now: number): Room | Refusal {
-  const shut = shutBy(state.condition, settings, now);
-  if (shut) return shut;
-  const probing = state.condition.circuit.kind === "half_open";
-  const probe = state.leases.find((lease) => lease.probe);
-  if (sideOf(lane) === "live" && state.condition.tookMs > SLOW_MS) return { reason: "slow", until: now };
-  if (probing && probe) return { reason: "probing", until: probe.expiresAt };
-  const side = sideOf(lane);
-  const window = probing ? 1 : widthOf(state.condition.window, settings.maxConcurrency);
-  const slots = shareLeft(state, side, settings.maxConcurrency, slotsOf, now);
-  const width = shareLeft(state, side, window, widthsOf, now);
-  if (slots < 1 || width < 1) return { reason: "concurrency", until: firstExpiry(state, now) };
-  if (probing) return { slots: 1, width: 1, deliveries: 1, probe: true };
-  return { slots, width, deliveries: Number.POSITIVE_INFINITY, probe: false };
-}
-
-function firstExpiry(state: GateState, now: number): number {
-  return state.leases.length > 0 ? Math.min(...state.leases.map((lease) => lease.expiresAt)) : now;
-}
-
 function rateFor(
   state: GateState,
   ask: Ask,
@@ -145,66 +81,54 @@ function rateRefusal(state: GateState, settings: GateSettings, now: number): Ref
   return { reason: "rate", until: nextSendAt(state.tat, rate, now) };
 }
 
+type Asking = Readonly<{
+  state: GateState;
+  ask: Ask;
+  settings: GateSettings;
+  now: number;
+  /** The deliveries asked for that no live lease holds. */
+  free: readonly number[];
+  inFlight: Answer["inFlight"];
+}>;
+
 function refuse(
-  state: GateState,
-  ask: Ask,
+  { state, ask, now, inFlight }: Asking,
   deliveries: readonly number[],
   refusal: Refusal,
-  inFlight: Answer["inFlight"],
-  now: number,
 ): Admission {
+  const side = sideOf(ask.lane);
+  const turns = { ...state.turns, [side]: { ...state.turns[side], wantedAt: now } };
   return {
-    state: { ...wanting(state, ask, now), bell: turnedAway(state.bell, refusal.until, now) },
+    state: { ...state, turns, bell: turnedAway(state.bell, refusal.until, now) },
     answer: { grant: null, refused: { deliveries, ...refusal }, inFlight },
   };
 }
 
-function wanting(state: GateState, ask: Ask, now: number): GateState {
-  const side = sideOf(ask.lane);
-  return { ...state, turns: { ...state.turns, [side]: { ...state.turns[side], wantedAt: now } } };
-}
-
-function grant(
-  state: GateState,
-  ask: Ask,
-  free: readonly number[],
-  room: Room,
-  reserved: Reservation,
-  inFlight: Answer["inFlight"],
-  settings: GateSettings,
-  now: number,
-): Admission {
-  const deliveries = free.slice(0, reserved.sends);
-  const lease = leaseFor(state, ask, deliveries, room, reserved, settings, now);
+function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
+  const { state, ask, settings, now, free, inFlight } = asking;
+  const lease = leaseFor(asking, room, reserved);
   const served = serve(state, lease, now);
-  const given: Grant = {
+  const grant = {
     id: lease.id,
     slots: lease.slots,
     width: lease.width,
-    deliveries,
+    deliveries: lease.deliveries,
     startWithinMs: ask.startWithinMs,
     expiresInMs: lease.expiresAt - now,
     pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs },
     condition: state.condition,
   };
   const left = free.slice(reserved.sends);
-  if (left.length === 0) return { state: served, answer: { grant: given, refused: null, inFlight } };
+  if (left.length === 0) return { state: served, answer: { grant, refused: null, inFlight } };
   const rest: Refusal = room.probe
     ? { reason: "probing", until: lease.expiresAt }
     : rateRefusal(served, settings, now);
-  const turned = refuse(served, ask, left, rest, inFlight, now);
-  return { ...turned, answer: { ...turned.answer, grant: given } };
+  const turned = refuse({ ...asking, state: served }, left, rest);
+  return { state: turned.state, answer: { ...turned.answer, grant } };
 }
 
-function leaseFor(
-  state: GateState,
-  ask: Ask,
-  deliveries: readonly number[],
-  room: Room,
-  reserved: Reservation,
-  settings: GateSettings,
-  now: number,
-): Lease {
+function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reserved: Reservation): Lease {
+  const deliveries = free.slice(0, reserved.sends);
   const slots = Math.min(room.slots, ask.connections, deliveries.length);
   return {
     id: `${now.toString(36)}-${state.granted + 1}`,

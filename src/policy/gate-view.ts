@@ -1,5 +1,6 @@
 /** A gate as a person wants to see it: why it is as wide as it is, and what has happened to it of late. */
-import { type Refusal, refusalAt } from "./admission.ts";
+import { refusalAt } from "./admission.ts";
+import type { Refusal } from "./ask.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { DoorEvent, GateState } from "./gate-state.ts";

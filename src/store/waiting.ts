@@ -25,7 +25,7 @@ export async function waitingFor(db: D1Database, destination: string, perEnd: nu
     db.prepare(BOTH_ENDS).bind(destination, perEnd),
   ]);
   const row = places?.results[0];
-  const events = (ids?.results ?? []).map((raw) => raw["event_id"] as number);
+  const events = (ids?.results ?? []).map((raw) => raw.event_id as number);
   return { destination: row && modelOf(destinations, row), events: inTurn(events) };
 }
 
@@ -87,9 +87,9 @@ export async function waitingDestinations(
 ): Promise<WaitingDestination[]> {
   const { results } = await db.prepare(DESTINATIONS).bind(after, limit).all<RawRow>();
   return results.map((row) => ({
-    id: row["id"] as string,
-    paused: row["status"] === "paused",
-    deleted: row["deleted_at"] !== null,
+    id: row.id as string,
+    paused: row.status === "paused",
+    deleted: row.deleted_at !== null,
   }));
 }
 

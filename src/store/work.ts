@@ -35,7 +35,7 @@ export async function loadWork(
   );
   const [eventRows = [], destinationRows = [], deliveryRows = []] = results.map(({ results }) => results);
   const events = new Map((eventRows as EventRow[]).map((event) => [event.id, event]));
-  const targets = new Map(destinationRows.map((raw) => [raw["id"], modelOf(destinations, raw)]));
+  const targets = new Map(destinationRows.map((raw) => [raw.id, modelOf(destinations, raw)]));
   const rows = new Map(deliveryRows.map((raw) => modelOf(deliveries, raw)).map((row) => [keyOf(row), row]));
   return messages.map((message) => {
     const event = events.get(message.event);

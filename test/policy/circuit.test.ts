@@ -15,7 +15,7 @@ const breaker: BreakerSettings = {
   maxCooldownMs: 300_000,
 };
 
-function after(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
+function hear(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
   return circuitAfter(circuit, health, settings, now, random);
 }
 
@@ -23,7 +23,7 @@ function after(circuit: Circuit, health: Health, now: number, settings = breaker
 function hearing(outcomes: string, from = start, settings = breaker, circuit: Circuit = closedCircuit(from)) {
   const healths: Record<string, Health> = { f: "unhealthy", s: "healthy", t: "throttled" };
   return [...outcomes].reduce(
-    (c, letter, i) => after(c, healths[letter] ?? "healthy", from + i * 1000, settings),
+    (c, letter, i) => hear(c, healths[letter] ?? "healthy", from + i * 1000, settings),
     circuit,
   );
 }
@@ -51,13 +51,13 @@ describe("a closed circuit", () => {
   });
 
   it("does not trip over one failure after an idle hour (regression: cockatiel)", () => {
-    expect(after(hearing("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
+    expect(hear(hearing("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
   });
 
   it("forgets attempts that are older than its window, and no others", () => {
     const four = hearing("ffff");
-    expect(after(four, "unhealthy", start + breaker.windowMs - 1).kind).toBe("open");
-    expect(after(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
+    expect(hear(four, "unhealthy", start + breaker.windowMs - 1).kind).toBe("open");
+    expect(hear(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
   });
 
   it("opens for its full cool-down however long it was closed before (regression: unkey)", () => {
@@ -67,19 +67,19 @@ describe("a closed circuit", () => {
   });
 
   it("begins with the first cool-down again after a whole window without an opening", () => {
-    const recovered = after(halfOpen(6), "healthy", start);
+    const recovered = hear(halfOpen(6), "healthy", start);
     const rested = hearing("s", start + breaker.windowMs, breaker, recovered);
     expect(hearing("ffffff", start + 2 * hourMs, breaker, rested)).toMatchObject({ kind: "open", trips: 1 });
   });
 
   it("begins with the first cool-down again even where a single failure opens it", () => {
-    const recovered = after(halfOpen(6), "healthy", start);
+    const recovered = hear(halfOpen(6), "healthy", start);
     const touchy = { ...breaker, minAttempts: 1 };
-    expect(after(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({ kind: "open", trips: 1 });
+    expect(hear(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({ kind: "open", trips: 1 });
   });
 
   it("goes on with longer cool-downs when it opens again within a window", () => {
-    const recovered = after(halfOpen(2), "healthy", start);
+    const recovered = hear(halfOpen(2), "healthy", start);
     expect(hearing("fffff", start + 1000, breaker, recovered)).toMatchObject({ kind: "open", trips: 3 });
   });
 });
@@ -93,7 +93,7 @@ describe("an open circuit", () => {
   it.each(["healthy", "unhealthy", "throttled"] as const)(
     "is not moved by a %s outcome of an attempt that was under way",
     (health) => {
-      expect(after(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
+      expect(hear(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
     },
   );
 
@@ -104,7 +104,7 @@ describe("an open circuit", () => {
 
 describe("a half-open circuit", () => {
   it("closes after a successful probe, with nothing counted yet", () => {
-    expect(after(halfOpen(1), "healthy", start)).toEqual({
+    expect(hear(halfOpen(1), "healthy", start)).toEqual({
       kind: "closed",
       since: start,
       trips: 1,
@@ -113,11 +113,11 @@ describe("a half-open circuit", () => {
   });
 
   it("closes after a 429: a server that refuses politely is alive", () => {
-    expect(after(halfOpen(1), "throttled", start).kind).toBe("closed");
+    expect(hear(halfOpen(1), "throttled", start).kind).toBe("closed");
   });
 
   it("opens again after a failed probe, for twice as long (regression: unkey)", () => {
-    const again = after(halfOpen(1), "unhealthy", start);
+    const again = hear(halfOpen(1), "unhealthy", start);
     expect(again).toEqual({ kind: "open", since: start, until: start + 60_000, trips: 2 });
   });
 
@@ -129,14 +129,14 @@ describe("a half-open circuit", () => {
 describe("the cool-down", () => {
   it("doubles up to its cap", () => {
     const lasting = [0, 1, 2, 3, 4, 5, 1000].map((trips) => {
-      const opened = after(halfOpen(trips), "unhealthy", start);
+      const opened = hear(halfOpen(trips), "unhealthy", start);
       return opened.kind === "open" ? (opened.until - start) / 1000 : 0;
     });
     expect(lasting).toEqual([30, 60, 120, 240, 300, 300, 300]);
   });
 
   it("is spread by up to a tenth, and only ever longer", () => {
-    const until = (random: number) => after(halfOpen(0), "unhealthy", start, breaker, random);
+    const until = (random: number) => hear(halfOpen(0), "unhealthy", start, breaker, random);
     expect(until(0)).toMatchObject({ until: start + 30_000 });
     expect(until(0.5)).toMatchObject({ until: start + 31_500 });
     expect(until(almostOne)).toMatchObject({ until: start + 33_000 });
@@ -144,7 +144,7 @@ describe("the cool-down", () => {
 
   it("obeys a cap below the first cool-down", () => {
     const capped = { ...breaker, maxCooldownMs: 10_000 };
-    expect(after(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
+    expect(hear(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
   });
 });
 
@@ -229,7 +229,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
         for (const [afterMs, health] of list) {
           now += afterMs;
           past.push({ at: now, failed: health === "unhealthy" ? 1 : 0 });
-          circuit = after(circuit, health, now);
+          circuit = hear(circuit, health, now);
           // What is younger than nine tenths of the window is counted for sure; older than eleven, never.
           const young = past.filter(({ at }) => at > now - 0.9 * breaker.windowMs);
           const maybe = past.filter(({ at }) => at > now - 1.1 * breaker.windowMs);

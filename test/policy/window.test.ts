@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { eased, grown, halved, newWindow, reopened, type Window, widthOf } from "../../src/policy/window.ts";
 
-function after(window: Window, successes: number, maxConcurrency = 1000): Window {
+function grownBy(window: Window, successes: number, maxConcurrency = 1000): Window {
   return Array.from({ length: successes }).reduce<Window>((w) => grown(w, maxConcurrency), window);
 }
 
@@ -14,7 +14,7 @@ describe("the window", () => {
   it("doubles with each round of successes while no trouble is known", () => {
     let window = newWindow;
     const widths = [1, 2, 3, 4, 5].map(() => {
-      window = after(window, widthOf(window, 1000));
+      window = grownBy(window, widthOf(window, 1000));
       return widthOf(window, 1000);
     });
     expect(widths).toEqual([2, 4, 8, 16, 32]);
@@ -22,9 +22,9 @@ describe("the window", () => {
 
   it("grows by one a round above its threshold", () => {
     const taught = { size: 8, threshold: 8 };
-    expect(widthOf(after(taught, 8), 1000)).toBe(8);
-    expect(widthOf(after(taught, 9), 1000)).toBe(9);
-    expect(widthOf(after(taught, 18), 1000)).toBe(10);
+    expect(widthOf(grownBy(taught, 8), 1000)).toBe(8);
+    expect(widthOf(grownBy(taught, 9), 1000)).toBe(9);
+    expect(widthOf(grownBy(taught, 18), 1000)).toBe(10);
   });
 
   it("is halved by trouble, and remembers where", () => {
@@ -40,7 +40,7 @@ describe("the window", () => {
   it("begins with one after a reopening, and grows fast up to the size that worked", () => {
     const again = reopened({ size: 16.5, threshold: 4 });
     expect(again).toEqual({ size: 1, threshold: 16.5 });
-    expect(widthOf(after(again, 15), 1000)).toBe(16);
+    expect(widthOf(grownBy(again, 15), 1000)).toBe(16);
   });
 
   it("keeps that size through a second reopening", () => {
@@ -49,7 +49,7 @@ describe("the window", () => {
 
   it("allows no more than max_concurrency, at once when that is lowered", () => {
     expect(widthOf({ size: 50, threshold: 100 }, 3)).toBe(3);
-    expect(widthOf(after(newWindow, 100, 10), 1000)).toBe(10);
+    expect(widthOf(grownBy(newWindow, 100, 10), 1000)).toBe(10);
   });
 
   it.each([
@@ -90,7 +90,7 @@ describe("the window", () => {
       fc.property(size, size, (from, threshold) => {
         const window = { size: from, threshold };
         const round = widthOf(window, 1000);
-        expect(after(window, round, 2000).size).toBeLessThanOrEqual(2 * from);
+        expect(grownBy(window, round, 2000).size).toBeLessThanOrEqual(2 * from);
       }),
     );
   });

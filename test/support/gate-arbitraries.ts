@@ -4,7 +4,8 @@
  * keeps a ledger beside it that trusts no state of the gate: only what was granted, and what was told it.
  */
 import fc from "fast-check";
-import { type Answer, type Ask, admit } from "../../src/policy/admission.ts";
+import { admit } from "../../src/policy/admission.ts";
+import type { Answer, Ask } from "../../src/policy/ask.ts";
 import { rings } from "../../src/policy/bell.ts";
 import type { Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";

@@ -1,0 +1,39 @@
+/** What is asked of a gate and what it answers: plain values, because they cross from Worker to object. */
+import type { Grant, Lane } from "./lease.ts";
+
+export type Ask = Readonly<{
+  lane: Lane;
+  /** Event rows, in the order in which they should go. */
+  deliveries: readonly number[];
+  /** As many of them at most; those beyond are neither let in nor turned away. */
+  most?: number;
+  /** How many connections the asker can use at once. */
+  connections: number;
+  /** How long after asking it will start attempts. */
+  startWithinMs: number;
+}>;
+
+/**
+ * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
+ * `recovered` is said by the sweep: the delivery was lost on its way.
+ */
+export type RefusalReason =
+  | "paused"
+  | "hold"
+  | "circuit_open"
+  | "probing"
+  | "concurrency"
+  | "rate"
+  | "slow"
+  | "recovered";
+
+/** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
+export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
+
+export type Answer = Readonly<{
+  grant: Grant | null;
+  /** The deliveries that were turned away, and why. */
+  refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
+  /** The deliveries that another live lease holds, and when that lease ends at the latest. */
+  inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
+}>;
