@@ -1,9 +1,9 @@
 /**
- * Groups at work, for as long as the worker's patience lasts: run, record, settle.
+ * Groups at work: run, record, settle.
  *
- * Record before settle, so that capacity is given back only for what is known. When patience ends, all is
- * recorded as it stands: what was not started waits, what is still running is on its way with a time at
- * which the sweep would take it up again. Its end is awaited in the background, recorded and settled there.
+ * Record before settle, so that capacity is given back only for what is known. A group whose receiver does
+ * not answer is recorded as it stands: what was not started waits, what is still running is on its way with
+ * a time at which the sweep would take it up again. Its end is awaited in the background, and settled there.
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -20,7 +20,6 @@ export type Worked = Readonly<{
 }>;
 
 export type Orders = Readonly<{
-  patienceMs: number;
   /** What was decided without an attempt, to be written in the same write. */
   also: readonly Verdict[];
   /** Whether a drain works here that will ask again at once. */
@@ -30,12 +29,9 @@ export type Orders = Readonly<{
 export async function attemptGroups(
   services: Services,
   runs: readonly GroupRun[],
-  { patienceMs, also, continues }: Orders,
+  { also, continues }: Orders,
 ): Promise<Worked> {
-  const all = Promise.all(runs.map(({ run }) => run?.finished));
-  await Promise.race([all, services.sleep(patienceMs)]);
-  for (const { run } of runs) run?.stop();
-
+  await Promise.all(runs.map(({ run }) => run?.enough));
   const rests = runs.flatMap((groupRun) =>
     groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );

@@ -4,7 +4,7 @@
  * load → sort out → through the gate, all destinations at once → record → settle → acknowledge or retry.
  *
  * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
- * whole batches have ended: hence the patience.
+ * whole batches have ended: a receiver that does not answer soon is awaited in the background.
  */
 import { faultOf } from "../log.ts";
 import type { Lane } from "../policy/lease.ts";
@@ -17,7 +17,9 @@ import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
 import { refusedVerdicts } from "./verdicts.ts";
 
-/** How long a batch may last, and so the time in which it starts attempts. */
+/** How long a batch goes on starting attempts, as long as answers come. */
+const STARTS_MS = 5_000;
+/** How long it waits for one answer. */
 const PATIENCE_MS = 1_000;
 /** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
@@ -48,8 +50,8 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
-  const orders = { patienceMs: PATIENCE_MS, also: [...sorted, ...refused], continues: false };
-  const { verdicts } = await attemptGroups(services, runs, orders);
+  const also = [...sorted, ...refused];
+  const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
   for (const { work, againAt } of verdicts) {
     const carrier = carrierOf.get(work);
     if (carrier) await dispose(services, carrier, againAt);
@@ -64,9 +66,14 @@ function startGroups(services: Services, groups: readonly (readonly Work[])[]): 
       const [first] = works;
       if (!first) throw new Error("A group has at least one delivery");
       const deliveries = works.map(({ event }) => event.id);
-      const ask = { lane: laneOf(first), deliveries, startWithinMs: PATIENCE_MS };
+      const ask = { lane: laneOf(first), deliveries, startWithinMs: STARTS_MS };
       const load = (granted: readonly number[]) => works.filter(({ event }) => granted.includes(event.id));
-      return startGroup(services, shared, { destination: first.destination, ask, load });
+      return startGroup(services, shared, {
+        destination: first.destination,
+        ask,
+        patienceMs: PATIENCE_MS,
+        load,
+      });
     }),
   );
 }

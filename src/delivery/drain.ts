@@ -95,10 +95,9 @@ async function attemptWaiting(
     return due;
   };
   const ask = { lane: "backlog", deliveries: events, most: LEASED, startWithinMs: budgetMs } as const;
-  const groupRun = await startGroup(services, shared, { destination, ask, load });
+  const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: BUDGET_MS, load });
   const continues = Boolean(groupRun.answer?.grant && !groupRun.answer.refused);
-  const orders = { patienceMs: budgetMs, also: over, continues };
-  const { verdicts, late } = await attemptGroups(services, [groupRun], orders);
+  const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, continues });
   await sendAgain(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),

@@ -14,6 +14,8 @@ import { type LeaseRun, runLease } from "./run-lease.ts";
 export type Group = Readonly<{
   destination: Destination;
   ask: Omit<Ask, "connections">;
+  /** An attempt without an answer for so long is awaited no more. */
+  patienceMs: number;
   /** What is needed to attempt those that were let in; fewer when some have ended meanwhile. */
   load: (deliveries: readonly number[]) => Promise<readonly Work[]> | readonly Work[];
 }>;
@@ -30,7 +32,7 @@ export type GroupRun = Readonly<{
 
 /** Asks the gate for the group and starts what it lets in. */
 export async function startGroup(services: Services, shared: Connections, group: Group): Promise<GroupRun> {
-  const { destination } = group;
+  const { destination, patienceMs } = group;
   const settings = gateSettingsOf(destination);
   const askedAt = services.now();
   const answer = await askGate(
@@ -42,15 +44,8 @@ export async function startGroup(services: Services, shared: Connections, group:
   const grant = answer?.grant;
   if (!grant) return { destination, answer, run: undefined, recoverAt: askedAt };
   const works = await group.load(grant.deliveries);
-  const policy = retryPolicyOf(destination);
-  const run = runLease(services, shared, {
-    destination: destination.id,
-    grant,
-    works,
-    settings,
-    policy,
-    askedAt,
-  });
+  const order = { destination: destination.id, grant, works, settings, patienceMs, askedAt };
+  const run = runLease(services, shared, { ...order, policy: retryPolicyOf(destination) });
   return { destination, answer, run, recoverAt: askedAt + grant.expiresInMs };
 }
 

@@ -23,6 +23,8 @@ export type LeaseOrder = Readonly<{
   works: readonly Work[];
   settings: GateSettings;
   policy: RetryPolicy;
+  /** An attempt without an answer for so long is awaited no more. */
+  patienceMs: number;
   /** When the lease was asked for, by this worker's clock: its times count from then. */
   askedAt: number;
 }>;
@@ -38,17 +40,18 @@ export type LeaseRun = Readonly<{
   queue: readonly Work[];
   /** Whether its outcomes have shut the door, and until when. */
   shut: () => Shut | undefined;
-  /** Starts nothing more. */
-  stop: () => void;
+  /** All attempts have ended, or one has been without an answer for too long and nothing more is started. */
+  enough: Promise<void>;
   finished: Promise<void>;
 }>;
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
-  const { grant, settings, policy, askedAt } = order;
+  const { grant, settings, policy, patienceMs, askedAt } = order;
   const queue = [...order.works];
   const done: Attempt[] = [];
   const signs: Sign[] = [];
   const running = new Set<Work>();
+  const impatient = Promise.withResolvers<void>();
   let condition = grant.condition;
   let stopped = false;
   let turns = 0;
@@ -77,12 +80,19 @@ export function runLease(services: Services, connections: Connections, order: Le
     const work = mayStart() ? queue.shift() : undefined;
     if (!work) return;
     running.add(work);
+    void services.sleep(patienceMs).then(() => giveUpOn(work));
     const attempt = await send(services, work, settings.timeoutMs);
     running.delete(work);
     done.push(attempt);
     const sign = signOf(attempt, policy);
     signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
+  }
+
+  function giveUpOn(work: Work): void {
+    if (!running.has(work)) return;
+    stopped = true;
+    impatient.resolve();
   }
 
   /** One attempt after the other. Opens more lines when the window has grown, ends when it has shrunk. */
@@ -99,11 +109,9 @@ export function runLease(services: Services, connections: Connections, order: Le
   }
 
   const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
-  const stop = () => {
-    stopped = true;
-  };
   const shut = () => shutBy(condition, settings, services.now());
-  return { done, signs, running, queue, shut, stop, finished };
+  const enough = Promise.race([finished, impatient.promise]);
+  return { done, signs, running, queue, shut, enough, finished };
 }
 
 function signOf({ exchange, startedAt, endedAt, limits, work }: Attempt, policy: RetryPolicy): Sign {

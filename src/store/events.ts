@@ -11,7 +11,8 @@ export type AcceptedEvent = Readonly<{
 
 /**
  * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
- * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`.
+ * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`. Ids are given in
+ * the order of the array, in which `json_each` goes; to sort by it would be one more row read for each.
  */
 const INSERT = `
   INSERT INTO events (tenant, type, accepted_at, plan, body)
@@ -27,7 +28,6 @@ const INSERT = `
         ))
     ), e.value ->> 'body'
   FROM json_each(?1) e
-  ORDER BY e.key
   RETURNING id, plan`;
 
 /** Characters of one parameter: D1 takes strings up to 2 MB, and a character has up to three bytes. */

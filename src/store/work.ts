@@ -17,22 +17,13 @@ export type Work = Readonly<{
   row: DeliveryRow | undefined;
 }>;
 
-const EVENTS = `SELECT id, type, body, accepted_at AS acceptedAt FROM events
-  WHERE id IN (SELECT value ->> 'event' FROM json_each(?1))`;
-const DESTINATIONS = `SELECT * FROM destinations
-  WHERE id IN (SELECT value ->> 'destination' FROM json_each(?1))`;
-const ROWS = `SELECT d.* FROM json_each(?1) m JOIN deliveries d
-  ON d.destination_id = m.value ->> 'destination' AND d.event_id = m.value ->> 'event'`;
-
 /** Loads what the messages name, in their order; undefined where the event or the destination is unknown. */
 export async function loadWork(
   db: D1Database,
   messages: readonly DeliveryMessage[],
 ): Promise<(Work | undefined)[]> {
-  const wanted = JSON.stringify(messages);
-  const results = await db.batch<RawRow>(
-    [EVENTS, DESTINATIONS, ROWS].map((statement) => db.prepare(statement).bind(wanted)),
-  );
+  if (messages.length === 0) return [];
+  const results = await db.batch<RawRow>(statementsFor(db, messages));
   const [eventRows = [], destinationRows = [], deliveryRows = []] = results.map(({ results }) => results);
   const events = new Map((eventRows as EventRow[]).map((event) => [event.id, event]));
   const targets = new Map(destinationRows.map((raw) => [raw.id, modelOf(destinations, raw)]));
@@ -43,6 +34,37 @@ export async function loadWork(
     const row = rows.get(keyOf({ eventId: message.event, destinationId: message.destination }));
     return event && destination && { event, destination, row };
   });
+}
+
+/**
+ * D1 bills the rows that `json_each` makes of a parameter as rows read, but not those of VALUES. So the
+ * keys are spelled out: events as the whole numbers that they are, destinations as parameters, of which
+ * there may be a hundred, as many as there are messages in a batch.
+ */
+function statementsFor(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement[] {
+  const events = [...new Set(messages.map(({ event }) => event))];
+  const places = [...new Set(messages.map(({ destination }) => destination))];
+  const parameter = new Map(places.map((destination, i) => [destination, `?${i + 1}`]));
+  const pairs = messages.map(({ event, destination }) => `(${event}, ${parameter.get(destination)})`);
+  return [
+    db.prepare(
+      `WITH wanted (id) AS (VALUES ${events.map((event) => `(${event})`)})
+       SELECT e.id, e.type, e.body, e.accepted_at AS acceptedAt FROM wanted CROSS JOIN events e ON e.id = wanted.id`,
+    ),
+    db
+      .prepare(
+        `WITH wanted (id) AS (VALUES ${places.map((_, i) => `(?${i + 1})`)})
+         SELECT d.* FROM wanted CROSS JOIN destinations d ON d.id = wanted.id`,
+      )
+      .bind(...places),
+    db
+      .prepare(
+        `WITH wanted (event, destination) AS (VALUES ${pairs})
+         SELECT d.* FROM wanted CROSS JOIN deliveries d
+         ON d.destination_id = wanted.destination AND d.event_id = wanted.event`,
+      )
+      .bind(...places),
+  ];
 }
 
 function keyOf({ eventId, destinationId }: Pick<DeliveryRow, "eventId" | "destinationId">): string {

@@ -29,7 +29,12 @@ describe("shutBy", () => {
     ["nothing when all is well", wide, start, undefined],
     ["the hold, until its end", held, start, { reason: "hold", until: start + 10_000 }],
     ["nothing at the hold's end", held, start + 10_000, undefined],
-    ["the circuit, until its cool-down is over", open, start, { reason: "circuit_open", until: start + 30_000 }],
+    [
+      "the circuit, until its cool-down is over",
+      open,
+      start,
+      { reason: "circuit_open", until: start + 30_000 },
+    ],
     ["nothing when the cool-down is over: a probe may come", open, start + 30_000, undefined],
     ["of two reasons the one that lasts longer", both, start, { reason: "hold", until: start + 60_000 }],
     [
@@ -64,7 +69,12 @@ describe("conditionAfter", () => {
   });
 
   it("never widens it past max_concurrency", () => {
-    expect(hearing(wide, Array.from({ length: 50 }, () => fine())).window.size).toBe(10);
+    expect(
+      hearing(
+        wide,
+        Array.from({ length: 50 }, () => fine()),
+      ).window.size,
+    ).toBe(10);
   });
 
   it.each([
@@ -79,7 +89,10 @@ describe("conditionAfter", () => {
   });
 
   it("begins with one when the circuit opens", () => {
-    const shaken = hearing(wide, Array.from({ length: 5 }, () => failed()));
+    const shaken = hearing(
+      wide,
+      Array.from({ length: 5 }, () => failed()),
+    );
     expect(shaken.circuit.kind).toBe("open");
     expect(shaken.window.size).toBe(1);
   });
@@ -115,7 +128,12 @@ describe("conditionAfter", () => {
   });
 
   it("does not open for 429s, however many", () => {
-    expect(hearing(wide, Array.from({ length: 100 }, () => busy())).circuit.kind).toBe("closed");
+    expect(
+      hearing(
+        wide,
+        Array.from({ length: 100 }, () => busy()),
+      ).circuit.kind,
+    ).toBe("closed");
   });
 
   it("sees a receiver that hangs: one failure per timeout is enough to open", () => {
@@ -127,7 +145,12 @@ describe("conditionAfter", () => {
   it("follows how long attempts take, and keeps the last figure when nothing is said", () => {
     const slower = hearing(wide, [{ ...fine(), tookMs: 1000 }]);
     expect(slower.tookMs).toBeGreaterThan(0);
-    expect(hearing(wide, Array.from({ length: 50 }, () => ({ ...fine(), tookMs: 1000 }))).tookMs).toBeCloseTo(1000);
+    expect(
+      hearing(
+        wide,
+        Array.from({ length: 50 }, () => ({ ...fine(), tookMs: 1000 })),
+      ).tookMs,
+    ).toBeCloseTo(1000);
     expect(hearing(slower, [fine()]).tookMs).toBe(slower.tookMs);
   });
 });
@@ -136,7 +159,12 @@ describe("a worker's copy of the condition", () => {
   const sign: fc.Arbitrary<Sign> = fc
     .record({
       at: fc.nat(100_000).map((ms) => start + ms),
-      health: fc.constantFrom("healthy" as const, "healthy" as const, "unhealthy" as const, "throttled" as const),
+      health: fc.constantFrom(
+        "healthy" as const,
+        "healthy" as const,
+        "unhealthy" as const,
+        "throttled" as const,
+      ),
       holdMs: fc.option(fc.nat(60_000), { nil: undefined }),
       tookMs: fc.nat(30_000),
     })
@@ -147,19 +175,24 @@ describe("a worker's copy of the condition", () => {
 
   it("never trusts the destination with more at once than it was told, but for successes", () => {
     fc.assert(
-      fc.property(fc.array(sign, { maxLength: 50 }), settingsArbitrary, fraction, (signs, settings, random) => {
-        let condition = newCondition(start);
-        for (const one of signs.toSorted((a, b) => a.at - b.at)) {
-          const next = conditionAfter(condition, one, settings, random);
-          const grew = next.window.size > condition.window.size;
-          if (grew) expect([one.health, condition.circuit.kind]).toEqual(["healthy", "closed"]);
-          if (grew) expect(shutBy(condition, settings, one.at)).toBeUndefined();
-          expect(next.heldUntil).toBeGreaterThanOrEqual(condition.heldUntil);
-          expect(next.window.size).toBeGreaterThanOrEqual(1);
-          expect(JSON.parse(JSON.stringify(next))).toEqual(next);
-          condition = next;
-        }
-      }),
+      fc.property(
+        fc.array(sign, { maxLength: 50 }),
+        settingsArbitrary,
+        fraction,
+        (signs, settings, random) => {
+          let condition = newCondition(start);
+          for (const one of signs.toSorted((a, b) => a.at - b.at)) {
+            const next = conditionAfter(condition, one, settings, random);
+            const grew = next.window.size > condition.window.size;
+            if (grew) expect([one.health, condition.circuit.kind]).toEqual(["healthy", "closed"]);
+            if (grew) expect(shutBy(condition, settings, one.at)).toBeUndefined();
+            expect(next.heldUntil).toBeGreaterThanOrEqual(condition.heldUntil);
+            expect(next.window.size).toBeGreaterThanOrEqual(1);
+            expect(JSON.parse(JSON.stringify(next))).toEqual(next);
+            condition = next;
+          }
+        },
+      ),
     );
   });
 });

@@ -58,7 +58,9 @@ describe("through any history of a gate", () => {
         for (const { granted, others, settings } of momentsOf(history)) {
           if (!granted) continue;
           expect(granted.slots).toBeGreaterThanOrEqual(1);
-          expect(granted.slots + sumOf(others, ({ slots }) => slots)).toBeLessThanOrEqual(settings.maxConcurrency);
+          expect(granted.slots + sumOf(others, ({ slots }) => slots)).toBeLessThanOrEqual(
+            settings.maxConcurrency,
+          );
         }
       }),
       { numRuns: 300 },
@@ -72,7 +74,9 @@ describe("through any history of a gate", () => {
           if (!granted || step.do !== "ask") continue;
           expect(granted.width).toBeGreaterThanOrEqual(1);
           expect(granted.width).toBeLessThanOrEqual(granted.slots);
-          expect(granted.slots).toBeLessThanOrEqual(Math.min(step.ask.connections, granted.deliveries.length));
+          expect(granted.slots).toBeLessThanOrEqual(
+            Math.min(step.ask.connections, granted.deliveries.length),
+          );
         }
       }),
     );
@@ -85,7 +89,9 @@ describe("through any history of a gate", () => {
           if (!answer || step.do !== "ask") continue;
           const busy = new Set(others.flatMap(({ deliveries }) => deliveries));
           expect(granted?.deliveries.filter((id) => busy.has(id)) ?? []).toEqual([]);
-          const told = [answer.grant, answer.refused, answer.inFlight].flatMap((part) => part?.deliveries ?? []);
+          const told = [answer.grant, answer.refused, answer.inFlight].flatMap(
+            (part) => part?.deliveries ?? [],
+          );
           expect(told.toSorted()).toEqual(step.ask.deliveries.toSorted());
         }
       }),

@@ -1,0 +1,229 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Ask, admit } from "../../src/policy/admission.ts";
+import {
+  answered,
+  DRAIN_CONNECTIONS,
+  emptied,
+  freed,
+  rings,
+  sooner,
+  turnedAway,
+} from "../../src/policy/bell.ts";
+import { type Bell, type GateState, newGateState } from "../../src/policy/gate-state.ts";
+import { ringFor, settle } from "../../src/policy/settlement.ts";
+import { historyArbitrary, momentsOf, start as now, steady } from "../support/gate-arbitraries.ts";
+
+const lostMs = 30_000;
+const silent: Bell = { waitingSince: 0, at: null, rungAt: 0, expected: 0 };
+const waiting: Bell = { ...silent, waitingSince: now - 60_000 };
+const drain: Ask = { lane: "backlog", deliveries: [1], connections: 6, startWithinMs: 1000 };
+
+function gate(bell: Bell, condition: Partial<GateState["condition"]> = {}): GateState {
+  const state = newGateState(now);
+  return { ...state, bell, breadth: 100, condition: { ...state.condition, ...condition } };
+}
+const wide = { window: { size: 20, threshold: 20 } };
+
+describe("turning away", () => {
+  it("sets the bell for the moment at which the door may open", () => {
+    expect(turnedAway(silent, now + 9_000, now)).toEqual({ ...silent, waitingSince: now, at: now + 9_000 });
+  });
+
+  it("leaves time to write what was turned away", () => {
+    expect(turnedAway(silent, now, now).at).toBe(now + 1_000);
+  });
+
+  it("sets no bell where nobody can say when", () => {
+    expect(turnedAway(silent, null, now)).toEqual({ ...silent, waitingSince: now });
+  });
+});
+
+describe("the one alarm", () => {
+  it.each<[string, number | null, number, number]>([
+    ["is set where none was", null, now + 5_000, now + 5_000],
+    ["is not put off by a later reason", now + 5_000, now + 9_000, now + 5_000],
+    ["is moved forward by an earlier one", now + 9_000, now + 5_000, now + 5_000],
+    ["is believed for a while when it is overdue", now - lostMs + 1, now + 5_000, now - lostMs + 1],
+    ["is set anew when it must have been lost", now - lostMs, now + 5_000, now + 5_000],
+  ])("%s", (_, at, wanted, expected) => {
+    expect(sooner({ ...waiting, at }, wanted, now).at).toBe(expected);
+  });
+});
+
+describe("the alarm that has gone off", () => {
+  it("is over when nothing waits", () => {
+    expect(rings(gate(silent), now)).toEqual({ bell: silent, drains: 0 });
+  });
+
+  it("sends for one drain, and is set for the case that it never comes", () => {
+    const { bell, drains } = rings(gate(waiting), now);
+    expect(drains).toBe(1);
+    expect(bell).toMatchObject({ rungAt: now, at: now + lostMs, expected: 1 });
+  });
+
+  it("sends for as many drains as the window has room for", () => {
+    expect(rings(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / DRAIN_CONNECTIONS));
+    expect(rings({ ...gate(waiting, wide), breadth: 7 }, now).drains).toBe(2);
+  });
+
+  it("sends for none beyond those that are at work", () => {
+    const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
+    expect(rings(state, now).drains).toBe(1);
+  });
+
+  it("sends for none beyond those on their way, until they must be lost", () => {
+    const rung = { ...gate(waiting), bell: rings(gate(waiting), now).bell };
+    expect(rings(rung, now + lostMs - 1)).toMatchObject({ drains: 0, bell: { at: now + 2 * lostMs - 1 } });
+    expect(rings(rung, now + lostMs)).toMatchObject({ drains: 1, bell: { at: now + 2 * lostMs } });
+  });
+
+  it("is set again when it rings too early: for the hold's end, the cool-down's end", () => {
+    expect(rings(gate(waiting, { heldUntil: now + 5_000 }), now)).toMatchObject({
+      drains: 0,
+      bell: { at: now + 5_000 },
+    });
+    const circuit = { kind: "open", since: now, until: now + 7_000, trips: 1 } as const;
+    expect(rings(gate(waiting, { circuit }), now)).toMatchObject({ drains: 0, bell: { at: now + 7_000 } });
+  });
+});
+
+describe("capacity given back", () => {
+  it("rings at once when something waits", () => {
+    expect(freed(gate(waiting), 0, now).at).toBe(now);
+  });
+
+  it("rings for nobody when nothing waits", () => {
+    expect(freed(gate(silent), 0, now)).toEqual(silent);
+  });
+
+  it("does not ring while the drain that gives it back will go on", () => {
+    expect(freed(gate(waiting), 1, now).at).toBe(now + lostMs);
+  });
+});
+
+describe("a drain that found nothing", () => {
+  const turned = turnedAway(silent, now, now);
+
+  it("ends the waiting", () => {
+    expect(emptied(waiting, now, now + 10)).toEqual({ ...silent, at: null });
+  });
+
+  it.each([500, 1_500, 3_000])(
+    "does not end it for what was turned away %i ms before: that may be written still",
+    (agoMs) => {
+      const bell = emptied({ ...turned, at: null }, now + agoMs, now + agoMs + 10);
+      expect(bell.waitingSince).toBe(now);
+      expect(bell.at).not.toBeNull();
+      expect(bell.at).toBeLessThanOrEqual(now + 10_000);
+    },
+  );
+
+  it("does not end it for what the gate was told of after the drain had looked", () => {
+    const told = ringFor(gate(silent), now);
+    expect(emptied(told.bell, now - 1, now + 100).at).not.toBeNull();
+    expect(emptied(told.bell, now + 1, now + 100).at).toBeNull();
+  });
+});
+
+describe("a drain that asks", () => {
+  it("is expected no longer, and never less than none are", () => {
+    expect(answered({ ...waiting, expected: 2 }).expected).toBe(1);
+    expect(answered(waiting).expected).toBe(0);
+  });
+
+  it("is sent for again when it dies with its lease", () => {
+    const { state, answer } = admit(gate({ ...waiting, at: null }), drain, steady, now);
+    expect(state.bell.at).toBe(now + (answer.grant?.expiresInMs ?? 0));
+  });
+});
+
+describe("through any history of a gate", () => {
+  it("nothing that waits is forgotten: unless a person has paused it, the bell is set", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { after, settings } of momentsOf(history)) {
+          if (after.bell.waitingSince === 0 || settings.paused) continue;
+          expect(after.bell.at).not.toBeNull();
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("whatever is turned away with a time has the bell set for that time, a second later at most, or sooner", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { after, answer, now } of momentsOf(history)) {
+          const until = answer?.refused?.until;
+          if (until === undefined || until === null) continue;
+          expect(after.bell.waitingSince).toBe(now);
+          expect(after.bell.at).toBeLessThanOrEqual(Math.max(until, now + 1_000));
+        }
+      }),
+    );
+  });
+
+  it("no reason puts off an alarm that is set, except the alarm itself and a drain that found nothing", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { before, after, step, now } of momentsOf(history)) {
+          const { at } = before.bell;
+          if (step.do === "alarm" || step.do === "empty" || at === null || at <= now - lostMs) continue;
+          expect(after.bell.at).not.toBeNull();
+          expect(after.bell.at).toBeLessThanOrEqual(at);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("an alarm that goes off is set again, and later, for as long as something waits", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { after, now } of momentsOf(history)) {
+          if (after.bell.waitingSince === 0) continue;
+          const at = Math.max(now, after.bell.at ?? 0);
+          expect(rings(after, at).bell.at).toBeGreaterThan(at);
+        }
+      }),
+    );
+  });
+
+  it("what waits is brought in the end, though the first drains and their leases are lost", () => {
+    fc.assert(
+      fc.property(historyArbitrary, fc.nat(3), (history, lost) => {
+        const last = [...momentsOf(history)].at(-1);
+        if (!last || last.after.bell.waitingSince === 0 || last.settings.paused) return;
+        let state = last.after;
+        let toBeLost = lost;
+        for (let alarms = 0; alarms < 100; alarms++) {
+          if (state.bell.at === null) throw new Error("forgotten");
+          const at = Math.max(last.now, state.bell.at);
+          const { bell, drains } = rings(state, at);
+          state = { ...state, bell };
+          if (drains === 0) continue;
+          toBeLost -= 1;
+          if (toBeLost >= 0 && toBeLost % 2 === 0) continue;
+          const { state: next, answer } = admit(
+            state,
+            { ...drain, deliveries: [999] },
+            last.settings,
+            at + 500,
+          );
+          state = next;
+          if (!answer.grant) continue;
+          if (toBeLost < 0) return;
+        }
+        throw new Error("a hundred alarms brought nothing");
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("a settled drain leaves the bell set for as long as it has not reported that nothing waits", () => {
+    const { state, answer } = admit(gate({ ...waiting, at: now }), drain, steady, now);
+    const settlement = { lease: answer.grant?.id ?? "", signs: [], left: 0, unsent: 1, continues: true };
+    expect(settle(state, settlement, steady, now + 100, 0).state.bell.at).not.toBeNull();
+  });
+});

@@ -1,0 +1,248 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Ask, admit } from "../../src/policy/admission.ts";
+import type { Condition, Sign } from "../../src/policy/condition.ts";
+import type { GateSettings } from "../../src/policy/gate-settings.ts";
+import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
+import type { Grant } from "../../src/policy/lease.ts";
+import { nothingWaits, resumed, type Settlement, settle } from "../../src/policy/settlement.ts";
+import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
+
+const ask: Ask = {
+  lane: "fresh",
+  deliveries: Array.from({ length: 10 }, (_, i) => i + 1),
+  connections: 6,
+  startWithinMs: 1000,
+};
+const fine = (at: number): Sign => ({ at, health: "healthy", backsOff: false });
+const failed = (at: number): Sign => ({ at, health: "unhealthy", backsOff: true });
+const busy = (at: number): Sign => ({ at, health: "throttled", backsOff: true });
+
+function gate(condition: Partial<Condition> = {}): GateState {
+  const state = newGateState(now);
+  return { ...state, condition: { ...state.condition, ...condition } };
+}
+const wide = gate({ window: { size: 8, threshold: 100 } });
+const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
+
+function lease(state: GateState, part: Partial<Ask> = {}, at = now, settings = steady) {
+  const { state: next, answer } = admit(state, { ...ask, ...part }, settings, at);
+  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
+  return { state: next, grant: answer.grant };
+}
+
+function settling(
+  state: GateState,
+  { id, deliveries }: Grant,
+  signs: readonly Sign[],
+  at = now + 100,
+  settings: GateSettings = steady,
+  part: Partial<Settlement> = {},
+) {
+  const unsent = deliveries.length - signs.length;
+  return settle(state, { lease: id, signs, left: 0, unsent, ...part }, settings, at, 0);
+}
+
+describe("a settlement", () => {
+  it("ends the lease and moves the condition with its outcomes, in their order", () => {
+    const { state, grant } = lease(wide);
+    const order = (signs: Sign[]) => settling(state, grant, signs).state.condition.window.size;
+    expect(settling(state, grant, [fine(now)]).state.leases).toEqual([]);
+    expect(order([fine(now + 1), failed(now + 2)])).toBe(4.5);
+    expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
+  });
+
+  it("changes nothing when it is repeated", () => {
+    const { state, grant } = lease(wide);
+    const once = settling(state, grant, [failed(now)]).state;
+    expect(settling(once, grant, [failed(now)])).toEqual({ state: once, events: [] });
+  });
+
+  it("changes nothing when the lease has expired, whatever it tells", () => {
+    const { state, grant } = lease(wide);
+    const signs = Array.from({ length: 10 }, () => failed(now));
+    const late = settling(state, grant, signs, now + grant.expiresInMs);
+    expect(late).toEqual({ state: { ...state, leases: [] }, events: [] });
+  });
+
+  it("changes nothing for a lease that nobody was given", () => {
+    const { state, grant } = lease(wide);
+    expect(settling(state, { ...grant, id: "made-up" }, [failed(now)]).state).toEqual(state);
+  });
+
+  it("does not touch other leases", () => {
+    const first = lease(wide, { deliveries: [1] });
+    const second = lease(first.state, { deliveries: [2] });
+    const { leases } = settling(second.state, first.grant, [fine(now)]).state;
+    expect(leases.map(({ id }) => id)).toEqual([second.grant.id]);
+  });
+
+  it.each<[string, GateState, Sign[], string[]]>([
+    ["that the circuit opened", wide, Array.from({ length: 5 }, () => failed(now)), ["circuit_opened"]],
+    ["that a probe closed it", open, [fine(now)], ["circuit_closed"]],
+    ["that a probe closed it though it was throttled", open, [busy(now)], ["circuit_closed"]],
+    ["that a failed probe opened it again", open, [failed(now)], ["circuit_opened"]],
+    ["that the receiver asked for quiet", wide, [{ ...busy(now), holdUntil: now + 9_000 }], ["held"]],
+    ["nothing else", wide, [fine(now), failed(now)], []],
+  ])("tells %s", (_, state, signs, events) => {
+    const given = lease(state);
+    expect(settling(given.state, given.grant, signs).events).toEqual(events);
+  });
+});
+
+describe("late outcomes of leases from before an opening", () => {
+  const halfOpen = { kind: "half_open", since: now, trips: 1 } as const;
+  const old = lease(wide);
+
+  it.each([
+    ["close", fine],
+    ["reopen", failed],
+    ["close, being throttled,", busy],
+  ])("do not %s a half-open circuit", (_, sign) => {
+    const state = { ...old.state, condition: { ...old.state.condition, circuit: halfOpen } };
+    const settled = settling(state, old.grant, [sign(now + 50)]);
+    expect(settled.state.condition.circuit).toEqual(halfOpen);
+    expect(settled.events).toEqual([]);
+  });
+
+  it("do not lengthen or end an open circuit's cool-down", () => {
+    const circuit = { kind: "open", since: now, until: now + 30_000, trips: 1 } as const;
+    const state = { ...old.state, condition: { ...old.state.condition, circuit } };
+    const settled = settling(state, old.grant, [fine(now + 50), failed(now + 50), busy(now + 50)]);
+    expect(settled.state.condition.circuit).toEqual(circuit);
+  });
+
+  it("may still ask for quiet", () => {
+    const state = { ...old.state, condition: { ...old.state.condition, circuit: halfOpen } };
+    const settled = settling(state, old.grant, [{ ...failed(now + 50), holdUntil: now + 90_000 }]);
+    expect(settled.state.condition.heldUntil).toBe(now + 90_000);
+  });
+});
+
+describe("a failed probe", () => {
+  it("opens the circuit again for twice as long, up to the cap (regression: unkey)", () => {
+    let state = open;
+    let at = now;
+    const cooldowns = [1, 2, 3, 4, 5, 6].map(() => {
+      const probe = lease(state, {}, at);
+      state = settling(probe.state, probe.grant, [failed(at)], at).state;
+      const { circuit } = state.condition;
+      const until = circuit.kind === "open" ? circuit.until : at;
+      const ms = until - at;
+      at = until;
+      return ms / 1000;
+    });
+    expect(cooldowns).toEqual([60, 120, 240, 300, 300, 300]);
+  });
+});
+
+describe("sends that were not made", () => {
+  const slowly = { ...steady, ratePerSecond: 1, rateBurst: 10 };
+
+  it("are given back to the rate", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    const settled = settling(state, grant, [fine(now)], now + 100, slowly);
+    expect(settled.state.tat).toBe(now + 1000);
+  });
+
+  it("are not given back once another lease has reserved after them", () => {
+    const first = lease(wide, { deliveries: [1, 2, 3] }, now, slowly);
+    const second = lease(first.state, { deliveries: [4] }, now, slowly);
+    expect(settling(second.state, first.grant, [], now + 100, slowly).state.tat).toBe(second.state.tat);
+  });
+
+  it("are given back at the rate at which they were reserved, when that has changed since", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    const settled = settling(state, grant, [fine(now)], now + 100, { ...slowly, ratePerSecond: 0.01 });
+    expect(settled.state.tat).toBe(now + 1000);
+  });
+});
+
+describe("the pause that is lifted", () => {
+  it("lets traffic begin with one, and rings for what waits", () => {
+    const state = resumed(wide, now);
+    expect(state.condition.window.size).toBe(1);
+    expect(state.bell.at).toBe(now);
+    expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
+  });
+});
+
+describe("a drain's report that nothing waits", () => {
+  it("does not outweigh what the gate has been told since the drain looked", () => {
+    const state = nothingWaits(resumed(wide, now), now - 1, now + 50);
+    expect(state.bell.waitingSince).not.toBe(0);
+    expect(state.bell.at).not.toBeNull();
+  });
+});
+
+describe("through any history of a gate", () => {
+  it("every number is finite and not negative, and the state stays small", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { after } of momentsOf(history)) {
+          expect(numbersIn(after).filter((n) => !(Number.isFinite(n) && n >= 0))).toEqual([]);
+          expect(after.leases.length).toBeLessThanOrEqual(40);
+          expect(after.history.length).toBeLessThanOrEqual(20);
+          expect(after.traffic.length).toBeLessThanOrEqual(16);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the state survives being stored, by structured clone and by JSON", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const state = [...momentsOf(history)].at(-1)?.after;
+        expect(structuredClone(state)).toEqual(state);
+        expect(JSON.parse(JSON.stringify(state))).toStrictEqual(state);
+      }),
+    );
+  });
+
+  it("a gate that is evicted after every step comes to the same answers as one that never is", () => {
+    fc.assert(
+      fc.property(historyArbitrary, ([settings, steps]) => {
+        const evicted = steps.flatMap((step) => [step, { do: "evict" } as const]);
+        const told = (moments: Iterable<{ answer?: unknown; events?: unknown; step: { do: string } }>) =>
+          [...moments]
+            .filter(({ step }) => step.do !== "evict")
+            .map(({ answer, events }) => ({ answer, events }));
+        expect(told(momentsOf([settings, evicted]))).toEqual(told(momentsOf([settings, steps])));
+      }),
+    );
+  });
+
+  it("a settlement that comes twice, or too late, moves neither circuit nor hold nor window nor rate", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const leasesBefore = new Set<string>();
+        let ended = new Set<string>();
+        for (const { before, after, others, granted, step, events } of momentsOf(history)) {
+          const living = new Set(others.map(({ id }) => id));
+          ended = new Set([...leasesBefore].filter((id) => !living.has(id)));
+          if (granted) leasesBefore.add(granted.id);
+          if (step.do !== "settle" || !events) continue;
+          const name = [...leasesBefore].at(-1 - step.back) ?? "";
+          if (!ended.has(name) || before.leases.some(({ id }) => id === name)) continue;
+          expect({ ...after, leases: [] }).toEqual({ ...before, leases: [] });
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the circuit opens again for longer each time within its window, and never for longer than its cap", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { events, before, after, settings, latest } of momentsOf(history)) {
+          const { circuit } = after.condition;
+          if (!events?.includes("circuit_opened") || circuit.kind !== "open") continue;
+          if (before.condition.circuit.kind === "half_open")
+            expect(circuit.trips).toBe(before.condition.circuit.trips + 1);
+          expect(circuit.until).toBeLessThanOrEqual(latest + settings.breaker.maxCooldownMs * 1.1);
+        }
+      }),
+    );
+  });
+});
