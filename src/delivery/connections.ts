@@ -3,8 +3,8 @@
  *
  * The platform queues the seventh fetch of an invocation without a word, and a timeout that is already
  * running would then blame a healthy destination. So the limit is held here, before anything is armed.
- * The last free connection goes only to a group that holds none: a destination that hangs can slow its
- * own deliveries, and nobody else's.
+ * Where several groups share them, the last free one goes only to a group that holds none: a destination
+ * that hangs can slow its own deliveries, and nobody else's.
  */
 export const CONNECTIONS = 6;
 
@@ -15,18 +15,18 @@ export type Connections = Readonly<{
   run: <T>(group: string, task: () => Promise<T>) => Promise<T>;
 }>;
 
-export function connections(limit = CONNECTIONS): Connections {
+/** @param groups how many will share them, those that have not asked yet and pause between two tasks included */
+export function connections(groups: number): Connections {
   const held = new Map<string, number>();
   let waiting: readonly Waiter[] = [];
-  let free = limit;
+  let free = CONNECTIONS;
 
   const heldBy = (group: string) => held.get(group) ?? 0;
   const fewestFirst = () => [...waiting].sort((a, b) => heldBy(a.group) - heldBy(b.group))[0];
 
   function hand(): void {
     const next = free > 0 ? fewestFirst() : undefined;
-    const alone = held.size <= 1;
-    if (!next || (free === 1 && heldBy(next.group) > 0 && !alone)) return;
+    if (!next || (free === 1 && heldBy(next.group) > 0 && groups > 1)) return;
     waiting = waiting.filter((waiter) => waiter !== next);
     take(next.group, 1);
     next.start();

@@ -60,7 +60,7 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
 
 /** All destinations at once, over connections that they share fairly. */
 function startGroups(services: Services, groups: readonly (readonly Work[])[]): Promise<GroupRun[]> {
-  const shared = connections();
+  const shared = connections(new Set(groups.map(([first]) => first?.destination.id)).size);
   return Promise.all(
     groups.map((works) => {
       const [first] = works;

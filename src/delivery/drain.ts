@@ -33,7 +33,7 @@ type Step = "more" | "gate" | "empty";
 
 /** The consumer of the bells: each drain by itself, all over the same connections. */
 export async function answerBells(services: Services, batch: MessageBatch): Promise<void> {
-  const shared = connections();
+  const shared = connections(batch.messages.length);
   await Promise.all(
     batch.messages.map(async (message) => {
       try {

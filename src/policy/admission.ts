@@ -138,6 +138,7 @@ function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reser
     deliveries,
     probe: room.probe,
     tat: reserved.tat,
+    everyMs: reserved.everyMs,
     expiresAt: now + leaseMs(ask.startWithinMs, settings.timeoutMs),
   };
 }

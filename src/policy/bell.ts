@@ -14,6 +14,8 @@ import { widthOf } from "./window.ts";
 export const DRAIN_CONNECTIONS = 6;
 /** A refused delivery is written to D1 right after the refusal: the drain should find it there. */
 const WRITE_MS = 1_000;
+/** At the latest it is written when its whole batch has been worked on: until then "nothing" means little. */
+const WRITTEN_MS = 5_000;
 /** A drain that was sent for and never asked: send again after this long. */
 const LOST_MS = 30_000;
 
@@ -21,6 +23,11 @@ const LOST_MS = 30_000;
 export function turnedAway(bell: Bell, until: number | null, now: number): Bell {
   const waiting = { ...bell, waitingSince: now };
   return until === null ? waiting : sooner(waiting, Math.max(until, now + WRITE_MS), now);
+}
+
+/** Something waits in D1 already: only a drain that looks from now on may say otherwise. */
+export function told(bell: Bell, now: number): Bell {
+  return { ...bell, waitingSince: Math.max(bell.waitingSince, now - WRITTEN_MS) };
 }
 
 /** Sets the alarm unless it is set for an earlier time already; one long overdue has been lost. */
@@ -43,8 +50,9 @@ export function freed(state: GateState, continuing: number, now: number): Bell {
 
 /** A drain that looked at `lookedAt` found nothing left to do. What was turned away since still waits. */
 export function emptied(bell: Bell, lookedAt: number, now: number): Bell {
-  const tooEarly = bell.waitingSince + WRITE_MS > lookedAt;
-  return tooEarly ? sooner(bell, now + WRITE_MS, now) : { ...bell, waitingSince: 0, at: null };
+  const sureAt = bell.waitingSince + WRITTEN_MS;
+  if (lookedAt >= sureAt) return { ...bell, waitingSince: 0, at: null };
+  return sooner(bell, Math.max(sureAt, now + WRITE_MS), now);
 }
 
 /** A drain has come and asks. */

@@ -65,11 +65,11 @@ function counted(
   const slices = withOutcome(circuit.slices, health, settings.windowMs, now);
   const attempts = slices.reduce((sum, slice) => sum + slice.attempts, 0);
   const failures = slices.reduce((sum, slice) => sum + slice.failures, 0);
-  if (attempts >= settings.minAttempts && failures >= attempts * settings.failureRatio) {
-    return opened(circuit.trips + 1, settings, now, random);
-  }
   // A whole window without an opening: the next one starts from the first cool-down again.
   const trips = now - circuit.since >= settings.windowMs ? 0 : circuit.trips;
+  if (attempts >= settings.minAttempts && failures >= attempts * settings.failureRatio) {
+    return opened(trips + 1, settings, now, random);
+  }
   return { ...circuit, trips, slices };
 }
 

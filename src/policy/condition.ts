@@ -81,9 +81,12 @@ export function conditionAfter(
   };
 }
 
-function windowAfter({ window, circuit }: Condition, sign: Sign, settings: GateSettings): Window {
+function windowAfter(condition: Condition, sign: Sign, settings: GateSettings): Window {
+  const { window, circuit } = condition;
   if (sign.backsOff) return halved(window);
-  if (circuit.kind !== "closed" || sign.health !== "healthy") return window;
+  // What succeeds behind a shut door was under way before it shut: traffic still begins with one after it.
+  const open = circuit.kind === "closed" && shutBy(condition, settings, sign.at) === undefined;
+  if (!open || sign.health !== "healthy") return window;
   return eased(grown(window, settings.maxConcurrency), sign.remaining);
 }
 

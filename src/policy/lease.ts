@@ -20,8 +20,9 @@ export type Lease = Readonly<{
   deliveries: readonly number[];
   /** The one probe of a half-open circuit. */
   probe: boolean;
-  /** The rate's theoretical arrival time after this lease's sends. */
+  /** The rate's theoretical arrival time after this lease's sends, and what each of them took of it. */
   tat: number;
+  everyMs: number;
   expiresAt: number;
 }>;
 

@@ -5,7 +5,7 @@
  *
  * Settling twice, or settling a lease that has expired, changes nothing.
  */
-import { emptied, freed, turnedAway } from "./bell.ts";
+import { emptied, freed, told, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
@@ -51,8 +51,7 @@ export function settle(
     traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
     leases: leases.filter((other) => other !== lease),
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
-    tat:
-      before.tat === lease.tat ? lease.tat - settlement.unsent * (1000 / settings.ratePerSecond) : before.tat,
+    tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
   };
   return { state: { ...state, bell: bellAfter(state, settlement, now) }, events };
 }
@@ -64,8 +63,7 @@ export function nothingWaits(state: GateState, lookedAt: number, now: number): G
 
 /** Something waits that this gate may not know of: ring as soon as the door allows. */
 export function ringFor(state: GateState, now: number): GateState {
-  const bell = { ...state.bell, waitingSince: Math.max(1, state.bell.waitingSince) };
-  return { ...state, bell: freed({ ...state, bell }, 0, now) };
+  return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, 0, now) };
 }
 
 /** A pause has been lifted: traffic begins with one. */

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Ask, admit, refusalAt } from "../../src/policy/admission.ts";
+import { admit, refusalAt } from "../../src/policy/admission.ts";
+import type { Ask } from "../../src/policy/ask.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import { settle } from "../../src/policy/settlement.ts";

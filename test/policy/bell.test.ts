@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Ask, admit } from "../../src/policy/admission.ts";
+import { admit } from "../../src/policy/admission.ts";
+import type { Ask } from "../../src/policy/ask.ts";
 import {
   answered,
   DRAIN_CONNECTIONS,

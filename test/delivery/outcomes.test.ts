@@ -1,0 +1,283 @@
+/** What becomes of a delivery and of its message after an attempt, and without one. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import type { Script } from "../support/receivers.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  statusOf,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+/** Posts one event to a new destination that answers as scripted, and brings its message. */
+async function deliverTo(script: Script, columns = {}) {
+  const destination = await newDestination(columns);
+  world.receiver.script(urlOf(destination), script);
+  const [message] = await world.post();
+  if (!message) throw new Error("The event is for the destination");
+  const [fate] = await world.bring([message]);
+  return { destination, message, fate };
+}
+
+function answerTo(destination: string, script: Script): void {
+  world.receiver.script(urlOf(destination), script);
+}
+
+describe("a failure", () => {
+  test.each([
+    [0, 15_000, 15],
+    [0.5, 22_500, 23],
+    [0.9, 28_500, 29],
+    [0.99999, 30_000, 30],
+  ])("is retried after the policy's jittered delay, in seconds rounded up (chance %d)", async (chance, ms, s) => {
+    world.chance(chance);
+    const { message, fate } = await deliverTo(500);
+    expect(fate).toEqual({ retryIn: s });
+    expect(await rowOf(message)).toMatchObject({
+      state: "retrying",
+      because: "http_500",
+      attempts: 1,
+      nextAttemptAt: START + ms,
+      giveUpAt: START + 72 * 3_600_000,
+      endedAt: null,
+      lastStatus: 500,
+      lastError: "http_500",
+    });
+  });
+
+  test("is not tried before its time: an early message goes back for the rest", async () => {
+    const { message } = await deliverTo(500);
+    const before = await rowOf(message);
+    world.clock.pass(10_000);
+    expect(await world.bring([message])).toEqual([{ retryIn: 13 }]);
+    expect(world.receiver.calls).toHaveLength(1);
+    expect(await rowOf(message)).toEqual(before);
+  });
+
+  test("is tried at its time, and waits for longer after each", async () => {
+    const { message } = await deliverTo(500);
+    for (const seconds of [45, 90, 180]) {
+      world.clock.pass(((await rowOf(message))?.nextAttemptAt ?? 0) - world.clock.now());
+      expect(await world.bring([message])).toEqual([{ retryIn: seconds }]);
+    }
+    expect(await rowOf(message)).toMatchObject({ state: "retrying", attempts: 4 });
+    expect((await rowOf(message))?.log.map(({ status }) => status)).toEqual([500, 500, 500, 500]);
+  });
+
+  test("is dead when the policy's attempts are used up, and no sooner", async () => {
+    const retry = { schedule: [1], jitter: "none", max_attempts: 3 } as const;
+    const { message, destination } = await deliverTo(500, { retry, breakerMinAttempts: 100 });
+    const fates = [];
+    for (let i = 0; i < 2; i++) {
+      world.clock.pass(1_000);
+      fates.push(...(await world.bring([message])));
+    }
+    expect(fates).toEqual([{ retryIn: 1 }, "acked"]);
+    const end = { state: "dead", because: "exhausted", attempts: 3, nextAttemptAt: null, endedAt: START + 2_000 };
+    expect(await rowOf(message)).toMatchObject(end);
+    world.clock.pass(60_000);
+    await world.bring([message]);
+    expect(world.receiver.to(urlOf(destination))).toHaveLength(3);
+  });
+
+  test("is dead when the next attempt would be past the age limit", async () => {
+    const retry = { schedule: [100], jitter: "none", give_up_after: 150 } as const;
+    const { message } = await deliverTo(500, { retry });
+    world.clock.pass(100_000);
+    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "expired", attempts: 2 });
+  });
+
+  test("that is followed by a success ends as delivered, with both on record", async () => {
+    const { message, destination } = await deliverTo(500);
+    answerTo(destination, 200);
+    world.clock.pass(30_000);
+    expect(await world.bring([message])).toEqual(["acked"]);
+    const row = await rowOf(message);
+    expect(row).toMatchObject({ state: "delivered", because: null, attempts: 2, nextAttemptAt: null });
+    expect(row).toMatchObject({ endedAt: START + 30_000, lastStatus: 200, lastError: null });
+    expect(row?.log.map(({ at, status }) => [at, status])).toEqual([
+      [START, 500],
+      [START + 30_000, 200],
+    ]);
+  });
+
+  test("keeps the last forty attempts on record", async () => {
+    const retry = { schedule: [1], jitter: "none", max_attempts: 60 } as const;
+    const { message } = await deliverTo(500, { retry, breakerMinAttempts: 1000 });
+    for (let i = 1; i < 50; i++) {
+      world.clock.pass(1_000);
+      await world.bring([message]);
+    }
+    const row = await rowOf(message);
+    expect(row?.attempts).toBe(50);
+    expect(row?.log).toHaveLength(40);
+    expect(row?.log.at(-1)?.at).toBe(START + 49_000);
+  });
+
+  test("to be retried later than a queue can delay is sent on until its time", async () => {
+    const retry = { schedule: [3 * 86_400], jitter: "none", give_up_after: 10 * 86_400 } as const;
+    const { message, fate } = await deliverTo(500, { retry });
+    expect(fate).toEqual({ retryIn: 86_400 });
+    world.clock.pass(86_400_000);
+    expect(await world.bring([message])).toEqual([{ retryIn: 86_400 }]);
+    world.clock.pass(2 * 86_400_000);
+    await world.bring([message]);
+    expect(world.receiver.calls).toHaveLength(2);
+  });
+
+  test("gets a new message before the platform's limit makes the old one a dead letter", async () => {
+    const destination = await newDestination();
+    answerTo(destination, 500);
+    const messages = await world.post();
+    expect(await world.bring(messages, 89)).toEqual([{ retryIn: 23 }]);
+    world.clock.pass(30_000);
+    expect(await world.bring(messages, 90)).toEqual(["acked"]);
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 45 }]);
+  });
+});
+
+describe("an answer of", () => {
+  test.each([200, 201, 202, 204, 299])("%d is a delivery", async (status) => {
+    const { message, fate } = await deliverTo(status);
+    expect(fate).toBe("acked");
+    expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1, endedAt: START });
+  });
+
+  test.each([301, 302, 307, 308, 400, 401, 403, 405, 422])("%d is permanent", async (status) => {
+    const { message, fate, destination } = await deliverTo(status);
+    expect(fate).toBe("acked");
+    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "permanent", lastStatus: status });
+    expect(await statusOf(destination)).toEqual(["active", null]);
+  });
+
+  test.each([404, 408, 429, 500, 502, 503, 504, 599])("%d is retried", async (status) => {
+    const { message, fate } = await deliverTo(status);
+    expect(fate).toMatchObject({ retryIn: expect.any(Number) });
+    expect(await rowOf(message)).toMatchObject({ state: "retrying", because: `http_${status}`, attempts: 1 });
+  });
+
+  test("410 is the end of the delivery, and pauses the destination", async () => {
+    const { message, fate, destination } = await deliverTo(410);
+    expect(fate).toBe("acked");
+    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "gone", attempts: 1 });
+    expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+    expect(world.logged("destination_paused")).toMatchObject([{ destination, because: "gone" }]);
+
+    const later = await world.post();
+    await world.bring(later);
+    expect(world.receiver.calls).toHaveLength(1);
+    expect(await storedRows()).toMatchObject([{ state: "dead" }, { state: "waiting", because: "paused" }]);
+  });
+
+  test("410 leaves the reason alone for which a person has paused meanwhile", async () => {
+    const pause = "UPDATE destinations SET status = 'paused', status_reason = 'by hand'";
+    const { destination } = await deliverTo(async () => {
+      await execute(pause);
+      return new Response(null, { status: 410 });
+    });
+    expect(await statusOf(destination)).toEqual(["paused", "by hand"]);
+  });
+});
+
+describe("Retry-After", () => {
+  const quiet = (status: number, value: string) => () =>
+    new Response(null, { status, headers: { "retry-after": value } });
+
+  test("shuts the door for the whole destination, and the retry comes no earlier", async () => {
+    const destination = await newDestination();
+    answerTo(destination, quiet(429, "120"));
+    const messages = await world.post(5);
+    const fates = await world.bring(messages);
+    expect(world.receiver.calls).toHaveLength(1);
+    expect(fates).toEqual([{ retryIn: 126 }, "acked", "acked", "acked", "acked"]);
+    const [first, ...rest] = await storedRows();
+    expect(first).toMatchObject({ state: "retrying", because: "http_429", nextAttemptAt: START + 126_000 });
+    for (const row of rest) {
+      const wait = { state: "waiting", because: "hold", attempts: 0, nextAttemptAt: START + 120_000 };
+      expect(row).toMatchObject(wait);
+    }
+    world.clock.pass(119_000);
+    await world.bring(await world.post());
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+
+  test("of one destination is nothing to another", async () => {
+    await deliverTo(quiet(503, "120"));
+    await deliverTo(204);
+    const states = (await storedRows()).map(({ state }) => state);
+    expect(states.filter((state) => state === "delivered")).toHaveLength(1);
+  });
+});
+
+describe("without an attempt", () => {
+  test("ends as cancelled what is for a deleted destination", async () => {
+    const destination = await newDestination();
+    const messages = await world.post();
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    const end = { state: "cancelled", because: "destination_deleted", attempts: 0, endedAt: START };
+    expect(await storedRows()).toMatchObject([end]);
+  });
+
+  test("ends as cancelled at once what is to be retried and whose destination has been deleted", async () => {
+    const { destination, message } = await deliverTo(500);
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
+    await world.bring([message]);
+    expect(await rowOf(message)).toMatchObject({ state: "cancelled", attempts: 1 });
+  });
+
+  test("ends as dead what comes past its age limit", async () => {
+    await newDestination({ retry: { give_up_after: 60 } });
+    const messages = await world.post();
+    world.clock.pass(60_000);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await storedRows()).toMatchObject([{ state: "dead", because: "expired", attempts: 0 }]);
+  });
+
+  test("ends as dead what is for an address that is forbidden by now", async () => {
+    const destination = await newDestination();
+    await execute("UPDATE destinations SET url = 'https://10.0.0.1/' WHERE id = ?1", destination);
+    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await storedRows()).toMatchObject([{ state: "dead", because: "forbidden_target", attempts: 0 }]);
+  });
+
+  test.each([
+    ["an event", { event: 4_711, destination: "dst_00000000000000000000" }],
+    ["a destination", { event: 1, destination: "dst_00000000000000000000" }],
+  ])("drops a message that names %s nobody knows", async (_, message: DeliveryMessage) => {
+    await newDestination();
+    await world.post();
+    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(world.logged("delivery_unknown")).toHaveLength(1);
+    expect(await storedRows()).toEqual([]);
+  });
+
+  test.each([null, "text", 7, {}, { event: 1 }, { event: 1.5, destination: "dst_x" }, { event: "1", destination: 1 }])(
+    "drops a message that no version of ours has sent (%j), and delivers the rest",
+    async (body) => {
+      await newDestination();
+      const messages = await world.post();
+      expect(await world.bring([body, ...messages])).toEqual(["acked", "acked"]);
+      expect(world.logged("message_unreadable")).toHaveLength(1);
+      expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+    },
+  );
+
+  test("drops a batch of nothing readable", async () => {
+    expect(await world.bring([null, "text"])).toEqual(["acked", "acked"]);
+  });
+});
