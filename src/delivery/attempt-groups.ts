@@ -39,21 +39,22 @@ export async function attemptGroups(
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
   await report(services, verdicts);
   await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));
-  if (rests.length > 0) services.background(finishLate(services, rests));
+  for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
 }
 
 type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 
-/** Answers that come after the messages are gone: their retries need messages of their own. */
-async function finishLate(services: Services, rests: readonly Rest[]): Promise<void> {
+/**
+ * Answers that come after the messages are gone: their retries need messages of their own. Each group by
+ * itself, because what it has at the gate must not be kept until another one's receiver has timed out.
+ */
+async function finishLate(services: Services, { groupRun, told }: Rest): Promise<void> {
   try {
-    await Promise.all(rests.map(({ groupRun }) => groupRun.run?.finished));
-    const verdicts = rests.flatMap(({ groupRun, told }) =>
-      attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []),
-    );
+    await groupRun.run?.finished;
+    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []);
     await report(services, verdicts);
-    await Promise.all(rests.map(({ groupRun }) => settleGroup(services, groupRun)));
+    await settleGroup(services, groupRun);
     await sendAgain(services, verdicts);
   } catch (error) {
     // The deliveries are recorded as on their way: the sweep takes them up again.

@@ -9,7 +9,7 @@ import { reportNothingWaits } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
-import { cancelWaiting, waitingFor } from "../store/waiting.ts";
+import { buryOrphans, cancelWaiting, waitingFor } from "../store/waiting.ts";
 import { loadWork } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
@@ -86,6 +86,7 @@ async function attemptWaiting(
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
     const works = await loadWork(services.db, wanted);
+    if (works.includes(undefined)) await buryOrphans(services.db, destination.id, granted, services.now());
     const { due, verdicts } = sortOut(
       services,
       works.filter((work) => work !== undefined),

@@ -40,7 +40,7 @@ export type LeaseRun = Readonly<{
   queue: readonly Work[];
   /** Whether its outcomes have shut the door, and until when. */
   shut: () => Shut | undefined;
-  /** All attempts have ended, or one has been without an answer for too long and nothing more is started. */
+  /** All attempts have ended, or nothing more is started: one has been without an answer for too long. */
   enough: Promise<void>;
   finished: Promise<void>;
 }>;
@@ -110,7 +110,9 @@ export function runLease(services: Services, connections: Connections, order: Le
 
   const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
   const shut = () => shutBy(condition, settings, services.now());
-  const enough = Promise.race([finished, impatient.promise]);
+  // By then nothing is started any more; what still queues for a connection behind others' waits instead.
+  const overdue = services.sleep(grant.startWithinMs + patienceMs);
+  const enough = Promise.race([finished, impatient.promise, overdue]);
   return { done, signs, running, queue, shut, enough, finished };
 }
 

@@ -10,7 +10,7 @@ import { startEndpoints } from "./demo/endpoints.ts";
 import { paint } from "./demo/paint.ts";
 import { openScreen } from "./demo/screen.ts";
 import { type Told, tellStory } from "./demo/story.ts";
-import { summaryLines } from "./demo/summary.ts";
+import { summaryHead, summaryLines } from "./demo/summary.ts";
 import { tryItLines } from "./demo/try-it.ts";
 import type { Receiver } from "./receiver.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "./throwaway.ts";
@@ -39,6 +39,7 @@ async function demo(): Promise<number> {
 /** Prints the summary and the verdict; returns what was not as it should have been. */
 function conclude({ standings, posted }: Told, { hits }: Receiver): string[] {
   const hitsOf = (path: string) => hits.filter((hit) => hit.path === path);
+  console.log(`\n${summaryHead}`);
   for (const standing of standings) {
     console.log(summaryLines(standing, posted, hitsOf(standing.customer.path)).join("\n"));
   }

@@ -10,6 +10,8 @@ export type StackOptions = Readonly<{
   args?: readonly string[];
   /** Variables and secrets that override those of wrangler.toml and .dev.vars. */
   vars?: Readonly<Record<string, string>>;
+  /** Of wrangler's own process. */
+  env?: Readonly<Record<string, string>>;
   /** A file descriptor for what wrangler says; this process's own output when absent. */
   output?: number | "ignore";
 }>;
@@ -26,11 +28,16 @@ const READY_MS = 60_000;
 const POLITE_MS = 5_000;
 
 /** Starts a stack; resolves when it answers. Rejects, and leaves nothing running, when it never does. */
-export async function startStack({ args = [], vars = {}, output }: StackOptions = {}): Promise<Stack> {
+export async function startStack({
+  args = [],
+  vars = {},
+  env = {},
+  output,
+}: StackOptions = {}): Promise<Stack> {
   const given = Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]);
   const fixed = ["--show-interactive-dev-session=false", "--inspector-port=0"];
   const stdio = output ?? "inherit";
-  const child = spawnWrangler(["dev", ...fixed, ...given, ...args], ["ignore", stdio, stdio, "ipc"]);
+  const child = spawnWrangler(["dev", ...fixed, ...given, ...args], ["ignore", stdio, stdio, "ipc"], env);
   const exited = exitOf(child);
   try {
     const url = await Promise.race([readyUrl(child), failed(exited)]);

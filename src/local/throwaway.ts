@@ -28,8 +28,10 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
   await applyMigrations(place);
   const args = ["--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
   const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
+  // Stacks that share wrangler's registry restart one another's Workers whenever one of them comes or goes.
+  const env = { WRANGLER_REGISTRY_PATH: join(place, "registry") };
   return {
-    start: () => startStack({ args, vars: ours, output }),
+    start: () => startStack({ args, vars: ours, env, output }),
     lastWords: () => readFileSync(log, "utf8").split("\n").slice(-30).join("\n"),
     discard: () => {
       process.off("exit", discard);

@@ -51,6 +51,21 @@ export async function cancelWaiting(
   return meta.changes;
 }
 
+const BURY_ORPHANS = `
+  UPDATE deliveries SET state = 'dead', because = 'event_removed', next_attempt_at = NULL, ended_at = ?3
+  WHERE destination_id = ?1 AND state = 'waiting' AND event_id IN (SELECT value FROM json_each(?2))
+    AND NOT EXISTS (SELECT 1 FROM events WHERE events.id = deliveries.event_id)`;
+
+/** Ends those of the waiting deliveries whose event somebody has removed: there is nothing left to send. */
+export async function buryOrphans(
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+  now: number,
+): Promise<void> {
+  await db.prepare(BURY_ORPHANS).bind(destination, JSON.stringify(events), now).run();
+}
+
 const EXPIRE = `
   UPDATE deliveries SET state = 'dead', because = 'expired', next_attempt_at = NULL, ended_at = ?2
   WHERE give_up_at <= ?2 AND state = 'waiting' AND destination_id = ?1 AND event_id IN (

@@ -14,7 +14,6 @@ const lease = (slots: number, width: number, expiresAt: number): Lease => ({
   probe: false,
   tat: 0,
   everyMs: 10,
-  everyMs: 10,
   expiresAt,
 });
 

@@ -6,6 +6,9 @@ const { values } = parseArgs({
   options: { kills: { type: "string", default: "20" }, seed: { type: "string", default: "1" } },
 });
 
+// The stack goes with this process, however it ends: see src/local/wrangler.ts.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
+
 const startedAt = Date.now();
 const figures = await surviveKills({
   kills: Number(values.kills),

@@ -16,7 +16,7 @@ const TIMEOUT_MS = 1_000;
 
 export type Place = Readonly<{
   receiver: Receiver;
-  /** Starts the stack on the state that the last one left. */
+  /** Starts the stack on the state that the last one left; resolves when it has answered. */
   start: () => Promise<Running>;
   lastWords: () => string;
   /** Ends whatever runs here and removes what it left. */
@@ -33,7 +33,9 @@ export async function preparePlace(afterMs: number): Promise<Place> {
   return {
     receiver,
     start: async () => {
-      running = run(await throwaway.start());
+      const stack = await throwaway.start();
+      running = run(stack);
+      await running.api.get("/v1/health");
       return running;
     },
     lastWords: throwaway.lastWords,

@@ -11,7 +11,7 @@ export type Tally = Readonly<{
   lost: number;
   /** Received although no acceptance was heard: the stack died between the commit and the answer. */
   unheard: number;
-  /** Receptions beyond the first of an event, by the kill that they follow. */
+  /** Receptions beyond the first of an event, by the kill that made them necessary. */
   repeatsAfterKill: readonly number[];
   /** Repeats with no kill between them and the reception before. */
   unexplained: number;
@@ -31,10 +31,10 @@ export function tally(accepted: readonly string[], hits: readonly Hit[], kills: 
   };
 }
 
-/** For each repeat the last kill before it and after the reception that it repeats, or -1. */
+/** For each repeat the first kill after the reception that it repeats, if it came before the repeat; or -1. */
 function killsBetween(receptions: readonly Hit[], kills: readonly number[]): number[] {
   return receptions.slice(1).map((hit, i) => {
     const before = receptions[i]?.at ?? 0;
-    return kills.findLastIndex((at) => at >= before && at <= hit.at);
+    return kills.findIndex((at) => at >= before && at <= hit.at);
   });
 }

@@ -14,21 +14,21 @@ export type Clock = Readonly<{
   sleep: (ms: number) => Promise<void>;
   /** Moves the time, and wakes in order whoever slept no longer than that. */
   pass: (ms: number) => void;
-  /** Resolves as soon as somebody sleeps for exactly `ms`. */
-  asleep: (ms: number) => Promise<void>;
+  /** Resolves as soon as somebody, or so many, sleep for exactly `ms`. */
+  asleep: (ms: number, sleepers?: number) => Promise<void>;
 }>;
 
 export function standingClock(): Clock {
   let now = START;
   let sleepers: readonly Sleeper[] = [];
-  let watchers: readonly Readonly<{ ms: number; seen: () => void }>[] = [];
+  let watchers: readonly Readonly<{ isSeen: () => boolean; seen: () => void }>[] = [];
   vi.setSystemTime(now);
 
   function sleep(ms: number): Promise<void> {
     return new Promise((wake) => {
       sleepers = [...sleepers, { ms, until: now + ms, wake }];
-      for (const watcher of watchers) if (watcher.ms === ms) watcher.seen();
-      watchers = watchers.filter((watcher) => watcher.ms !== ms);
+      for (const { isSeen, seen } of watchers) if (isSeen()) seen();
+      watchers = watchers.filter(({ isSeen }) => !isSeen());
     });
   }
 
@@ -40,10 +40,11 @@ export function standingClock(): Clock {
     for (const { wake } of due) wake();
   }
 
-  function asleep(ms: number): Promise<void> {
-    if (sleepers.some((sleeper) => sleeper.ms === ms)) return Promise.resolve();
+  function asleep(ms: number, count = 1): Promise<void> {
+    const isSeen = () => sleepers.filter((sleeper) => sleeper.ms === ms).length >= count;
+    if (isSeen()) return Promise.resolve();
     return new Promise((seen) => {
-      watchers = [...watchers, { ms, seen }];
+      watchers = [...watchers, { isSeen, seen }];
     });
   }
 

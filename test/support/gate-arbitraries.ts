@@ -143,6 +143,8 @@ export type Moment = Readonly<{
   events?: readonly DoorEvent[];
   /** The lease that this step granted. */
   granted?: Ticket;
+  /** Whether the lease that this step settled was live. */
+  inTime?: boolean;
   /** Leases granted before that are neither settled nor expired. */
   others: readonly Ticket[];
   /** The latest end of quiet that any accepted settlement has brought. */
@@ -169,7 +171,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
     latest = Math.max(latest, now);
     ended = new Set([...ended, ...tickets.filter(({ expiresAt }) => expiresAt <= now).map(({ id }) => id)]);
     const others = tickets.filter(({ id }) => !ended.has(id));
-    let told: Pick<Moment, "answer" | "events" | "granted" | "drains"> = {};
+    let told: Pick<Moment, "answer" | "events" | "granted" | "inTime" | "drains"> = {};
 
     switch (step.do) {
       case "ask": {
@@ -193,7 +195,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         const settlement = { lease: ticket.id, signs, left, unsent, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
-        told = { events };
+        told = { events, inTime: !ended.has(ticket.id) };
         if (ended.has(ticket.id)) break;
         ended.add(ticket.id);
         quietUntil = Math.max(quietUntil, ...signs.map(({ holdUntil }) => holdUntil ?? 0));

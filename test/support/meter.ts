@@ -13,11 +13,14 @@ export type MeteredD1 = Readonly<{
   used: () => Readonly<{ roundTrips: number; rowsRead: number; rowsWritten: number }>;
   /** From now on, decides for each round trip by its statements whether it fails. */
   failing: (decide: (sql: string) => Fault) => void;
+  /** Resolves when the next round trip whose statements contain this has been made. */
+  written: (sql: string) => Promise<void>;
 }>;
 
 export function meteredD1(real: D1Database): MeteredD1 {
   const inner = new WeakMap<D1PreparedStatement, { statement: D1PreparedStatement; sql: string }>();
   let decide: (sql: string) => Fault = () => undefined;
+  let watchers: { part: string; seen: () => void }[] = [];
   let used = { roundTrips: 0, rowsRead: 0, rowsWritten: 0 };
 
   async function trip<T>(sql: string, work: () => Promise<D1Result<T>[]>): Promise<D1Result<T>[]> {
@@ -29,6 +32,8 @@ export function meteredD1(real: D1Database): MeteredD1 {
       used.rowsRead += meta.rows_read;
       used.rowsWritten += meta.rows_written;
     }
+    for (const { part, seen } of watchers) if (sql.includes(part)) seen();
+    watchers = watchers.filter(({ part }) => !sql.includes(part));
     if (fault === "after") throw new Error("D1_ERROR: the answer got lost, as the test wants it");
     return results;
   }
@@ -70,6 +75,7 @@ export function meteredD1(real: D1Database): MeteredD1 {
     failing: (how) => {
       decide = how;
     },
+    written: (part) => new Promise((seen) => watchers.push({ part, seen })),
   };
 }
 

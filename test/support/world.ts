@@ -15,11 +15,12 @@ import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
-import { standingClock } from "./clock.ts";
+import { START, standingClock } from "./clock.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
 
+export { START };
 export const TENANT = "acme";
 export const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 export const GRACE_MS = 20_000;
@@ -163,6 +164,18 @@ export async function rowOf({ event, destination }: DeliveryMessage): Promise<De
 /** Every stored delivery, in order of destination and event. */
 export function storedRows(): Promise<DeliveryRow[]> {
   return drizzle(env.DB).select().from(deliveries);
+}
+
+/** Until everything that can go on without D1, a gate or the clock has gone on. */
+export function calm(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
+/** Whether the destination is paused, and why. */
+export async function statusOf(destination: string): Promise<unknown[]> {
+  const rows = await drizzle(env.DB).select().from(destinations);
+  const row = rows.find(({ id }) => id === destination);
+  return [row?.status, row?.statusReason];
 }
 
 /** As a person would do it with `wrangler d1 execute`. */

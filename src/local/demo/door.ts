@@ -39,7 +39,9 @@ export function doorText(door: Door, standing: Standing, now: number): string {
     case "open":
       return "open";
     case "draining":
-      return "open, draining";
+      return isSlow(door)
+        ? `open, ${standing.customer.fate.settings.max_concurrency} at a time`
+        : "open, draining";
     case "held":
       return `held ${secondsTo(door.until, now)} s`;
     case "circuit_open":
@@ -51,6 +53,11 @@ export function doorText(door: Door, standing: Standing, now: number): string {
     case "deleted":
       return `deleted, ${countOf(standing, "cancelled")} cancelled`;
   }
+}
+
+/** Whether deliveries wait for those before them, and for nothing else. */
+export function isSlow(door: Door): boolean {
+  return door.kind === "draining" && (door.because === "slow" || door.because === "concurrency");
 }
 
 /** Whole seconds, never less than one while there is something to wait for. */

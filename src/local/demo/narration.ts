@@ -1,5 +1,5 @@
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */
-import { type Door, doorOf, secondsTo } from "./door.ts";
+import { type Door, doorOf, isSlow, secondsTo } from "./door.ts";
 import { QUIET_S } from "./fates.ts";
 import { countOf, type Standing } from "./standing.ts";
 
@@ -17,7 +17,7 @@ function sentence(standing: Standing, door: Door, now: number): string | undefin
   const waiting = countOf(standing, "waiting");
   switch (door.kind) {
     case "circuit_open":
-      return `${name} is failing: circuit open, probing with one request in ${secondsTo(door.until, now)} s; ${waiting} wait.`;
+      return `${name} is failing: circuit open, one request probes it in ${secondsTo(door.until, now)} s; ${waiting} wait.`;
     case "probing":
       return `${name}: one request goes out to see whether it is back; ${waiting} wait for the answer.`;
     case "held":
@@ -25,16 +25,11 @@ function sentence(standing: Standing, door: Door, now: number): string | undefin
     case "paused":
       return `${name} said 410 Gone: paused after that; ${waiting} events are kept for its owner to decide.`;
     case "draining":
-      return draining(standing, door.because, waiting);
+      return isSlow(door)
+        ? `${name} is slow: never more than ${standing.customer.fate.settings.max_concurrency} at once; ${waiting} wait their turn.`
+        : `${name} is back: ${waiting} that waited go out, beginning with one and widening with each success.`;
     case "open":
     case "deleted":
       return undefined;
   }
-}
-
-function draining({ customer: { fate } }: Standing, because: string, waiting: number): string | undefined {
-  if (because === "slow" || because === "concurrency") {
-    return `${fate.name} is slow: never more than ${fate.settings.max_concurrency} at once; ${waiting} wait, and nobody else notices.`;
-  }
-  return `${fate.name} is back: ${waiting} that waited go out, beginning with one and widening with each success.`;
 }

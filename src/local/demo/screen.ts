@@ -34,7 +34,7 @@ function pictureOn(out: NodeJS.WriteStream): Screen {
     show: (frame) => {
       const lines = picture(frame, out.columns);
       const back = drawn > 0 ? `\x1b[${drawn}A` : "";
-      out.write(`${HIDE_CURSOR}${back}${lines.map((line) => `${line}\x1b[K\n`).join("")}`);
+      out.write(`${HIDE_CURSOR}${back}${lines.map((line) => `\x1b[2K${line}\n`).join("")}`);
       drawn = lines.length;
     },
     leave,
@@ -46,12 +46,13 @@ function picture({ standings, posted, startedAt, now }: Frame, width: number): s
   const clock = paint(`${timeText(now - startedAt)}  ${posted} of ${EVENTS} events posted`, "dim");
   const sentence = narrate(standings, startedAt, now).slice(0, width - 5);
   return [
-    "",
     `  ${title}  ${clock}`,
     "",
     ...tableLines(standings, width, now),
     "",
     `  ${paint("▸", "cyan")} ${sentence}`,
+    "",
+    `  ${paint("█ delivered or ended  ▒ retrying or waiting  ░ in the queue", "dim")}`,
     "",
   ];
 }
@@ -70,10 +71,11 @@ function linesOn(out: NodeJS.WriteStream): Screen {
 
 function plainLine({ standings, posted, startedAt, now }: Frame): string {
   const parts = standings.map((standing) => {
-    const done = `${countOf(standing, "delivered")}/${standing.planned}`;
-    return `${standing.customer.fate.name} ${done} ${doorText(doorOf(standing, now), standing, now)}`;
+    const door = doorOf(standing, now);
+    const why = door.kind === "open" ? "" : ` (${doorText(door, standing, now)})`;
+    return `${standing.customer.fate.name} ${countOf(standing, "delivered")}/${standing.planned}${why}`;
   });
-  return `${timeText(now - startedAt)}  ${posted} posted  |  ${parts.join("  |  ")}`;
+  return `${timeText(now - startedAt)}  ${posted} posted; delivered: ${parts.join(", ")}`;
 }
 
 function timeText(ms: number): string {

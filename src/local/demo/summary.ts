@@ -6,45 +6,50 @@ import { paint } from "./paint.ts";
 import { countOf, type Standing } from "./standing.ts";
 import type { Posted } from "./traffic.ts";
 
+const columns = ["events", "delivered", "attempts", "duplicates", "longest wait"] as const;
+
+export const summaryHead = paint(`  ${"".padEnd(11)}  ${columns.join("  ")}`, "dim");
+
 export function summaryLines(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): string[] {
   const evidence = evidenceOf(hits);
-  const figures = [
-    [standing.planned, "events"],
-    [countOf(standing, "delivered"), "delivered"],
-    [evidence.attempts, "attempts"],
-    [evidence.duplicates, "duplicates"],
-  ].map(([n, what]) => `${String(n).padStart(4)} ${what}`);
-  const name = paint(standing.customer.fate.name.padEnd(11), "bold");
+  const figures: Readonly<Record<(typeof columns)[number], string | number>> = {
+    events: standing.planned,
+    delivered: countOf(standing, "delivered"),
+    attempts: evidence.attempts,
+    duplicates: evidence.duplicates,
+    "longest wait": longestWait(standing, posted),
+  };
+  const cells = columns.map((title) => String(figures[title]).padStart(title.length));
   return [
-    `  ${name} ${figures.join(" ")}   ${longestWait(standing, posted)}`,
-    `  ${" ".repeat(11)} ${paint(whatTheGateDid(standing, evidence), "dim")}`,
+    `  ${paint(standing.customer.fate.name.padEnd(11), "bold")}  ${cells.join("  ")}`,
+    paint(`    ${whatTheGateDid(standing, evidence)}`, "dim"),
   ];
 }
 
+/** From the answer to the post until the delivery, of the one that took longest. */
 function longestWait({ deliveries }: Standing, posted: readonly Posted[]): string {
   const acceptedAt = new Map(posted.map(({ id, at }) => [id, at]));
   const waits = deliveries.flatMap(({ event_id: event, delivered_at: at }) => {
     const from = acceptedAt.get(event);
     return at === undefined || from === undefined ? [] : [Date.parse(at) - from];
   });
-  return waits.length === 0 ? "" : `longest wait ${(Math.max(0, ...waits) / 1000).toFixed(1)} s`;
+  return waits.length === 0 ? "–" : `${(Math.max(0, ...waits) / 1000).toFixed(1)} s`;
 }
 
 function whatTheGateDid(standing: Standing, evidence: Evidence): string {
-  const { fate } = standing.customer;
-  const retried = evidence.attempts - standing.planned;
-  switch (fate.name) {
+  const { attempts, refused, quiets, early, atOnce } = evidence;
+  switch (standing.customer.fate.name) {
     case "billing":
-      return `Opened the circuit: only ${evidence.refused} requests reached it while it was failing. Then began with one again.`;
+      return `Its circuit opened: ${refused} requests in 15 s of failing, then from one upwards.`;
     case "crm":
-      return `Asked for quiet ${evidence.quiets} times: the whole door stayed shut for ${QUIET_S} s each time; ${evidence.early} requests came early.`;
+      return `Asked for quiet ${quiets} times: shut for ${QUIET_S} s each time; ${early} requests came early.`;
     case "warehouse":
-      return `Slow, so never more than ${evidence.atOnce} requests at once, and the others did not feel it.`;
+      return `Slow: ${atOnce} requests at once and never more; the rest waited in D1.`;
     case "old-app":
-      return `410 Gone: ${evidence.attempts} ${evidence.attempts === 1 ? "request" : "requests"}, then paused; ${countOf(standing, "cancelled")} cancelled when its owner deleted it.`;
+      return `Gone after ${attempts} request${attempts === 1 ? "" : "s"}, so paused; ${countOf(standing, "cancelled")} cancelled when its owner deleted it.`;
     default:
-      return retried === 0
-        ? "Healthy: everything was let through at the first attempt, whatever the others did."
-        : `Healthy: everything was let through; ${retried} attempts were repeated.`;
+      return attempts === standing.planned
+        ? "Healthy: everything went through at the first attempt."
+        : `Healthy: everything went through; ${attempts - standing.planned} attempts were repeats.`;
   }
 }

@@ -9,52 +9,56 @@ type Column = Readonly<{
   title: string;
   width: number;
   align: "left" | "right";
-  /** Shown from this many terminal columns on. */
-  from: number;
   cells: (standing: Standing, now: number) => readonly Cell[];
 }>;
 
 const BAR = 16;
+const GAP = "  ";
 
 const columns: readonly Column[] = [
-  text("destination", 11, 0, ({ customer }) => customer.fate.name, "bold"),
-  text("behaviour", 12, 90, ({ customer }) => customer.fate.behaviour, "dim"),
-  count("sent", 4, ({ planned }) => planned, "none"),
+  text("destination", 11, ({ customer }) => customer.fate.name, "bold"),
+  text("behaviour", 12, ({ customer }) => customer.fate.behaviour, "dim"),
+  count("events", 6, ({ planned }) => planned, "none"),
   count("delivered", 9, (s) => countOf(s, "delivered"), "green"),
   count("retrying", 8, (s) => countOf(s, "retrying"), "yellow"),
   count("waiting", 7, (s) => countOf(s, "waiting"), "yellow"),
   count("dead", 4, (s) => countOf(s, "dead"), "red"),
-  { title: "progress", width: BAR, align: "left", from: 108, cells: bar },
-  { title: "door", width: 22, align: "left", from: 0, cells: door },
+  { title: "progress", width: BAR, align: "left", cells: bar },
+  { title: "door", width: 21, align: "left", cells: door },
 ];
 
+/** What is left out where there is no room, the most dispensable first. */
+const sparable = ["progress", "behaviour"];
+const layouts = [0, 1, 2].map((spared) =>
+  columns.filter(({ title }) => !sparable.slice(0, spared).includes(title)),
+);
+
 /** The narrowest terminal that it fits. */
-export const NARROWEST = 78;
+export const NARROWEST = Math.min(...layouts.map(widthOf));
 
 export function tableLines(standings: readonly Standing[], width: number, now: number): string[] {
-  const shown = columns.filter(({ from }) => width >= from);
+  const shown = layouts.find((layout) => widthOf(layout) <= width) ?? [];
   const head = shown.map((column) => padded([{ text: column.title, colour: "dim" }], column));
   const rows = standings.map((standing) =>
     shown.map((column) => padded(column.cells(standing, now), column)),
   );
-  return [head, ...rows].map((cells) => `  ${cells.join("  ")}`);
+  return [head, ...rows].map((cells) => GAP + cells.join(GAP));
 }
 
-function text(
-  title: string,
-  width: number,
-  from: number,
-  of: (s: Standing) => string,
-  colour: Colour,
-): Column {
-  return { title, width, align: "left", from, cells: (s) => [{ text: of(s), colour }] };
+function widthOf(layout: readonly Column[]): number {
+  return layout.reduce((sum, { width }) => sum + GAP.length + width, 0);
+}
+
+function text(title: string, width: number, of: (s: Standing) => string, colour: Colour): Column {
+  return { title, width, align: "left", cells: (s) => [{ text: of(s), colour }] };
 }
 
 function count(title: string, width: number, of: (s: Standing) => number, colour: Colour): Column {
   const cell = (n: number): Cell => (n === 0 ? { text: "·", colour: "dim" } : { text: String(n), colour });
-  return { title, width, align: "right", from: 0, cells: (s) => [cell(of(s))] };
+  return { title, width, align: "right", cells: (s) => [cell(of(s))] };
 }
 
+/** Delivered, otherwise ended, under way with an outcome, and not heard of yet. */
 function bar(standing: Standing): Cell[] {
   const cellsOf = (n: number) => Math.round((n / Math.max(1, standing.planned)) * BAR);
   const delivered = cellsOf(countOf(standing, "delivered"));
@@ -62,9 +66,9 @@ function bar(standing: Standing): Cell[] {
   const known = cellsOf(standing.deliveries.length);
   return [
     { text: "█".repeat(delivered), colour: "green" },
-    { text: "█".repeat(Math.max(0, ended - delivered)), colour: "dim" },
-    { text: "▒".repeat(Math.max(0, known - ended)), colour: "yellow" },
-    { text: "░".repeat(Math.max(0, BAR - known)), colour: "dim" },
+    { text: "█".repeat(ended - delivered), colour: "dim" },
+    { text: "▒".repeat(known - ended), colour: "yellow" },
+    { text: "░".repeat(BAR - known), colour: "dim" },
   ];
 }
 

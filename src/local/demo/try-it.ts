@@ -7,25 +7,26 @@ export function tryItLines(
   standings: readonly Standing[],
   eventId: string,
 ): string[] {
-  const auth = `-H 'authorization: Bearer ${key}'`;
-  const post = `curl -s ${auth} -H 'content-type: application/json'`;
-  const ids = new Map(standings.map(({ customer }) => [customer.fate.name, customer.id]));
-  const storefront = ids.get("storefront");
+  const idOf = (name: string) => standings.find(({ customer }) => customer.fate.name === name)?.customer.id;
+  const call = `curl -s -H "$KEY"`;
+  const [billing, oldApp, storefront] = [idOf("billing"), idOf("old-app"), idOf("storefront")];
   return [
     "",
-    `Breakwater is still up at ${url}; Ctrl-C ends it. To try:`,
+    "Breakwater is still up; Ctrl-C ends it. To try, in another terminal:",
+    "",
+    `BW=${url} KEY='authorization: Bearer ${key}'`,
     "",
     "# one of the events, and every delivery of it",
-    `curl -s ${auth} ${url}/v1/events/${eventId}`,
-    "# why billing's deliveries took as long as they did: every attempt is in the log",
-    `curl -s ${auth} '${url}/v1/deliveries?destination_id=${ids.get("billing")}&limit=3'`,
-    "# what died, and the reason",
-    `curl -s ${auth} '${url}/v1/deliveries?destination_id=${ids.get("old-app")}&state=dead'`,
+    `${call} $BW/v1/events/${eventId}`,
+    "# what took billing so long: every attempt is in the log",
+    `${call} "$BW/v1/deliveries?destination_id=${billing}&limit=3"`,
+    "# what died, and why",
+    `${call} "$BW/v1/deliveries?destination_id=${oldApp}&state=dead"`,
     "# an event of your own",
-    `${post} -d '{"type":"order.created","data":{"hello":"world"}}' ${url}/v1/events`,
+    `${call} --json '{"type":"order.created","data":{"hello":"world"}}' $BW/v1/events`,
     "# a destination paused by hand, and let go on",
-    `${post} -X POST ${url}/v1/destinations/${storefront}/pause`,
-    `${post} -X POST ${url}/v1/destinations/${storefront}/resume`,
+    `${call} -X POST $BW/v1/destinations/${storefront}/pause`,
+    `${call} -X POST $BW/v1/destinations/${storefront}/resume`,
     "",
   ];
 }

@@ -3,8 +3,7 @@
  * method does what `src/gate/destination-gate.ts` does: load, let the production function decide, save.
  */
 import type { DestinationGate } from "../../../../src/gate/destination-gate.ts";
-import { admit, refusalAt } from "../../../../src/policy/admission.ts";
-import type { Ask } from "../../../../src/policy/ask.ts";
+import { type Ask, admit, refusalAt } from "../../../../src/policy/admission.ts";
 import { rings } from "../../../../src/policy/bell.ts";
 import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
@@ -23,7 +22,7 @@ const ALARM_LATE_MS = 10;
 export function virtualGates(
   engine: Engine,
   roundTripMs: number,
-  sendDrains: (destination: string, drains: number, inAll: number) => Promise<void>,
+  sendDrains: (destination: string, drains: number) => Promise<void>,
 ): Gates {
   const states = new Map<string, GateState>();
   const load = (name: string) => states.get(name) ?? newGateState(engine.now());
@@ -39,7 +38,7 @@ export function virtualGates(
     const state = load(name);
     if (state.bell.at !== at) return;
     const { bell, drains } = rings(state, engine.now());
-    if (drains > 0) await sendDrains(name, Math.min(drains, 100), process.env["FIX1"] ? drains + state.leases.filter((l) => l.lane === "backlog" && l.expiresAt > engine.now()).length : drains);
+    if (drains > 0) await sendDrains(name, Math.min(drains, 100));
     save(name, null, { ...load(name), bell });
   }
 
@@ -56,12 +55,10 @@ export function virtualGates(
     admit: (ask: Ask, settings: GateSettings) =>
       trip(name, (state, now) => {
         const decision = admit(state, ask, settings, now);
-        if (process.env["TRACE"]) { const g = decision.answer.grant; const f=process.env["TRACE"].split(","); const t=(now-1767225600000)/1000; if (t>Number(f[0])&&t<Number(f[1])) console.log(t.toFixed(3), "admit", ask.lane, "asked", ask.deliveries.length, g ? `slots ${g.slots} width ${g.width} n ${g.deliveries.length} ${g.id}` : "refused "+decision.answer.refused?.reason, "win", decision.state.condition.window.size.toFixed(1), "leases", decision.state.leases.map(l=>l.lane[0]+l.slots+"/"+l.width).join(" "), "bell", JSON.stringify({...decision.state.bell, at: (decision.state.bell.at??now)-now, rungAt: decision.state.bell.rungAt-now})); }
         return [decision.state, decision.answer];
       }),
     settle: (settlement: Settlement, settings: GateSettings) =>
       trip(name, (state, now) => {
-        if (process.env["TRACE"]) { const f=process.env["TRACE"].split(","); const t=(now-1767225600000)/1000; if (t>Number(f[0])&&t<Number(f[1])) console.log(t.toFixed(3), "settle", settlement.lease, "signs", settlement.signs.length, "left", settlement.left, "cont", settlement.continues); }
         const settled = settle(state, settlement, settings, now, engine.random());
         return [settled.state, settled.events];
       }),

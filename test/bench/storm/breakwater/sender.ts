@@ -33,8 +33,8 @@ export function breakwater(scene: SenderScene): Sender {
     consume(services, batch),
   );
   const drains = platformQueue<DrainMessage>(engine, platform.drains, (batch) => answerBells(services, batch));
-  const gates = virtualGates(engine, platform.rpcMs, async (destination, count, inAll) => {
-    const message = { body: { destination, drains: inAll } };
+  const gates = virtualGates(engine, platform.rpcMs, async (destination, count) => {
+    const message = { body: { destination, drains: count } };
     await drains.sendBatch(Array.from({ length: count }, () => message));
   });
   const services: Services = {

@@ -1,0 +1,118 @@
+/**
+ * The scenarios. The usual receiver serves 8 requests at once in 80 ms: with the wire, that is exactly what
+ * a destination's default limits allow (10 in flight, 100 a second), so that one optimum holds for all.
+ */
+import { BEGINNING } from "./engine.ts";
+import type { Random } from "./random.ts";
+import type { ServerShape, Trouble } from "./receiver.ts";
+import { FINE, isIn, type Post, type Scenario, type Span, steady } from "./scenario.ts";
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+/** Time before anything goes wrong, and traffic after it is over. */
+const BEFORE = MINUTE;
+const AFTER = 5 * MINUTE;
+
+const usual: ServerShape = { slots: 8, serviceMs: 80, strain: 100, bound: 300, restartMs: MINUTE };
+const DOWN: Trouble = { kind: "down" };
+
+const one = { server: usual, receivers: 1, watched: () => true, settings: {} };
+
+/** A trouble for all of `lastMs`, with steady traffic before, during and after it. */
+function troubled(name: string, title: string, lastMs: number, deliveries: number, trouble = DOWN): Scenario {
+  const troubles = [{ from: BEFORE, to: BEFORE + lastMs }];
+  return {
+    ...one,
+    name,
+    title,
+    troubles,
+    troubleAt: (_, now) => (isIn(troubles, now) ? trouble : FINE),
+    posts: (random) => steady((deliveries / lastMs) * SECOND, around(troubles), 0, random),
+  };
+}
+
+function around(troubles: readonly Span[]): Span {
+  return { from: 0, to: (troubles.at(-1)?.to ?? 0) + AFTER };
+}
+
+/** 50,000 deliveries in the hour, or as many as are asked for. */
+export function outageOfAnHour(deliveries = 50_000): Scenario {
+  return troubled("outage-1h", `Down for 1 h, ${deliveries.toLocaleString("en")} deliveries`, HOUR, deliveries);
+}
+
+export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
+export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
+export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 20,000 deliveries", 6 * HOUR, 20_000);
+
+export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MINUTE, 6_000, {
+  kind: "slow",
+  factor: 20,
+});
+
+export const weak: Scenario = {
+  ...troubled("weak", "Down for 10 min, half as strong as its limits say, 10/s", 10 * MINUTE, 6_000),
+  server: { ...usual, slots: 4 },
+};
+
+const flaps = Array.from({ length: 10 }, (_, i) => ({ from: (i + 1) * MINUTE, to: (i + 1) * MINUTE + 40 * SECOND }));
+
+export const flapping: Scenario = {
+  ...troubled("flapping", "Down for 40 s of every minute, ten times, 10/s", 10 * MINUTE, 6_000),
+  troubles: flaps,
+  troubleAt: (_, now) => (isIn(flaps, now) ? DOWN : FINE),
+};
+
+const BURST = 10_000;
+
+export const throttling: Scenario = {
+  ...one,
+  name: "429",
+  title: `${BURST.toLocaleString("en")} at once; more than 50/s answered by 429, Retry-After: 60`,
+  server: { ...usual, perSecond: 50, retryAfterS: 60 },
+  // Nothing is wrong but the burst itself: what counts is counted from there.
+  troubles: [{ from: SECOND, to: SECOND }],
+  troubleAt: () => FINE,
+  posts: () => Array.from({ length: BURST }, (): Post => ({ at: BEGINNING + SECOND, receiver: 0 })),
+};
+
+export const throttlingKnown: Scenario = {
+  ...throttling,
+  name: "429-known",
+  title: "The same, with the destination's rate set to 45/s",
+  settings: { ratePerSecond: 45, rateBurst: 1 },
+};
+
+const HEALTHY = 9;
+const hang = [{ from: BEFORE, to: BEFORE + 3 * MINUTE }];
+
+export const hanging: Scenario = {
+  ...one,
+  name: "hanging",
+  title: `One of 10 hangs for 3 min with 40/s; delays of the ${HEALTHY} others, 2/s each`,
+  receivers: HEALTHY + 1,
+  watched: (receiver) => receiver > 0,
+  troubles: hang,
+  troubleAt: (receiver, now) => (receiver === 0 && isIn(hang, now) ? { kind: "hanging" } : FINE),
+  posts: (random) => amongOthers(random),
+};
+
+function amongOthers(random: Random): readonly Post[] {
+  const all = Array.from({ length: HEALTHY + 1 }, (_, receiver) =>
+    steady(receiver === 0 ? 40 : 2, around(hang), receiver, random),
+  );
+  return all.flat().sort((a, b) => a.at - b.at);
+}
+
+export const scenarios: readonly Scenario[] = [
+  outageOf30Seconds,
+  outageOf10Minutes,
+  outageOfAnHour(),
+  outageOf6Hours,
+  slow,
+  flapping,
+  weak,
+  throttling,
+  throttlingKnown,
+  hanging,
+];

@@ -1,0 +1,319 @@
+/** What waits in D1, and how the gate's bell has it worked off. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { eventRow } from "../../src/id.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  alarmOf,
+  calm,
+  execute,
+  gateOf,
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+const HELD_MS = 60_000;
+const held = () => new Response(null, { status: 503, headers: { "retry-after": String(HELD_MS / 1000) } });
+
+/** So many deliveries that wait behind a hold, whose door opens after HELD_MS. One more is to be retried. */
+async function waitBehindHold(count: number): Promise<DeliveryMessage[]> {
+  world.receiver.script(urlOf(destination), held);
+  const messages = await world.post(count + 1);
+  await world.bring(messages);
+  world.receiver.script(urlOf(destination), 204);
+  return messages.slice(1);
+}
+
+/** So many deliveries that wait at an open circuit. */
+async function waitAtOpenCircuit(count: number): Promise<DeliveryMessage[]> {
+  world.receiver.script(urlOf(destination), 500);
+  await world.bring(await world.post(5));
+  const messages = await world.post(count);
+  await world.bring(messages);
+  return messages;
+}
+
+/** The rows of these deliveries. */
+async function rowsOf(messages: readonly DeliveryMessage[]) {
+  return Promise.all(messages.map((message) => rowOf(message)));
+}
+
+/** Since a number of calls, the events that the destination got, as they were posted. */
+function eventsSince(calls: number): (number | undefined)[] {
+  return world.receiver.calls.slice(calls).map(({ headers }) => eventRow(headers.get("webhook-id") ?? ""));
+}
+
+describe("a delivery that is turned away", () => {
+  test("waits in D1 with the reason, and its message is let go", async () => {
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
+    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    const waiting = { state: "waiting", because: "paused", attempts: 0, nextAttemptAt: null, endedAt: null };
+    expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 72 * 3_600_000 }]);
+  });
+
+  test("waits until the door may open, where that is known", async () => {
+    const messages = await waitBehindHold(3);
+    for (const row of await rowsOf(messages)) {
+      expect(row).toMatchObject({ state: "waiting", because: "hold", nextAttemptAt: START + HELD_MS });
+    }
+    const atCircuit = await waitAtOpenCircuit(2);
+    for (const row of await rowsOf(atCircuit)) expect(row).toMatchObject({ state: "waiting", because: "hold" });
+  });
+
+  test("keeps the attempts that it has had, and its age limit", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    await world.bring([message]);
+    const before = await rowOf(message);
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
+    world.clock.pass(30_000);
+    expect(await world.bring([message])).toEqual(["acked"]);
+    const { attempts, giveUpAt, log } = before ?? {};
+    expect(await rowOf(message)).toMatchObject({ state: "waiting", because: "paused", attempts, giveUpAt, log });
+  });
+});
+
+describe("the bell", () => {
+  test("is silent until the door may open, and then sends for a drain that works all of it off", async () => {
+    const messages = await waitBehindHold(20);
+    expect(await alarmOf(destination)).toBeGreaterThanOrEqual(START + HELD_MS);
+    world.clock.pass(HELD_MS - 1);
+    expect(await world.ring(destination)).toEqual([]);
+    expect(await alarmOf(destination)).toBeGreaterThanOrEqual(START + HELD_MS);
+
+    world.clock.pass(1);
+    const bells = await world.ring(destination);
+    expect(bells).toEqual([{ destination, drains: 1 }]);
+    await world.answer(bells);
+    for (const row of await rowsOf(messages)) expect(row).toMatchObject({ state: "delivered", attempts: 1 });
+    expect(await alarmOf(destination)).toBeNull();
+  });
+
+  test("rings again when a drain that was sent for never came", async () => {
+    await waitBehindHold(1);
+    world.clock.pass(HELD_MS);
+    expect(await world.ring(destination)).toHaveLength(1);
+    const again = (await alarmOf(destination)) ?? 0;
+    expect(again).toBeGreaterThan(world.clock.now());
+    world.clock.pass(again - world.clock.now());
+    expect(await world.ring(destination)).toHaveLength(1);
+  });
+
+  test("sends for as many drains as the window has room for, and after a pause for one", async () => {
+    const wide = await newDestination({ maxConcurrency: 30 });
+    await world.earnTrust(wide, 40);
+    const gate = gateOf(wide);
+    await gate.ring("waiting");
+    expect(await world.ring(wide)).toEqual(Array(5).fill({ destination: wide, drains: 5 }));
+    await gate.ring("resumed");
+    world.clock.pass(60_000);
+    expect(await world.ring(wide)).toEqual([{ destination: wide, drains: 1 }]);
+  });
+});
+
+describe("a drain", () => {
+  test("takes the oldest and the newest in turn", async () => {
+    const messages = await waitBehindHold(6);
+    const [a, b, c, d, e, f] = messages.map(({ event }) => event);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    expect(eventsSince(before)).toEqual([a, f, b, e, c, d]);
+  });
+
+  test("stops at the failure that shuts the door, and leaves the rest waiting", async () => {
+    const messages = await waitBehindHold(10);
+    world.receiver.script(urlOf(destination), 204, 204, held);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    const calls = world.receiver.calls.length - before;
+    expect(calls).toBeGreaterThanOrEqual(3);
+    expect(calls).toBeLessThanOrEqual(4);
+    const states = (await rowsOf(messages)).map((row) => row?.state);
+    expect(states.filter((state) => state === "waiting")).toHaveLength(10 - calls);
+    expect(world.drainQueue.taken()).toEqual([]);
+    expect(await world.ring(destination)).toEqual([]);
+    expect(await alarmOf(destination)).toBeGreaterThanOrEqual(world.clock.now() + HELD_MS);
+  });
+
+  test("puts a message of its own on the queue for what failed and is to be retried", async () => {
+    const messages = await waitBehindHold(1);
+    world.receiver.script(urlOf(destination), 500);
+    world.clock.pass(HELD_MS);
+    await world.drain(destination);
+    expect(await rowsOf(messages)).toMatchObject([{ state: "retrying", because: "http_500", attempts: 1 }]);
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+  });
+
+  test("sends exactly one to a half-open circuit, and none after it when it fails", async () => {
+    const messages = await waitAtOpenCircuit(10);
+    expect((await rowsOf(messages)).map((row) => row?.because)).toEqual(Array(10).fill("circuit_open"));
+    world.clock.pass(40_000);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    expect(world.receiver.calls.length - before).toBe(1);
+    expect((await rowsOf(messages)).filter((row) => row?.state === "waiting")).toHaveLength(9);
+
+    world.receiver.script(urlOf(destination), 204);
+    await world.drain(destination);
+    expect(world.receiver.calls.length - before).toBe(1);
+  });
+
+  test("lets the others follow when the one succeeds", async () => {
+    const messages = await waitAtOpenCircuit(10);
+    world.receiver.script(urlOf(destination), 204);
+    world.clock.pass(40_000);
+    await world.drain(destination);
+    await world.drain(destination);
+    expect((await rowsOf(messages)).map((row) => row?.state)).toEqual(Array(10).fill("delivered"));
+    expect(world.logged("circuit_closed")).toHaveLength(1);
+  });
+
+  test("sends the one only, while its answer is awaited", async () => {
+    await waitAtOpenCircuit(10);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    world.clock.pass(40_000);
+    const before = world.receiver.calls.length;
+    const bells = await world.ring(destination);
+    const draining = world.answer(bells);
+    await world.receiver.called(before + 1);
+    await world.answer(bells);
+    await world.bring(await world.post());
+    expect(world.receiver.calls.length - before).toBe(1);
+    end(204);
+    await draining;
+  });
+
+  test("ends as cancelled what waits for a deleted destination", async () => {
+    const messages = await waitBehindHold(3);
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    for (const row of await rowsOf(messages)) {
+      expect(row).toMatchObject({ state: "cancelled", because: "destination_deleted", attempts: 0 });
+    }
+    expect(world.receiver.calls.length).toBe(before);
+    expect(await alarmOf(destination)).toBeNull();
+  });
+
+  test("ends as dead what waits for an event that somebody has removed", async () => {
+    const messages = await waitBehindHold(3);
+    await execute("DELETE FROM events WHERE id = ?1", messages[1]?.event);
+    world.clock.pass(HELD_MS);
+    await world.drain(destination);
+    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.because]);
+    expect(states).toEqual([
+      ["delivered", null],
+      ["dead", "event_removed"],
+      ["delivered", null],
+    ]);
+  });
+
+  test("ends as dead what has waited past its age limit, without an attempt", async () => {
+    const messages = await waitBehindHold(3);
+    await execute("UPDATE deliveries SET give_up_at = ?1 WHERE event_id = ?2", START + 1, messages[1]?.event);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.because, row?.attempts]);
+    expect(states).toEqual([
+      ["delivered", null, 1],
+      ["dead", "expired", 0],
+      ["delivered", null, 1],
+    ]);
+    expect(world.receiver.calls.length - before).toBe(2);
+  });
+
+  test("sends for the next one when its own time is over", async () => {
+    const messages = await waitBehindHold(20);
+    world.receiver.script(urlOf(destination), () => {
+      world.clock.pass(500);
+      return new Response(null, { status: 204 });
+    });
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    const calls = world.receiver.calls.length - before;
+    expect(calls).toBeLessThan(12);
+    expect((await rowsOf(messages)).filter((row) => row?.state === "waiting")).toHaveLength(20 - calls);
+    expect(world.drainQueue.taken()).toMatchObject([{ body: { destination } }]);
+  });
+
+  test("does not wait for a receiver that gives no answer", async () => {
+    await waitBehindHold(3);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    const draining = world.drain(destination);
+    await world.receiver.called(before + 1);
+    await calm();
+    world.clock.pass(3_000);
+    await draining;
+    const rows = await storedRows();
+    expect(rows.filter(({ because }) => because === "in_flight")).toHaveLength(1);
+    expect(rows.filter(({ state }) => state === "waiting")).toHaveLength(2);
+    end(204);
+    await world.settled();
+    world.receiver.script(urlOf(destination), 204);
+    await world.drain(destination);
+    expect((await storedRows()).filter(({ state }) => state === "delivered")).toHaveLength(3);
+  });
+
+  test("beside another takes what the other has not", async () => {
+    const messages = await waitBehindHold(3);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await Promise.all([1, 2, 3].map(() => world.answer([{ destination, drains: 1 }])));
+    await world.drain(destination);
+    expect(world.receiver.calls.length - before).toBe(3);
+    expect((await rowsOf(messages)).map((row) => row?.attempts)).toEqual([1, 1, 1]);
+  });
+
+  test("that finds nothing tells the gate, whose bell is then silent", async () => {
+    await waitBehindHold(1);
+    await execute("DELETE FROM deliveries");
+    world.clock.pass(HELD_MS);
+    await world.drain(destination);
+    expect(await alarmOf(destination)).toBeNull();
+    expect(await world.ring(destination)).toEqual([]);
+  });
+
+  test("that cannot work comes again a little later", async () => {
+    await waitBehindHold(1);
+    world.d1.failing(() => "before");
+    expect(await world.answer([{ destination, drains: 1 }])).toEqual([{ retryIn: 10 }]);
+    expect(world.logged("drain_failed")).toHaveLength(1);
+  });
+
+  test("of a destination that is paused meanwhile attempts nothing", async () => {
+    const messages = await waitBehindHold(3);
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    expect(world.receiver.calls.length).toBe(before);
+    expect((await rowsOf(messages)).map((row) => row?.state)).toEqual(Array(3).fill("waiting"));
+  });
+
+  test.each([null, "text", {}, { destination: 7 }])("makes nothing of a bell that is none (%j)", async (bell) => {
+    expect(await world.answer([bell])).toEqual(["left"]);
+  });
+});

@@ -1,0 +1,134 @@
+/** What happens when a part of ours is away: nothing is lost, nothing is counted, the rest goes on. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept } from "../../src/delivery/ingest.ts";
+import { newDestination, newWorld, rowOf, START, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+describe("a gate that cannot be reached", () => {
+  test("is no attempt: the message comes again in a few seconds, spread out", async () => {
+    const messages = await world.post();
+    world.gates.before(() => {
+      throw new Error("Durable Object is overloaded");
+    });
+    world.chance(0);
+    expect(await world.bring(messages)).toEqual([{ retryIn: 5 }]);
+    world.chance(0.999);
+    expect(await world.bring(messages)).toEqual([{ retryIn: 10 }]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await storedRows()).toEqual([]);
+    expect(world.logged("gate_unreachable")).toMatchObject([{ destination }, { destination }]);
+
+    world.gates.before(() => {});
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
+  });
+
+  test("is nothing to another destination", async () => {
+    const other = await newDestination();
+    world.gates.before((_, name) => {
+      if (name === destination) throw new Error("Network connection lost.");
+    });
+    await world.bring(await world.post(3));
+    expect(world.receiver.to(urlOf(other))).toHaveLength(3);
+    expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
+  });
+
+  test("when its lease is settled keeps the outcome, and its lease ends by itself", async () => {
+    const messages = await world.post(3);
+    world.gates.before((method) => {
+      if (method === "settle") throw new Error("Network connection lost.");
+    });
+    expect(await world.bring(messages)).toEqual(["acked", "acked", "acked"]);
+    expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered", "delivered", "delivered"]);
+
+    world.gates.before(() => {});
+    world.clock.pass(60_000);
+    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(world.receiver.calls).toHaveLength(4);
+  });
+});
+
+describe("D1 that cannot be reached", () => {
+  test.each([
+    [1, 5],
+    [2, 10],
+    [3, 20],
+    [7, 300],
+    [99, 300],
+  ])("when work is loaded sends all messages back, for longer each time (delivery %d)", async (attempts, s) => {
+    const messages = await world.post(3);
+    world.d1.failing(() => "before");
+    expect(await world.bring(messages, attempts)).toEqual(Array(3).fill({ retryIn: s }));
+    expect(world.receiver.calls).toEqual([]);
+    expect(world.logged("batch_failed")).toMatchObject([{ deliveries: 3 }]);
+  });
+
+  test.each(["before", "after"] as const)(
+    "once when outcomes are written is asked again, and they are there once (%s the write)",
+    async (fault) => {
+      world.receiver.script(urlOf(destination), 500);
+      const messages = await world.post();
+      let faults = 1;
+      world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
+      const brought = world.bring(messages);
+      await world.clock.asleep(250);
+      world.clock.pass(250);
+      expect(await brought).toEqual([{ retryIn: 23 }]);
+      expect(world.receiver.calls).toHaveLength(1);
+      const once = { state: "retrying", attempts: 1, nextAttemptAt: START + 22_500, log: [{ status: 500 }] };
+      expect(await storedRows()).toMatchObject([once]);
+      expect(world.logged("record_failed")).toHaveLength(1);
+    },
+  );
+
+  test("for good when outcomes are written sends the messages back, and settles nothing", async () => {
+    const messages = await world.post(2);
+    world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") ? "before" : undefined));
+    world.gates.called();
+    const brought = world.bring(messages);
+    for (const pause of [250, 500]) {
+      await world.clock.asleep(pause);
+      world.clock.pass(pause);
+    }
+    expect(await brought).toEqual([{ retryIn: 5 }, { retryIn: 5 }]);
+    expect(world.gates.called()).toEqual(["admit"]);
+    expect(await storedRows()).toEqual([]);
+
+    world.d1.failing(() => undefined);
+    world.clock.pass(60_000);
+    await world.bring(messages);
+    const states = (await storedRows()).map(({ state, attempts }) => [state, attempts]);
+    expect(states).toEqual(Array(2).fill(["delivered", 1]));
+  });
+
+  test("when an event is posted accepts nothing, and nothing is on the queue", async () => {
+    world.d1.failing(() => "before");
+    await expect(accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }])).rejects.toThrow("D1");
+    await world.settled();
+    expect(world.deliveryQueue.taken()).toEqual([]);
+  });
+});
+
+describe("a queue that cannot be reached", () => {
+  test("leaves an accepted event accepted", async () => {
+    world.deliveryQueue.break(true);
+    const [accepted] = await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }]);
+    await world.settled();
+    expect(accepted).toMatchObject({ plan: [destination] });
+    expect(world.logged("enqueue_failed")).toMatchObject([{ deliveries: 1 }]);
+  });
+
+  test("keeps the old message where a new one should take its place", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    const messages = await world.post();
+    world.deliveryQueue.break(true);
+    expect(await world.bring(messages, 95)).toEqual([{ retryIn: 300 }]);
+    expect(await rowOf({ event: 1, destination })).toMatchObject({ state: "retrying", attempts: 1 });
+  });
+});

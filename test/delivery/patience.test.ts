@@ -1,0 +1,189 @@
+/** A batch does not wait for a receiver that gives no answer: its end is awaited behind the batch. */
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { silence } from "../support/receivers.ts";
+import { calm, newDestination, newWorld, rowOf, START, storedRows, urlOf, type World } from "../support/world.ts";
+
+/** How long one answer is awaited. */
+const PATIENCE_MS = 1_000;
+/** How long a batch goes on starting attempts. */
+const STARTS_MS = 5_000;
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+/** A destination that gives no answer until its `end` is called. */
+async function silentDestination(columns = {}) {
+  const id = await newDestination(columns);
+  const { script, end } = silence();
+  world.receiver.script(urlOf(id), script);
+  return { id, end };
+}
+
+/** Brings the messages, and lets the patience end when so many attempts are under way. */
+async function bringAndWait(messages: Awaited<ReturnType<World["post"]>>, attempts: number) {
+  const brought = world.bring(messages);
+  await world.receiver.called(attempts);
+  await calm();
+  world.clock.pass(PATIENCE_MS);
+  return brought;
+}
+
+describe("an attempt without an answer after a second", () => {
+  test("is on its way, on record with a time at which it would be taken up again", async () => {
+    const slow = await silentDestination({ timeoutMs: 15_000 });
+    const messages = await world.post();
+    expect(await bringAndWait(messages, 1)).toEqual(["acked"]);
+    const row = await rowOf({ event: 1, destination: slow.id });
+    expect(row).toMatchObject({ state: "retrying", because: "in_flight", attempts: 0, log: [] });
+    // Not before the attempt has timed out and its lease has ended.
+    expect(row?.nextAttemptAt).toBeGreaterThan(START + PATIENCE_MS + 15_000);
+    expect(row?.nextAttemptAt).toBeLessThan(START + 60_000);
+  });
+
+  test("keeps nothing from another destination of the batch", async () => {
+    const slow = await silentDestination();
+    const quick = await newDestination();
+    const failing = await newDestination();
+    world.receiver.script(urlOf(failing), 500);
+    const messages = await world.post();
+    world.d1.used();
+    const fates = await bringAndWait(messages, 3);
+    expect(fates[messages.findIndex(({ destination }) => destination === failing)]).toMatchObject({
+      retryIn: expect.any(Number),
+    });
+    expect(fates.filter((fate) => fate === "acked")).toHaveLength(2);
+    expect(world.d1.used().roundTrips).toBe(2);
+    expect(await rowOf({ event: 1, destination: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: 1, destination: failing })).toMatchObject({ because: "http_500" });
+    expect(await rowOf({ event: 1, destination: slow.id })).toMatchObject({ because: "in_flight" });
+  });
+
+  test("lets wait what had not been started yet", async () => {
+    await silentDestination();
+    const messages = await world.post(5);
+    expect(await bringAndWait(messages, 1)).toEqual(Array(5).fill("acked"));
+    const [first, ...rest] = await storedRows();
+    expect(first).toMatchObject({ state: "retrying", because: "in_flight" });
+    for (const row of rest) expect(row).toMatchObject({ state: "waiting", because: "slow", attempts: 0 });
+  });
+
+  test("is not made a second time by another message", async () => {
+    const slow = await silentDestination();
+    const messages = await world.post();
+    await bringAndWait(messages, 1);
+    expect(await world.bring(messages)).toEqual([{ retryIn: expect.any(Number) }]);
+    expect(world.receiver.to(urlOf(slow.id))).toHaveLength(1);
+  });
+});
+
+describe("the answer that comes at last", () => {
+  test("is recorded, and the lease settled", async () => {
+    const slow = await silentDestination();
+    await bringAndWait(await world.post(), 1);
+    world.gates.called();
+    world.clock.pass(4_000);
+    slow.end(204);
+    await world.settled();
+    const delivered = { state: "delivered", attempts: 1, nextAttemptAt: null, endedAt: START + 5_000 };
+    expect(await storedRows()).toMatchObject([{ ...delivered, log: [{ at: START, latencyMs: 5_000, status: 204 }] }]);
+    expect(world.gates.called()).toEqual(["settle"]);
+    expect(world.deliveryQueue.taken()).toEqual([]);
+  });
+
+  test("has a message of its own when it is a failure", async () => {
+    const slow = await silentDestination();
+    const messages = await world.post();
+    await bringAndWait(messages, 1);
+    slow.end(500);
+    await world.settled();
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+    const retrying = { state: "retrying", because: "http_500", attempts: 1, nextAttemptAt: START + 23_500 };
+    expect(await storedRows()).toMatchObject([retrying]);
+  });
+
+  test("is taken while another destination of the batch still gives none", async () => {
+    const slow = await silentDestination();
+    const silent = await silentDestination();
+    await bringAndWait(await world.post(), 2);
+    slow.end(204);
+    await world.d1.written("INSERT INTO deliveries");
+    await calm();
+    expect(await rowOf({ event: 1, destination: slow.id })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: 1, destination: silent.id })).toMatchObject({ because: "in_flight" });
+    silent.end(204);
+    await world.settled();
+    expect(await rowOf({ event: 1, destination: silent.id })).toMatchObject({ state: "delivered" });
+  });
+
+  test("breaks nothing when it cannot be recorded: the sweep takes the delivery up", async () => {
+    const slow = await silentDestination();
+    await bringAndWait(await world.post(), 1);
+    world.d1.failing(() => "before");
+    slow.end(204);
+    for (const pause of [250, 500]) {
+      await world.clock.asleep(pause);
+      world.clock.pass(pause);
+    }
+    await world.settled();
+    expect(world.logged("late_outcomes_lost")).toHaveLength(1);
+    world.d1.failing(() => undefined);
+    world.clock.pass(120_000);
+    await sweep(world.services);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 0 }]);
+  });
+});
+
+describe("receivers that hang", () => {
+  test("hold a batch of others no longer than attempts are started, were they six", async () => {
+    for (let i = 0; i < 6; i++) await silentDestination();
+    const healthy = await newDestination();
+    world.gates.before((method, name) =>
+      method === "admit" && name === healthy ? world.receiver.called(6) : undefined,
+    );
+    const brought = world.bring(await world.post());
+    await world.clock.asleep(STARTS_MS + PATIENCE_MS, 7);
+    world.clock.pass(STARTS_MS + PATIENCE_MS);
+    expect(await brought).toEqual(Array(7).fill("acked"));
+    const row = await rowOf({ event: 1, destination: healthy });
+    expect(row).toMatchObject({ state: "waiting", because: "slow", attempts: 0 });
+  });
+
+  test("leave a connection to a destination whose attempts come one after the other", async () => {
+    const hanging = await newDestination({ maxConcurrency: 20 });
+    await world.earnTrust(hanging);
+    const { script } = silence();
+    world.receiver.script(urlOf(hanging), script);
+    const other = await newDestination();
+    const brought = world.bring(await world.post(20));
+    await world.receiver.called(12 + 5 + 20);
+    await calm();
+    expect(world.receiver.to(urlOf(other))).toHaveLength(20);
+    expect(world.receiver.open()).toBe(5);
+    world.clock.pass(PATIENCE_MS);
+    await brought;
+    const states = (await storedRows()).filter((row) => row.destinationId === other).map(({ state }) => state);
+    expect(states).toEqual(Array(20).fill("delivered"));
+  });
+});
+
+test("an attempt's timeout is armed when its connection is free, and not while it queues", async () => {
+  const destination = await newDestination({ maxConcurrency: 20 });
+  await world.earnTrust(destination, 20);
+  const armed = vi.spyOn(AbortSignal, "timeout");
+  const scripts = Array.from({ length: 6 }, silence);
+  world.receiver.script(urlOf(destination), ...scripts.map(({ script }) => script), 204);
+  const brought = world.bring(await world.post(8));
+  await world.receiver.called(26);
+  await calm();
+  expect(armed).toHaveBeenCalledTimes(6);
+  expect(world.receiver.open()).toBe(6);
+  scripts[0]?.end(204);
+  await world.receiver.called(28);
+  expect(armed).toHaveBeenCalledTimes(8);
+  for (const { end } of scripts) end(204);
+  expect(await brought).toEqual(Array(8).fill("acked"));
+  armed.mockRestore();
+});

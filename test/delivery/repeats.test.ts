@@ -1,0 +1,84 @@
+/** A queue may bring a message twice, and two batches may meet: it is one attempt at a time, and none too many. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { silence } from "../support/receivers.ts";
+import { execute, newDestination, newWorld, START, storedRows, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+describe("the same message twice in one batch", () => {
+  test("is one attempt, and both are let go", async () => {
+    const messages = await world.post();
+    expect(await world.bring([...messages, ...messages])).toEqual(["acked", "acked"]);
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+
+  test("comes again once, not twice, after a failure", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    const messages = await world.post();
+    expect(await world.bring([...messages, ...messages, ...messages])).toEqual([{ retryIn: 23 }, "acked", "acked"]);
+  });
+});
+
+describe("the same message in two batches at once", () => {
+  test("is one attempt: the second comes back when the first one's lease has ended at the latest", async () => {
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    const messages = await world.post();
+    const first = world.bring(messages);
+    await world.receiver.called(1);
+
+    const [second] = await world.bring(messages);
+    expect(second).toEqual({ retryIn: expect.any(Number) });
+    expect((second as { retryIn: number }).retryIn).toBeLessThanOrEqual(60);
+
+    end(204);
+    expect(await first).toEqual(["acked"]);
+    world.clock.pass(60_000);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toHaveLength(1);
+    expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
+  });
+
+  test("is one attempt when they keep in step as well", async () => {
+    const messages = await world.post(20);
+    await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
+    expect(world.receiver.calls).toHaveLength(20);
+    expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
+      Array(20).fill(["delivered", 1]),
+    );
+  });
+});
+
+describe("a message for a delivery that is", () => {
+  test.each(["delivered", "dead", "cancelled"])("%s is let go without an attempt", async (state) => {
+    const messages = await world.post();
+    await stored({ state });
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(world.gates.called()).toEqual([]);
+    expect(await storedRows()).toMatchObject([{ state, attempts: 1 }]);
+  });
+
+  test("waiting is let go: the drain will bring it", async () => {
+    const messages = await world.post();
+    await stored({ state: "waiting" });
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", attempts: 1 }]);
+  });
+});
+
+/** The delivery of event 1 as a row. */
+async function stored({ state }: { state: string }): Promise<void> {
+  await execute(
+    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at) VALUES (?1, 1, ?2, 1, ?3)`,
+    destination,
+    state,
+    START + 1_000_000,
+  );
+}

@@ -1,0 +1,249 @@
+/** The gate as its callers see it: over RPC, with its real storage, through evictions and crashes. */
+import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { beforeEach, describe, expect, test, vi } from "vitest";
+import { newDestinationId } from "../../src/id.ts";
+import type { Ask } from "../../src/policy/ask.ts";
+import type { Sign } from "../../src/policy/condition.ts";
+import type { GateSettings } from "../../src/policy/gate-settings.ts";
+import { type Clock, START, standingClock } from "../support/clock.ts";
+import { alarmOf, gateOf } from "../support/world.ts";
+
+const settings: GateSettings = {
+  paused: false,
+  maxConcurrency: 5,
+  ratePerSecond: 100,
+  rateBurst: 200,
+  timeoutMs: 15_000,
+  breaker: { failureRatio: 0.5, minAttempts: 5, windowMs: 60_000, cooldownMs: 30_000, maxCooldownMs: 300_000 },
+};
+
+let clock: Clock;
+let destination: string;
+beforeEach(() => {
+  clock = standingClock();
+  destination = newDestinationId();
+});
+
+function admit(deliveries: readonly number[], ask: Partial<Ask> = {}) {
+  const whole = { lane: "fresh", deliveries, connections: 6, startWithinMs: 1_000, ...ask } as const;
+  return gateOf(destination).admit(whole, settings);
+}
+
+/** Admits where nothing stands in the way. */
+async function admitted(deliveries: readonly number[]) {
+  const { grant } = await admit(deliveries);
+  if (!grant) throw new Error("The door is open");
+  return grant;
+}
+
+function settle(lease: string, signs: readonly Sign[] = []) {
+  return gateOf(destination).settle({ lease, signs, left: 0, unsent: 0 }, settings);
+}
+
+const healthy = (): Sign => ({ at: clock.now(), health: "healthy", backsOff: false, tookMs: 50, retry: false });
+const unhealthy = (): Sign => ({ ...healthy(), health: "unhealthy", backsOff: true });
+
+/** Successes enough to open the window to the limit. */
+async function earnTrust() {
+  const { id } = await admitted([1_000_001]);
+  await settle(id, Array.from({ length: 20 }, healthy));
+}
+
+function storedState(): Promise<unknown> {
+  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.get("gate"));
+}
+
+function storeState(value: unknown): Promise<void> {
+  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", value));
+}
+
+describe("in flight", () => {
+  test("are never more than the limit, however many ask at once", async () => {
+    await earnTrust();
+    const asks = Array.from({ length: 20 }, (_, i) => admit([3 * i, 3 * i + 1, 3 * i + 2]));
+    const answers = await Promise.all(asks);
+    const slots = answers.reduce((sum, { grant }) => sum + (grant?.slots ?? 0), 0);
+    expect(slots).toBe(settings.maxConcurrency);
+    const refused = answers.filter(({ grant }) => grant === null);
+    expect(refused.length).toBeGreaterThanOrEqual(15);
+    for (const answer of refused) expect(answer.refused?.reason).toBe("concurrency");
+  });
+
+  test("is one to a destination that is not known yet", async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => admit([2 * i, 2 * i + 1])));
+    expect(answers.filter(({ grant }) => grant !== null).map(({ grant }) => grant?.width)).toEqual([1]);
+  });
+
+  test("is no delivery twice", async () => {
+    const grant = await admitted([7]);
+    const again = await admit([7]);
+    expect(again).toEqual({ grant: null, refused: null, inFlight: { deliveries: [7], until: START + grant.expiresInMs } });
+  });
+
+  test.each([
+    ["an eviction", () => evictDurableObject(gateOf(destination))],
+    ["a crash", () => abortAllDurableObjects()],
+  ])("are still known after %s", async (_, interrupt) => {
+    await earnTrust();
+    const grant = await admitted([1, 2, 3, 4, 5]);
+    expect(grant.slots).toBe(5);
+    await interrupt();
+    expect(await admit([3])).toMatchObject({ grant: null, inFlight: { deliveries: [3] } });
+    expect(await admit([6])).toMatchObject({ grant: null, refused: { reason: "concurrency" } });
+    await interrupt();
+    await settle(grant.id, Array.from({ length: 5 }, healthy));
+    expect(await admit([3])).toMatchObject({ grant: { deliveries: [3] } });
+  });
+
+  test("is nothing of a lease that was never settled and whose time is over, and of none before", async () => {
+    const { expiresInMs } = await admitted([7]);
+    clock.pass(expiresInMs - 1);
+    expect(await admit([7])).toMatchObject({ grant: null });
+    clock.pass(1);
+    expect(await admit([7])).toMatchObject({ grant: { deliveries: [7] } });
+  });
+});
+
+describe("to settle", () => {
+  test("twice changes nothing more than once", async () => {
+    const { id } = await admitted([1]);
+    expect(await settle(id, Array.from({ length: 5 }, unhealthy))).toEqual(["circuit_opened"]);
+    const once = await storedState();
+    expect(await settle(id, Array.from({ length: 5 }, unhealthy))).toEqual([]);
+    expect(await storedState()).toEqual(once);
+  });
+
+  test("a lease that has expired changes nothing", async () => {
+    const { id, expiresInMs } = await admitted([1]);
+    clock.pass(expiresInMs);
+    expect(await settle(id, Array.from({ length: 5 }, unhealthy))).toEqual([]);
+    expect(await admit([2])).toMatchObject({ grant: { deliveries: [2] } });
+  });
+
+  test("a lease that the gate has never given changes nothing", async () => {
+    const { id } = await admitted([1]);
+    const before = await storedState();
+    expect(await settle("another", [unhealthy()])).toEqual([]);
+    expect(await storedState()).toEqual(before);
+    await settle(id);
+  });
+
+  test("says what happened to the door", async () => {
+    const { id } = await admitted([1]);
+    const sign = { ...healthy(), health: "throttled", backsOff: true, holdUntil: START + 60_000 } as const;
+    expect(await settle(id, [sign])).toEqual(["held"]);
+    expect(await admit([2])).toMatchObject({ refused: { reason: "hold", until: START + 60_000 } });
+  });
+});
+
+describe("to look", () => {
+  test("tells why a delivery would wait, and changes nothing", async () => {
+    const { id } = await admitted([1]);
+    await settle(id, Array.from({ length: 5 }, unhealthy));
+    const before = await storedState();
+    expect(await gateOf(destination).look(settings)).toMatchObject({ reason: "circuit_open" });
+    expect(await storedState()).toEqual(before);
+  });
+
+  test("tells nothing while the door is open, and stores nothing", async () => {
+    expect(await gateOf(destination).look(settings)).toBeNull();
+    expect(await storedState()).toBeUndefined();
+  });
+});
+
+describe("a stored state", () => {
+  const whole = async () => {
+    await admitted([1]);
+    return (await storedState()) as Record<string, unknown>;
+  };
+  const without = (...path: string[]) => {
+    return async () => {
+      const state = structuredClone(await whole());
+      const last = path.pop() ?? "";
+      const parent = path.reduce((at, name) => at[name] as Record<string, unknown>, state);
+      delete parent[last];
+      return state;
+    };
+  };
+
+  test.each<[string, () => unknown]>([
+    ["a text", () => "garbage"],
+    ["a number", () => 7],
+    ["null", () => null],
+    ["empty", () => ({})],
+    ["a list", () => []],
+    ["of a version to come", async () => ({ ...(await whole()), version: 2 })],
+    ["with leases that are none", async () => ({ ...(await whole()), leases: [{}, null] })],
+    ["with a window that is no number", async () => ({ ...(await whole()), condition: { window: "wide" } })],
+    ["without its rate", without("tat")],
+    ["without its circuit", without("condition", "circuit")],
+    ["without its turns", without("turns", "backlog")],
+    ["without its breadth, as an earlier version wrote it", without("breadth")],
+    ["without its bell's drains, as an earlier version wrote it", without("bell", "expected")],
+    ["without its traffic, as an earlier version wrote it", without("traffic")],
+    ["without its history, as an earlier version wrote it", without("history")],
+    ["without how long attempts take, as an earlier version wrote it", without("condition", "tookMs")],
+  ])("that is %s is replaced by a new one, and reported", async (_, make) => {
+    await storeState(await make());
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const grant = await admitted([7]);
+    expect(lines.mock.calls.flat().map((line) => JSON.parse(line))).toEqual([
+      { what: "gate_state_corrupt", destination },
+    ]);
+    lines.mockRestore();
+    expect(grant).toMatchObject({ deliveries: [7], width: 1 });
+    expect(await settle(grant.id, [healthy()])).toEqual([]);
+    await gateOf(destination).ring("waiting");
+    expect(await alarmOf(destination)).toBeGreaterThan(0);
+  });
+
+  test("that is whole is none of these, in any state of the circuit", async () => {
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    const { id } = await admitted([1]);
+    await settle(id, Array.from({ length: 5 }, unhealthy));
+    expect(await admit([2])).toMatchObject({ refused: { reason: "circuit_open" } });
+    clock.pass(40_000);
+    const probe = await admitted([2]);
+    await settle(probe.id, [healthy()]);
+    expect(await admit([3])).toMatchObject({ grant: { deliveries: [3] } });
+    expect(lines).not.toHaveBeenCalled();
+    lines.mockRestore();
+  });
+});
+
+describe("while all goes well", () => {
+  test("an admission and a settlement are one written row each, and set no alarm", async () => {
+    await earnTrust();
+    const writes = await countWrites();
+    const { id } = await admitted([1, 2, 3]);
+    expect(writes).toEqual(["put"]);
+    await settle(id, Array.from({ length: 3 }, healthy));
+    expect(writes).toEqual(["put", "put"]);
+  });
+});
+
+/** The writes to the gate's storage from now on, each of which is one row. */
+async function countWrites(): Promise<string[]> {
+  const writes: string[] = [];
+  await runInDurableObject(gateOf(destination), (gate, { id, storage }) => {
+    const counted = {
+      kv: {
+        get: (key: string) => storage.kv.get(key),
+        put: (key: string, value: unknown) => {
+          writes.push("put");
+          storage.kv.put(key, value);
+        },
+      },
+      setAlarm: (at: number) => {
+        writes.push("setAlarm");
+        return storage.setAlarm(at);
+      },
+      deleteAlarm: () => {
+        writes.push("deleteAlarm");
+        return storage.deleteAlarm();
+      },
+    };
+    Object.assign(gate, { ctx: { id, storage: counted } });
+  });
+  return writes;
+}

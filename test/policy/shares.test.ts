@@ -1,0 +1,188 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { admit } from "../../src/policy/admission.ts";
+import type { Ask } from "../../src/policy/ask.ts";
+import { rings } from "../../src/policy/bell.ts";
+import type { GateSettings } from "../../src/policy/gate-settings.ts";
+import { type GateState, newGateState, type Side } from "../../src/policy/gate-state.ts";
+import { type Grant, type Lease, slotsOf } from "../../src/policy/lease.ts";
+import { ringFor, settle } from "../../src/policy/settlement.ts";
+import { isBacklogsTurn, shareLeft } from "../../src/policy/shares.ts";
+import { start as now, steady } from "../support/gate-arbitraries.ts";
+
+const never = { askedAt: 0, servedAt: 0, wantedAt: 0 };
+
+function gate(turns: Partial<GateState["turns"]>, taken: Partial<Record<Side, number>> = {}): GateState {
+  const lease = (lane: "fresh" | "backlog", slots = 0): Lease => ({
+    id: lane,
+    lane,
+    slots,
+    width: slots,
+    deliveries: [],
+    probe: false,
+    tat: 0,
+    everyMs: 10,
+    expiresAt: now + 1000,
+  });
+  const leases = [lease("fresh", taken.live), lease("backlog", taken.backlog)];
+  return { ...newGateState(now), leases, turns: { live: never, backlog: never, ...turns } };
+}
+
+const left = (state: GateState, side: Side, capacity: number) => shareLeft(state, side, capacity, slotsOf, now);
+const wanting = { backlog: { askedAt: now, servedAt: now - 5_000, wantedAt: now - 1 } };
+const about = { live: { askedAt: now - 9_999, servedAt: now - 9_999, wantedAt: 0 } };
+
+describe("a capacity above one", () => {
+  it("belongs to whoever is alone", () => {
+    expect(left(gate({}), "live", 12)).toBe(12);
+    expect(left(gate({}), "backlog", 12)).toBe(12);
+  });
+
+  it("is left to the backlog by a quarter when that has been turned away", () => {
+    expect(left(gate(wanting), "live", 12)).toBe(9);
+    expect(left(gate(wanting, { live: 8 }), "live", 12)).toBe(1);
+    expect(left(gate(wanting, { live: 9 }), "live", 12)).toBe(0);
+  });
+
+  it("is left to live traffic by a quarter while that is about", () => {
+    expect(left(gate(about), "backlog", 12)).toBe(9);
+    expect(left(gate({ live: { ...about.live, askedAt: now - 10_000 } }), "backlog", 12)).toBe(12);
+  });
+
+  it("is left by one at least", () => {
+    expect(left(gate(wanting), "live", 2)).toBe(1);
+    expect(left(gate(about), "backlog", 3)).toBe(2);
+  });
+
+  it("is never given twice", () => {
+    expect(left(gate(wanting, { live: 2, backlog: 9 }), "live", 12)).toBe(1);
+    expect(left(gate(about, { live: 4, backlog: 7 }), "backlog", 12)).toBe(1);
+    expect(left(gate({}, { live: 9, backlog: 9 }), "live", 12)).toBe(-6);
+  });
+
+  it("is not left to a backlog that was served since, or has not been seen for ten seconds", () => {
+    const served = { backlog: { askedAt: now, servedAt: now, wantedAt: now - 1 } };
+    const gone = { backlog: { askedAt: now - 10_000, servedAt: 0, wantedAt: now - 10_000 } };
+    expect(left(gate(served), "live", 12)).toBe(12);
+    expect(left(gate(gone), "live", 12)).toBe(12);
+  });
+});
+
+describe("a capacity of one", () => {
+  const liveWasServed = { ...wanting, live: { askedAt: now, servedAt: now - 100, wantedAt: 0 } };
+  const backlogWasServed = { ...wanting, live: { askedAt: now, servedAt: now - 6_000, wantedAt: 0 } };
+
+  it("is the backlog's turn when that was turned away and live traffic was served last", () => {
+    expect(isBacklogsTurn(gate(liveWasServed), now)).toBe(true);
+    expect(left(gate(liveWasServed), "live", 1)).toBe(0);
+  });
+
+  it("is live traffic's when the backlog was served last, though it wants more", () => {
+    expect(isBacklogsTurn(gate(backlogWasServed), now)).toBe(false);
+    expect(left(gate(backlogWasServed), "live", 1)).toBe(1);
+  });
+
+  it("is never kept from the backlog", () => {
+    expect(left(gate(about), "backlog", 1)).toBe(1);
+  });
+});
+
+/**
+ * A destination that both sides want all the time. Live traffic asks at every tick. Drains come when the bell
+ * rings, some time later, ask again as long as nothing of theirs is turned away, and end after their budget.
+ */
+type World = Readonly<{
+  settings: GateSettings;
+  window: number;
+  /** How long a lease lasts, one after the other, around and around. */
+  lastingMs: readonly number[];
+  /** How long it takes a drain to come, and to ask again. */
+  comingMs: number;
+  againMs: number;
+  outcome: "healthy" | "throttled";
+  /** Whether live traffic is the first to ask at a tick. */
+  liveFirst: readonly boolean[];
+}>;
+
+const TICK_MS = 20;
+const BUDGET_MS = 3_000;
+
+/** Who was granted a lease, in order. */
+function grantsIn(world: World, lengthMs: number): Side[] {
+  const { settings, lastingMs, comingMs, againMs, outcome, liveFirst } = world;
+  const opening = newGateState(now);
+  const window = { size: world.window, threshold: 1000 };
+  let state = ringFor({ ...opening, condition: { ...opening.condition, window } }, now);
+  let row = 0;
+  const granted: Side[] = [];
+  const busy: { at: number; done: (at: number) => void }[] = [];
+  const drains: { at: number; endsAt: number }[] = [];
+
+  function take(side: Side, grant: Grant, at: number, continues: boolean, afterwards: (at: number) => void) {
+    const tookMs = Math.min(lastingMs[granted.length % lastingMs.length] ?? 0, grant.expiresInMs - 1);
+    granted.push(side);
+    const done = (endedAt: number) => {
+      const sign = { at: endedAt, health: outcome, backsOff: outcome !== "healthy" } as const;
+      const signs = grant.deliveries.map(() => sign);
+      state = settle(state, { lease: grant.id, signs, left: 0, unsent: 0, continues }, settings, endedAt, 0).state;
+      afterwards(endedAt);
+    };
+    busy.push({ at: at + tookMs, done });
+  }
+
+  function ask(lane: "fresh" | "backlog", at: number, startWithinMs: number) {
+    const deliveries = Array.from({ length: 60 }, () => ++row);
+    const wanted: Ask = { lane, deliveries, connections: 6, startWithinMs };
+    const { state: next, answer } = admit(state, wanted, settings, at);
+    state = next;
+    return answer;
+  }
+
+  function liveAsks(at: number) {
+    const { grant } = ask("fresh", at, 1_000);
+    if (grant) take("live", grant, at, false, () => undefined);
+  }
+
+  function drainsAsk(at: number) {
+    for (const drain of drains.splice(0)) {
+      if (drain.at > at) drains.push(drain);
+      else drainAsks(drain.endsAt, at);
+    }
+  }
+
+  function drainAsks(endsAt: number, at: number) {
+    const { grant, refused } = ask("backlog", at, endsAt - at);
+    if (!grant) return;
+    take("backlog", grant, at, !refused, (endedAt) => {
+      if (refused) return;
+      const over = endedAt + againMs >= endsAt;
+      const nextAt = endedAt + (over ? comingMs : againMs);
+      drains.push({ at: nextAt, endsAt: over ? nextAt + BUDGET_MS : endsAt });
+    });
+  }
+
+  for (let tick = 0; tick * TICK_MS < lengthMs; tick++) {
+    const at = now + tick * TICK_MS;
+    for (const { done } of busy.filter((one) => one.at <= at)) done(at);
+    busy.splice(0, busy.length, ...busy.filter((one) => one.at > at));
+    if (state.bell.at !== null && state.bell.at <= at) {
+      const { bell, drains: sent } = rings(state, at);
+      state = { ...state, bell };
+      for (let i = 0; i < sent; i++) drains.push({ at: at + comingMs, endsAt: at + comingMs + BUDGET_MS });
+    }
+    const order = liveFirst[tick % liveFirst.length] ? [liveAsks, drainsAsk] : [drainsAsk, liveAsks];
+    for (const turn of order) turn(at);
+  }
+  return granted;
+}
+
+/** The longest run of grants without one for `side`. */
+function longestWithout(side: Side, grants: readonly Side[]): number {
+  let run = 0;
+  return grants.reduce((longest, one) => {
+    run = one === side ? 0 : run + 1;
+    return Math.max(longest, run);
+  }, 0);
+}
+
+export { grantsIn, longestWithout, type World };
