@@ -26,18 +26,22 @@ export async function saveGate(
   await (after.bell.at === null ? storage.deleteAlarm() : storage.setAlarm(after.bell.at));
 }
 
+/** Whether a value has all that a new state has, each of its type, and leases that can be read. */
 function isGateState(value: unknown): value is GateState {
-  const state = value as Partial<GateState> | null;
-  return (
-    typeof state === "object" &&
-    state?.version === 1 &&
-    typeof state.tat === "number" &&
-    Array.isArray(state.leases) &&
-    typeof state.condition?.heldUntil === "number" &&
-    typeof state.condition.circuit?.kind === "string" &&
-    typeof state.condition.window?.size === "number" &&
-    typeof state.turns?.live?.servedAt === "number" &&
-    typeof state.turns.backlog?.servedAt === "number" &&
-    typeof state.bell?.waitingSince === "number"
-  );
+  const fresh = newGateState(0);
+  const { kind, since } = fresh.condition.circuit;
+  const model = { ...fresh, condition: { ...fresh.condition, circuit: { kind, since } } };
+  if (!isLike(model, value)) return false;
+  const { version, leases } = value as GateState;
+  const lease = { id: "", slots: 0, width: 0, deliveries: [], expiresAt: 0 };
+  return version === fresh.version && leases.every((stored) => isLike(lease, stored));
+}
+
+function isLike(model: unknown, value: unknown): boolean {
+  if (model === null) return value !== undefined;
+  if (Array.isArray(model)) return Array.isArray(value);
+  if (typeof model !== "object") return typeof value === typeof model;
+  if (typeof value !== "object" || value === null) return false;
+  const given = value as Readonly<Record<string, unknown>>;
+  return Object.entries(model).every(([name, part]) => isLike(part, given[name]));
 }

@@ -10,7 +10,7 @@ import { type GateState, sideOf } from "./gate-state.ts";
 import { type Lane, type Lease, leaseMs, live } from "./lease.ts";
 import { nextSendAt, type Reservation, reserve } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
-import { isBacklogsTurn } from "./shares.ts";
+import { aheadMs, isBacklogsTurn } from "./shares.ts";
 import { reopened } from "./window.ts";
 
 export type Admission = Readonly<{ state: GateState; answer: Answer }>;
@@ -70,7 +70,8 @@ function rateFor(
   now: number,
 ): Reservation {
   const rate = { perSecond: settings.ratePerSecond, burst: settings.rateBurst };
-  const reserved = reserve(state.tat, wanted, rate, now + ask.startWithinMs, now);
+  const horizonAt = now + aheadMs(state, sideOf(ask.lane), ask.startWithinMs, now);
+  const reserved = reserve(state.tat, wanted, rate, horizonAt, now);
   const scarce = reserved.sends < wanted;
   const standsBack = scarce && sideOf(ask.lane) === "live" && isBacklogsTurn(state, now);
   return standsBack ? { ...reserved, sends: 0 } : reserved;

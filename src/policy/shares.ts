@@ -26,6 +26,15 @@ export function shareLeft(
   return Math.min(capacity - taken(state.leases), capacity - kept - taken(own));
 }
 
+/**
+ * How far ahead a side may reserve the rate. Drains look further ahead than batches do: while live traffic
+ * is about, they leave it the later three quarters of their time, or it would find every place taken.
+ */
+export function aheadMs(state: GateState, side: Side, startWithinMs: number, now: number): number {
+  const leaves = side === "backlog" && isAbout(state.turns.live.askedAt, now);
+  return leaves ? startWithinMs / 4 : startWithinMs;
+}
+
 function reservedAgainst(state: GateState, side: Side, capacity: number, now: number): number {
   if (side === "backlog")
     return capacity > 1 && isAbout(state.turns.live.askedAt, now) ? quarter(capacity) : 0;

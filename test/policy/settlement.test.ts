@@ -220,7 +220,8 @@ describe("through any history of a gate", () => {
         for (const { before, after, inTime, step, now } of momentsOf(history)) {
           if (step.do !== "settle" || inTime !== false) continue;
           // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
-          if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now)) continue;
+          if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
+            continue;
           expect({ ...after, leases: [] }).toEqual({ ...before, leases: [] });
         }
       }),

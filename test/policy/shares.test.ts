@@ -4,10 +4,10 @@ import { admit } from "../../src/policy/admission.ts";
 import type { Ask } from "../../src/policy/ask.ts";
 import { rings } from "../../src/policy/bell.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
-import { type GateState, newGateState, type Side } from "../../src/policy/gate-state.ts";
+import { type GateState, newGateState, type Side, sideOf } from "../../src/policy/gate-state.ts";
 import { type Grant, type Lease, slotsOf } from "../../src/policy/lease.ts";
 import { ringFor, settle } from "../../src/policy/settlement.ts";
-import { isBacklogsTurn, shareLeft } from "../../src/policy/shares.ts";
+import { aheadMs, isBacklogsTurn, shareLeft } from "../../src/policy/shares.ts";
 import { start as now, steady } from "../support/gate-arbitraries.ts";
 
 const never = { askedAt: 0, servedAt: 0, wantedAt: 0 };
@@ -28,7 +28,8 @@ function gate(turns: Partial<GateState["turns"]>, taken: Partial<Record<Side, nu
   return { ...newGateState(now), leases, turns: { live: never, backlog: never, ...turns } };
 }
 
-const left = (state: GateState, side: Side, capacity: number) => shareLeft(state, side, capacity, slotsOf, now);
+const left = (state: GateState, side: Side, capacity: number) =>
+  shareLeft(state, side, capacity, slotsOf, now);
 const wanting = { backlog: { askedAt: now, servedAt: now - 5_000, wantedAt: now - 1 } };
 const about = { live: { askedAt: now - 9_999, servedAt: now - 9_999, wantedAt: 0 } };
 
@@ -87,6 +88,17 @@ describe("a capacity of one", () => {
   });
 });
 
+describe("the rate", () => {
+  it("is reserved ahead for as long as the asker will start attempts", () => {
+    expect(aheadMs(gate({}), "backlog", 3_000, now)).toBe(3_000);
+    expect(aheadMs(gate(about), "live", 1_000, now)).toBe(1_000);
+  });
+
+  it("is reserved for less of a drain's time while live traffic is about, and less than a batch's", () => {
+    expect(aheadMs(gate(about), "backlog", 3_000, now)).toBeLessThan(1_000);
+  });
+});
+
 /**
  * A destination that both sides want all the time. Live traffic asks at every tick. Drains come when the bell
  * rings, some time later, ask again as long as nothing of theirs is turned away, and end after their budget.
@@ -107,27 +119,39 @@ type World = Readonly<{
 const TICK_MS = 20;
 const BUDGET_MS = 3_000;
 
-/** Who was granted a lease, in order. */
-function grantsIn(world: World, lengthMs: number): Side[] {
+/** One ask, and whether anything came of it. */
+type Asked = Readonly<{ side: Side; at: number; granted: boolean }>;
+
+/** All asks of a while, in order. */
+function asksIn(world: World, lengthMs: number): Asked[] {
   const { settings, lastingMs, comingMs, againMs, outcome, liveFirst } = world;
   const opening = newGateState(now);
   const window = { size: world.window, threshold: 1000 };
   let state = ringFor({ ...opening, condition: { ...opening.condition, window } }, now);
   let row = 0;
-  const granted: Side[] = [];
+  const asks: Asked[] = [];
   const busy: { at: number; done: (at: number) => void }[] = [];
   const drains: { at: number; endsAt: number }[] = [];
 
-  function take(side: Side, grant: Grant, at: number, continues: boolean, afterwards: (at: number) => void) {
-    const tookMs = Math.min(lastingMs[granted.length % lastingMs.length] ?? 0, grant.expiresInMs - 1);
-    granted.push(side);
+  function take(grant: Grant, at: number, continues: boolean, afterwards: (at: number) => void) {
+    const lastStartMs = Math.max(
+      0,
+      grant.pace.firstInMs + (grant.deliveries.length - 1) * grant.pace.everyMs,
+    );
+    const tookMs = lastingMs[asks.length % lastingMs.length] ?? 0;
     const done = (endedAt: number) => {
-      const sign = { at: endedAt, health: outcome, backsOff: outcome !== "healthy" } as const;
+      const sign = { at: endedAt, health: outcome, backsOff: outcome !== "healthy", tookMs } as const;
       const signs = grant.deliveries.map(() => sign);
-      state = settle(state, { lease: grant.id, signs, left: 0, unsent: 0, continues }, settings, endedAt, 0).state;
+      state = settle(
+        state,
+        { lease: grant.id, signs, left: 0, unsent: 0, continues },
+        settings,
+        endedAt,
+        0,
+      ).state;
       afterwards(endedAt);
     };
-    busy.push({ at: at + tookMs, done });
+    busy.push({ at: at + lastStartMs + tookMs, done });
   }
 
   function ask(lane: "fresh" | "backlog", at: number, startWithinMs: number) {
@@ -135,12 +159,13 @@ function grantsIn(world: World, lengthMs: number): Side[] {
     const wanted: Ask = { lane, deliveries, connections: 6, startWithinMs };
     const { state: next, answer } = admit(state, wanted, settings, at);
     state = next;
+    asks.push({ side: sideOf(lane), at, granted: answer.grant !== null });
     return answer;
   }
 
   function liveAsks(at: number) {
     const { grant } = ask("fresh", at, 1_000);
-    if (grant) take("live", grant, at, false, () => undefined);
+    if (grant) take(grant, at, false, () => undefined);
   }
 
   function drainsAsk(at: number) {
@@ -153,7 +178,7 @@ function grantsIn(world: World, lengthMs: number): Side[] {
   function drainAsks(endsAt: number, at: number) {
     const { grant, refused } = ask("backlog", at, endsAt - at);
     if (!grant) return;
-    take("backlog", grant, at, !refused, (endedAt) => {
+    take(grant, at, !refused, (endedAt) => {
       if (refused) return;
       const over = endedAt + againMs >= endsAt;
       const nextAt = endedAt + (over ? comingMs : againMs);
@@ -173,16 +198,72 @@ function grantsIn(world: World, lengthMs: number): Side[] {
     const order = liveFirst[tick % liveFirst.length] ? [liveAsks, drainsAsk] : [drainsAsk, liveAsks];
     for (const turn of order) turn(at);
   }
-  return granted;
+  return asks;
 }
 
-/** The longest run of grants without one for `side`. */
-function longestWithout(side: Side, grants: readonly Side[]): number {
-  let run = 0;
-  return grants.reduce((longest, one) => {
-    run = one === side ? 0 : run + 1;
-    return Math.max(longest, run);
-  }, 0);
+/** For how many milliseconds `side` asked in vain at most; one that never got anything, all the time. */
+function longestWait(side: Side, asks: readonly Asked[]): number {
+  let since: number | undefined;
+  return asks
+    .filter((ask) => ask.side === side)
+    .reduce((longest, { at, granted }) => {
+      since = granted ? undefined : (since ?? at);
+      return Math.max(longest, at - (since ?? at));
+    }, 0);
 }
 
-export { grantsIn, longestWithout, type World };
+describe("when both sides want in all the time", () => {
+  const world: fc.Arbitrary<World> = fc.record({
+    settings: fc
+      .record({
+        maxConcurrency: fc.oneof(fc.constantFrom(1, 2, 3), fc.integer({ min: 1, max: 40 })),
+        rate: fc.constantFrom([10_000, 10_000], [100, 200], [10, 10], [10, 1], [2, 1], [2, 5]),
+      })
+      .map(({ maxConcurrency, rate: [ratePerSecond = 1, rateBurst = 1] }) => ({
+        ...steady,
+        maxConcurrency,
+        ratePerSecond,
+        rateBurst,
+      })),
+    window: fc.constantFrom(1, 1, 2, 10, 40),
+    lastingMs: fc.array(fc.integer({ min: 20, max: 900 }), { minLength: 1, maxLength: 5 }),
+    comingMs: fc.integer({ min: 20, max: 1_500 }),
+    againMs: fc.integer({ min: 20, max: 200 }),
+    outcome: fc.constantFrom("healthy" as const, "throttled" as const),
+    liveFirst: fc.array(fc.boolean(), { minLength: 1, maxLength: 5 }),
+  });
+  const twoDrains: World = {
+    settings: { ...steady, ratePerSecond: 10, rateBurst: 10 },
+    window: 10,
+    lastingMs: [100],
+    comingMs: 20,
+    againMs: 20,
+    outcome: "healthy",
+    liveFirst: [true],
+  };
+
+  it.each<[string, Partial<World>]>([
+    ["with connections and rate to spare", { settings: steady }],
+    ["with a scarce rate that several drains reserve ahead", {}],
+    ["with max_concurrency 1", { settings: { ...steady, maxConcurrency: 1 } }],
+    ["with a window that stays at one", { settings: steady, window: 1, outcome: "throttled" }],
+    ["with drains that always come first", { liveFirst: [false] }],
+  ])("neither starves %s", (_, part) => {
+    const asks = asksIn({ ...twoDrains, ...part }, 60_000);
+    for (const side of ["live", "backlog"] as const) {
+      expect(longestWait(side, asks)).toBeLessThan(10_000);
+      expect(asks.filter((ask) => ask.side === side && ask.granted).length).toBeGreaterThan(5);
+    }
+  });
+
+  it("neither ever asks in vain for ten seconds", () => {
+    fc.assert(
+      fc.property(world, (one) => {
+        const asks = asksIn(one, 30_000);
+        expect(longestWait("live", asks)).toBeLessThan(10_000);
+        expect(longestWait("backlog", asks)).toBeLessThan(10_000);
+      }),
+      { numRuns: 100 },
+    );
+  }, 20_000);
+});

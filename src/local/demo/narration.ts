@@ -1,12 +1,13 @@
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */
 import { type Door, doorOf, isSlow, secondsTo } from "./door.ts";
 import { QUIET_S } from "./fates.ts";
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, hasEnded, type Standing } from "./standing.ts";
 
 /** Several things happen at once: each is told for so long. */
 const TOLD_MS = 3_000;
 
 export function narrate(standings: readonly Standing[], startedAt: number, now: number): string {
+  if (standings.every(hasEnded)) return "Nothing is under way: every delivery has ended.";
   const told = standings.flatMap((standing) => sentence(standing, doorOf(standing, now), now) ?? []);
   const turn = Math.floor((now - startedAt) / TOLD_MS);
   return told[turn % told.length] ?? "Every event is delivered as it comes; nothing waits.";
@@ -19,15 +20,15 @@ function sentence(standing: Standing, door: Door, now: number): string | undefin
     case "circuit_open":
       return `${name} is failing: circuit open, one request probes it in ${secondsTo(door.until, now)} s; ${waiting} wait.`;
     case "probing":
-      return `${name}: one request goes out to see whether it is back; ${waiting} wait for the answer.`;
+      return `${name}: one request finds out whether it is back; ${waiting} wait.`;
     case "held":
       return `${name} said 429, Retry-After: ${QUIET_S}: nobody sends it anything for ${secondsTo(door.until, now)} s; ${waiting} wait.`;
     case "paused":
-      return `${name} said 410 Gone: paused after that; ${waiting} events are kept for its owner to decide.`;
+      return `${name} said 410 Gone: paused; its owner must decide about ${waiting} events.`;
     case "draining":
       return isSlow(door)
         ? `${name} is slow: never more than ${standing.customer.fate.settings.max_concurrency} at once; ${waiting} wait their turn.`
-        : `${name} is back: ${waiting} that waited go out, beginning with one and widening with each success.`;
+        : `${name} is back: ${waiting} that waited go out, one first, then more with each success.`;
     case "open":
     case "deleted":
       return undefined;

@@ -6,7 +6,7 @@ import { doorOf, doorText } from "./door.ts";
 import { narrate } from "./narration.ts";
 import { paint } from "./paint.ts";
 import { countOf, type Standing } from "./standing.ts";
-import { NARROWEST, tableLines } from "./table.ts";
+import { legendLines, NARROWEST, tableLines } from "./table.ts";
 import { EVENTS } from "./traffic.ts";
 
 export type Frame = Readonly<{
@@ -52,8 +52,7 @@ function picture({ standings, posted, startedAt, now }: Frame, width: number): s
     "",
     `  ${paint("▸", "cyan")} ${sentence}`,
     "",
-    `  ${paint("█ delivered or ended  ▒ retrying or waiting  ░ in the queue", "dim")}`,
-    "",
+    ...legendLines(width),
   ];
 }
 

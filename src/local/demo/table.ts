@@ -37,12 +37,22 @@ const layouts = [0, 1, 2].map((spared) =>
 export const NARROWEST = Math.min(...layouts.map(widthOf));
 
 export function tableLines(standings: readonly Standing[], width: number, now: number): string[] {
-  const shown = layouts.find((layout) => widthOf(layout) <= width) ?? [];
+  const shown = layoutFor(width);
   const head = shown.map((column) => padded([{ text: column.title, colour: "dim" }], column));
   const rows = standings.map((standing) =>
     shown.map((column) => padded(column.cells(standing, now), column)),
   );
   return [head, ...rows].map((cells) => GAP + cells.join(GAP));
+}
+
+/** What the bars are made of, where there are bars. */
+export function legendLines(width: number): string[] {
+  const words = "█ delivered or ended  ▒ retrying or waiting  ░ in the queue";
+  return layoutFor(width).length === columns.length ? [GAP + paint(words, "dim"), ""] : [];
+}
+
+function layoutFor(width: number): readonly Column[] {
+  return layouts.find((layout) => widthOf(layout) <= width) ?? [];
 }
 
 function widthOf(layout: readonly Column[]): number {

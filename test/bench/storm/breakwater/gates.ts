@@ -3,7 +3,8 @@
  * method does what `src/gate/destination-gate.ts` does: load, let the production function decide, save.
  */
 import type { DestinationGate } from "../../../../src/gate/destination-gate.ts";
-import { type Ask, admit, refusalAt } from "../../../../src/policy/admission.ts";
+import { admit, refusalAt } from "../../../../src/policy/admission.ts";
+import type { Ask } from "../../../../src/policy/ask.ts";
 import { rings } from "../../../../src/policy/bell.ts";
 import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";

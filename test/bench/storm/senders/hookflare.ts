@@ -31,19 +31,26 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
   let alarmAt = 0;
   let working = false;
 
+  /** There is one: a later call moves it. */
   function setAlarm(at: number): void {
+    if (at === alarmAt) return;
     alarmAt = at;
-    engine.at(at, () => (alarmAt === at && !working ? workOff([...pending.values()], 0) : undefined));
+    engine.at(at, () => (alarmAt === at ? ring() : undefined));
   }
 
-  /** An open circuit puts the alarm to its own end. */
+  function ring(): void {
+    if (working) return engine.after(1_000, ring);
+    alarmAt = 0;
+    working = true;
+    workOff([...pending.values()], 0);
+  }
+
   function mayTry(): boolean {
-    if (state === "open" && engine.now() >= openedAt + RECOVERY_MS) {
-      state = "half_open";
-      return true;
-    }
-    if (state === "open") setAlarm(openedAt + RECOVERY_MS);
-    return state === "closed";
+    if (state !== "open") return state === "closed";
+    const isOver = engine.now() >= openedAt + RECOVERY_MS;
+    if (isOver) state = "half_open";
+    else setAlarm(openedAt + RECOVERY_MS);
+    return isOver;
   }
 
   function attemptTask(task: Task, then: () => void): void {
@@ -77,15 +84,13 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
     setAlarm(engine.now() + waitMs + engine.random() * STAGGER_MS);
   }
 
-  /** Skips what the circuit does not let through without going deeper into the stack. */
+  /** One after the other; an open circuit lets nothing more through and puts the alarm to its own end. */
   function workOff(tasks: readonly Task[], from: number): void {
-    working = true;
-    let next = from;
-    while (next < tasks.length && state === "open" && !mayTry()) next += 1;
-    const task = tasks[next];
-    if (task) return attemptTask(task, () => engine.after(0, () => workOff(tasks, next + 1)));
+    const task = tasks[from];
+    const isShut = state === "open" && engine.now() < openedAt + RECOVERY_MS;
+    if (task && isShut) setAlarm(openedAt + RECOVERY_MS);
+    if (task && state !== "half_open" && !isShut) return attemptTask(task, () => workOff(tasks, from + 1));
     working = false;
-    if (alarmAt > 0 && alarmAt <= engine.now() && pending.size > 0) setAlarm(engine.now() + 1);
   }
 
   return (delivery) => {

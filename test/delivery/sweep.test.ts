@@ -1,0 +1,360 @@
+/** What was lost is found, once, and not too early; what waits is rung for; whatever happens in between. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept } from "../../src/delivery/ingest.ts";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  alarmOf,
+  calm,
+  execute,
+  GRACE_MS,
+  gateOf,
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+/** Accepts so many events whose messages never reach the queue. */
+async function lose(count = 1): Promise<DeliveryMessage[]> {
+  world.deliveryQueue.break(true);
+  const posted = Array.from({ length: count }, () => ({ tenant: TENANT, type: "order.paid", data: 1 }));
+  const accepted = await accept(world.services, posted);
+  await world.settled();
+  world.deliveryQueue.break(false);
+  return accepted.flatMap(({ id, plan }) => plan.map((place) => ({ event: id, destination: place })));
+}
+
+function swept(): Promise<{ watermark: number; heartbeat_at: number } | null> {
+  return env.DB.prepare("SELECT watermark, heartbeat_at FROM sweeps").first();
+}
+
+async function statesNow(): Promise<string[]> {
+  return (await storedRows()).map(({ state, because }) => (because ? `${state}/${because}` : state));
+}
+
+/** A row as it would stand after something went wrong. */
+function insertRow(event: number, columns: Readonly<Record<string, string | number | null>>): Promise<void> {
+  const row = { destination_id: destination, event_id: event, give_up_at: START + 1_000_000, ...columns };
+  const marks = Object.keys(row).map((_, i) => `?${i + 1}`);
+  return execute(
+    `INSERT INTO deliveries (${Object.keys(row)}) VALUES (${marks})`,
+    ...Object.values(row),
+  );
+}
+
+describe("an accepted event without an outcome", () => {
+  test("counts as lost when the grace period is over, and not before", async () => {
+    await lose();
+    world.clock.pass(GRACE_MS - 1);
+    await sweep(world.services);
+    expect(await storedRows()).toEqual([]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    const recovered = { state: "waiting", because: "recovered", attempts: 0, giveUpAt: START + 72 * 3_600_000 };
+    expect(await storedRows()).toMatchObject([recovered]);
+  });
+
+  test("is rung for, and delivered by the drain", async () => {
+    const messages = await lose(5);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await alarmOf(destination)).not.toBeNull();
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    for (const message of messages) expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+
+  test("is recovered for the destinations only that have no outcome", async () => {
+    const [other, third] = [await newDestination(), await newDestination()];
+    const messages = await lose();
+    await world.bring(messages.filter((message) => message.destination === destination));
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", other);
+    await world.bring(messages.filter((message) => message.destination === other));
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await rowOf({ event: 1, destination })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: 1, destination: other })).toMatchObject({ because: "paused" });
+    expect(await rowOf({ event: 1, destination: third })).toMatchObject({ because: "recovered" });
+  });
+
+  test("is attempted once when its message was only late", async () => {
+    const messages = await lose();
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    await world.bring(messages);
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+
+  test("without any destination is passed over", async () => {
+    await execute("DELETE FROM destinations");
+    await lose(3);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await storedRows()).toEqual([]);
+    expect(await swept()).toMatchObject({ watermark: 3 });
+  });
+
+  test("for a destination that is gone is recovered, and cancelled by the drain", async () => {
+    await lose();
+    await execute("UPDATE destinations SET deleted_at = 1");
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
+  });
+});
+
+describe("the watermark", () => {
+  test("has each event looked at once", async () => {
+    await lose(3);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 3 });
+    await execute("DELETE FROM deliveries");
+    await sweep(world.services);
+    expect(await storedRows()).toEqual([]);
+  });
+
+  test("stops before the first event that is too young", async () => {
+    await lose(2);
+    world.clock.pass(10_000);
+    await lose(2);
+    world.clock.pass(GRACE_MS - 10_000);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 2 });
+    world.clock.pass(10_000);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 4 });
+    expect(await storedRows()).toHaveLength(4);
+  });
+
+  test("goes over more than one page in one sweep, and recovers all that was lost", async () => {
+    const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)";
+    const plan = "CASE WHEN i % 100 = 0 THEN json_array(?1) ELSE '[]' END";
+    await execute(
+      `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', 0, ${plan}, '{}' FROM n`,
+      destination,
+    );
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 2_500 });
+    expect(await storedRows()).toHaveLength(25);
+  });
+
+  test("costs a sweep that finds nothing new a handful of rows, however much is stored", async () => {
+    const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)";
+    await execute(
+      `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', 0, '[]', '{}' FROM n`,
+    );
+    await sweep(world.services);
+    world.d1.used();
+    await sweep(world.services);
+    const used = world.d1.used();
+    console.log(`cost of a sweep that finds nothing: ${JSON.stringify(used)}`);
+    expect(used.rowsRead).toBeLessThanOrEqual(10);
+    expect(used.rowsWritten).toBeLessThanOrEqual(2);
+  });
+});
+
+describe("a queue", () => {
+  const oldest = (at: number | undefined | "unavailable") => world.deliveryQueue.oldest(at);
+
+  test("that is behind is believed: what was accepted after its oldest message may be in it", async () => {
+    await lose();
+    oldest(START - 1);
+    world.clock.pass(GRACE_MS + 60_000);
+    await sweep(world.services);
+    expect(await storedRows()).toEqual([]);
+  });
+
+  test("whose oldest message is younger than the event does not have it", async () => {
+    await lose();
+    oldest(START + 1);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(["waiting/recovered"]);
+  });
+
+  test("is not believed for ever: its oldest message may be a delayed retry", async () => {
+    await lose();
+    oldest(START - 1);
+    world.clock.pass(GRACE_MS + 15 * 60_000);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(["waiting/recovered"]);
+  });
+
+  test("that says nothing of itself stops no sweep", async () => {
+    await lose();
+    oldest("unavailable");
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(["waiting/recovered"]);
+    expect(world.logged("queue_metrics_unavailable")).toHaveLength(1);
+  });
+});
+
+describe("a retry that nobody brought", () => {
+  test("waits when it is overdue by more than the grace period, and its attempts stay", async () => {
+    const messages = await lose();
+    world.receiver.script(urlOf(destination), 500);
+    await world.bring(messages);
+    world.clock.pass(22_500 + GRACE_MS - 1);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(["retrying/http_500"]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 1 }]);
+
+    world.receiver.script(urlOf(destination), 204);
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 2 }]);
+  });
+
+  test("of an attempt whose worker has died with it waits too, and that attempt is not counted", async () => {
+    const { script } = silence();
+    world.receiver.script(urlOf(destination), script);
+    const brought = world.bring(await lose());
+    await world.receiver.called(1);
+    await calm();
+    world.clock.pass(1_000);
+    await brought;
+    expect(await statesNow()).toEqual(["retrying/in_flight"]);
+
+    const recoverAt = (await storedRows())[0]?.nextAttemptAt ?? 0;
+    world.clock.pass(recoverAt + GRACE_MS - world.clock.now());
+    await sweep(world.services);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 0 }]);
+    world.receiver.script(urlOf(destination), 204);
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
+  });
+});
+
+describe("what waits", () => {
+  test("and whose gate knows nothing of it is rung for", async () => {
+    const [message] = await lose();
+    await insertRow(1, { state: "waiting", because: "slow" });
+    expect(await alarmOf(destination)).toBeNull();
+    await sweep(world.services);
+    expect(await alarmOf(destination)).not.toBeNull();
+    await world.drain(destination);
+    if (message) expect(await rowOf(message)).toMatchObject({ state: "delivered" });
+  });
+
+  test("is rung for although its gate has lost its memory", async () => {
+    await lose();
+    await insertRow(1, { state: "waiting", because: "slow" });
+    const { runInDurableObject } = await import("cloudflare:test");
+    await runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", "garbage"));
+    await sweep(world.services);
+    await world.drain(destination);
+    expect(await statesNow()).toEqual(["delivered"]);
+  });
+
+  test("for a paused destination is not rung for, and expires at its age limit", async () => {
+    await lose();
+    await execute("UPDATE destinations SET status = 'paused'");
+    await insertRow(1, { state: "waiting", because: "paused", give_up_at: START + 60_000 });
+    world.clock.pass(59_999);
+    await sweep(world.services);
+    expect(await alarmOf(destination)).toBeNull();
+    expect(world.gates.called()).toEqual([]);
+    expect(await statesNow()).toEqual(["waiting/paused"]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    expect(await storedRows()).toMatchObject([
+      { state: "dead", because: "expired", attempts: 0, endedAt: START + 60_000, nextAttemptAt: null },
+    ]);
+  });
+
+  test("for a destination that is paused and deleted is rung for, to be cancelled", async () => {
+    await lose();
+    await execute("UPDATE destinations SET status = 'paused', deleted_at = 1");
+    await insertRow(1, { state: "waiting", because: "paused" });
+    await sweep(world.services);
+    await world.drain(destination);
+    expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
+  });
+
+  test("at a gate that cannot be reached stops nobody else's sweep", async () => {
+    const other = await newDestination();
+    await lose();
+    world.clock.pass(GRACE_MS);
+    world.gates.before((_, name) => {
+      if (name === destination) throw new Error("Durable Object is overloaded");
+    });
+    await sweep(world.services);
+    expect(await alarmOf(other)).not.toBeNull();
+    expect(await alarmOf(destination)).toBeNull();
+  });
+});
+
+describe("a sweep", () => {
+  test("leaves its heartbeat", async () => {
+    await sweep(world.services);
+    expect(await swept()).toEqual({ watermark: 0, heartbeat_at: START });
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    expect(await swept()).toEqual({ watermark: 0, heartbeat_at: START + 60_000 });
+    expect(world.logged("sweep")).toHaveLength(2);
+  });
+
+  test.each([
+    ["retries", "state = 'retrying'"],
+    ["what waits", "WITH RECURSIVE found"],
+  ])("that breaks down when it looks for %s leaves none", async (_, part) => {
+    await sweep(world.services);
+    world.clock.pass(60_000);
+    world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
+    await expect(sweep(world.services)).rejects.toThrow("D1");
+    expect(await swept()).toMatchObject({ heartbeat_at: START });
+  });
+
+  test("twice at once is one", async () => {
+    await lose(3);
+    world.clock.pass(GRACE_MS);
+    await Promise.all([sweep(world.services), sweep(world.services)]);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(Array(3).fill("waiting/recovered"));
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    await sweep(world.services);
+    expect(await statesNow()).toEqual(Array(3).fill("delivered"));
+    expect(world.receiver.calls).toHaveLength(3);
+  });
+
+  test.each([
+    ["the rows are written", "INSERT INTO deliveries", "before"],
+    ["it knows that the rows are written", "INSERT INTO deliveries", "after"],
+    ["the watermark has moved", "INTO sweeps", "before"],
+    ["it knows that the watermark has moved", "INTO sweeps", "after"],
+  ] as const)("that dies before %s loses nothing", async (_, part, fault) => {
+    await lose(3);
+    world.clock.pass(GRACE_MS);
+    world.d1.failing((sql) => (sql.includes(part) ? fault : undefined));
+    await expect(sweep(world.services)).rejects.toThrow("D1");
+    world.d1.failing(() => undefined);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 3 });
+    expect(await statesNow()).toEqual(Array(3).fill("waiting/recovered"));
+  });
+});
