@@ -5,7 +5,8 @@
  * an outcome shuts the door: the same pure functions that the gate uses, on a copy of its condition. What
  * was not started is left over, not lost.
  */
-import { conditionAfter, type Shut, type Sign, shutBy } from "../policy/condition.ts";
+import { conditionAtGate } from "../gate/gate-client.ts";
+import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, healthOf } from "../policy/outcome.ts";
@@ -28,6 +29,9 @@ export type LeaseOrder = Readonly<{
   /** When the lease was asked for, by this worker's clock: its times count from then. */
   askedAt: number;
 }>;
+
+/** A lease in use asks the gate so often whether others have found the door shut: a hold is for all of them. */
+const NEWS_MS = 1_000;
 
 /** A lease at work. The lists change while it runs. */
 export type LeaseRun = Readonly<{
@@ -53,6 +57,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   const running = new Set<Work>();
   const impatient = Promise.withResolvers<void>();
   let condition = grant.condition;
+  let newsAt = askedAt;
   let stopped = false;
   let turns = 0;
   let lines = 0;
@@ -76,7 +81,15 @@ export function runLease(services: Services, connections: Connections, order: Le
     if (wait > 0) await services.sleep(wait);
   }
 
+  async function hearNews(): Promise<void> {
+    if (services.now() - newsAt < NEWS_MS) return;
+    newsAt = services.now();
+    const news = await conditionAtGate(services, order.destination);
+    if (news) condition = withNews(condition, news);
+  }
+
   async function attemptNext(): Promise<void> {
+    await hearNews();
     const work = mayStart() ? queue.shift() : undefined;
     if (!work) return;
     running.add(work);

@@ -9,7 +9,7 @@ import { ringGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { recordOutcomes } from "../store/record.ts";
-import { findLost, readWatermark, recoverOverdue, rememberSweep } from "../store/sweep.ts";
+import { beat, findLost, moveWatermark, readWatermark, recoverOverdue } from "../store/sweep.ts";
 import { expireWaiting, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
 import { loadWork } from "../store/work.ts";
 import type { DeliveryMessage } from "./message.ts";
@@ -34,6 +34,8 @@ export async function sweep(services: Services): Promise<void> {
   const lost = await recoverLost(services, horizon, now);
   const overdue = await recoverOverdue(services.db, horizon, now, STEP);
   const waiting = await lookAfterWaiting(services, now);
+  // Only here: a sweep that breaks down half way must be missed.
+  await beat(services.db, now);
   services.log({ what: "sweep", lost, overdue, ...waiting, took_ms: services.now() - now });
 }
 
@@ -60,7 +62,7 @@ async function recoverLost(services: Services, horizon: number, now: number): Pr
     const { upto, lost } = await findLost(services.db, watermark, horizon, PAGE);
     for (let from = 0; from < lost.length; from += CHUNK)
       await letWait(services, lost.slice(from, from + CHUNK), now);
-    await rememberSweep(services.db, upto, now);
+    if (upto > watermark) await moveWatermark(services.db, upto);
     count += lost.length;
     if (upto < watermark + PAGE) break;
     watermark = upto;

@@ -11,6 +11,7 @@ import { logToConsole } from "../log.ts";
 import { admit, refusalAt } from "../policy/admission.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import { rings } from "../policy/bell.ts";
+import type { Condition } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
@@ -57,6 +58,11 @@ export class DestinationGate extends DurableObject<Env> {
   look(settings: GateSettings): Refusal | null {
     const now = Date.now();
     return refusalAt(this.#load(now), "backlog", settings, now) ?? null;
+  }
+
+  /** What has been learned of the destination, by whomever. For the holders of long leases; costs no row. */
+  condition(): Condition {
+    return this.#load(Date.now()).condition;
   }
 
   /** The gate as it stands, for people. Changes nothing. */

@@ -4,6 +4,7 @@
  */
 import { faultOf } from "../log.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
+import type { Condition } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { DoorEvent } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
@@ -65,6 +66,11 @@ export async function lookAtGate(
     (gate) => gate.look(settings) as Promise<Refusal | null>,
   );
   return refusal ?? undefined;
+}
+
+/** What others have learned of the destination meanwhile; undefined when the gate cannot be reached. */
+export function conditionAtGate(services: Doors, destination: string): Promise<Condition | undefined> {
+  return reach(services, destination, (gate) => gate.condition() as Promise<Condition>);
 }
 
 /** The gate as it stands; undefined when it cannot be reached. */

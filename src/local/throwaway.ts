@@ -28,7 +28,7 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
   await applyMigrations(place);
   const args = ["--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
   const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
-  // Stacks that share wrangler's registry restart one another's Workers whenever one of them comes or goes.
+  // Wrangler's registry has one entry for each Worker's name: stacks side by side would overwrite it.
   const env = { WRANGLER_REGISTRY_PATH: join(place, "registry") };
   return {
     start: () => startStack({ args, vars: ours, env, output }),

@@ -81,6 +81,12 @@ export function conditionAfter(
   };
 }
 
+/** What a holder of a lease knows, with what the gate has learned from others: they may have shut the door. */
+export function withNews(own: Condition, news: Condition): Condition {
+  const circuit = news.circuit.kind === "open" ? news.circuit : own.circuit;
+  return { ...own, circuit, heldUntil: Math.max(own.heldUntil, news.heldUntil) };
+}
+
 function windowAfter(condition: Condition, sign: Sign, settings: GateSettings): Window {
   const { window, circuit } = condition;
   if (sign.backsOff) return halved(window);

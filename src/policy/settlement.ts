@@ -61,6 +61,13 @@ export function nothingWaits(state: GateState, lookedAt: number, now: number): G
   return { ...state, bell: emptied(state.bell, lookedAt, now) };
 }
 
+/** The receiver has asked for quiet until then: said at once, because it holds for every lease there is. */
+export function held(state: GateState, until: number, now: number): GateState {
+  if (until <= state.condition.heldUntil) return state;
+  const condition = { ...state.condition, heldUntil: until, window: reopened(state.condition.window) };
+  return remembering({ ...state, condition }, ["held"], now);
+}
+
 /** Something waits that this gate may not know of: ring as soon as the door allows. */
 export function ringFor(state: GateState, now: number): GateState {
   return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, 0, now) };

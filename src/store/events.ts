@@ -11,8 +11,8 @@ export type AcceptedEvent = Readonly<{
 
 /**
  * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
- * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`. Ids are given in
- * the order of the array, in which `json_each` goes; to sort by it would be one more row read for each.
+ * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`; none, or what a
+ * person has edited into something that is no JSON, takes every type. Ids are given in the order of the array, in which `json_each` goes; to sort by it would be one more row read for each.
  */
 const INSERT = `
   INSERT INTO events (tenant, type, accepted_at, plan, body)
@@ -20,7 +20,7 @@ const INSERT = `
       SELECT json_group_array(d.id) FROM destinations d
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
-          SELECT 1 FROM json_each(d.event_types) p
+          SELECT 1 FROM json_each(iif(json_valid(d.event_types), d.event_types, '["*"]')) p
           WHERE p.value = e.value ->> 'type' OR p.value = '*' OR (
             substr(p.value, -2) = '.*'
             AND substr(e.value ->> 'type', 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1)

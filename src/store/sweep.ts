@@ -11,12 +11,22 @@ export async function readWatermark(db: D1Database): Promise<number> {
   return (await db.prepare(WATERMARK).first<number>("watermark")) ?? 0;
 }
 
-const REMEMBER = `
-  INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, ?1, ?2)
-  ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark), heartbeat_at = excluded.heartbeat_at`;
+const MOVE = `
+  INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, ?1, 0)
+  ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark)`;
 
-export async function rememberSweep(db: D1Database, watermark: number, now: number): Promise<void> {
-  await db.prepare(REMEMBER).bind(watermark, now).run();
+/** Everything up to this event row has been checked, and what was lost of it is waiting. */
+export async function moveWatermark(db: D1Database, watermark: number): Promise<void> {
+  await db.prepare(MOVE).bind(watermark).run();
+}
+
+const BEAT = `
+  INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, 0, ?1)
+  ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`;
+
+/** A sweep that began at `now` has got through. */
+export async function beat(db: D1Database, now: number): Promise<void> {
+  await db.prepare(BEAT).bind(now).run();
 }
 
 /** The next events after the watermark, up to the first that was accepted too recently to be lost. */

@@ -65,7 +65,7 @@ describe("a request", () => {
 
   test("carries the bytes that were posted, whatever is in them", async () => {
     await newDestination();
-    const data = { text: "Grüße\u0000\u2028 \"quoted\" \\ 👋", nested: [null, 1e21, -0.5, { a: {} }] };
+    const data = { text: 'Grüße\u0000\u2028 "quoted" \\ 👋', nested: [null, 1e21, -0.5, { a: {} }] };
     await world.bring(await world.post(1, { data }));
     const [call] = world.receiver.calls;
     expect(JSON.parse(call?.body ?? "").data).toEqual(data);
@@ -107,7 +107,12 @@ describe("an answer", () => {
     expect(pulled()).toBeLessThanOrEqual(1);
   });
 
-  test.each(["x", "ü", "世", "👋"])("that never ends is read for 512 bytes and let go (%s)", async (letter) => {
+  test.each([
+    "x",
+    "ü",
+    "世",
+    "👋",
+  ])("that never ends is read for 512 bytes and let go (%s)", async (letter) => {
     const { stream, cancelled } = endless(letter);
     const { row, entry } = await attempt(() => new Response(stream, { status: 500 }));
     expect(row).toMatchObject({ state: "retrying", because: "http_500" });
@@ -166,7 +171,12 @@ describe("an answer", () => {
       () => new Response(null, { status: 302, headers: { location: "https://elsewhere.example/" } }),
     );
     expect(world.receiver.calls).toHaveLength(1);
-    expect(row).toMatchObject({ state: "dead", because: "permanent", lastStatus: 302, lastError: "http_302" });
+    expect(row).toMatchObject({
+      state: "dead",
+      because: "permanent",
+      lastStatus: 302,
+      lastError: "http_302",
+    });
     expect(entry).toMatchObject({ status: 302, note: "Location: https://elsewhere.example/" });
   });
 
@@ -217,7 +227,13 @@ test("leaves one line in the log, without payload or secret", async () => {
   await attempt(503);
   const [line, ...others] = world.logged("attempt");
   expect(others).toEqual([]);
-  expect(line).toMatchObject({ attempt: 1, status: 503, state: "retrying", because: "http_503", type: "order.paid" });
+  expect(line).toMatchObject({
+    attempt: 1,
+    status: 503,
+    state: "retrying",
+    because: "http_503",
+    type: "order.paid",
+  });
   expect(JSON.stringify(world.log)).not.toMatch(/"number"|whsec_|MfKQ9r8/);
 });
 

@@ -29,7 +29,9 @@ test("keeps the attempts that a delivery has had", async () => {
   const messages = await world.post();
   await world.bring(messages);
   await buried(messages);
-  expect(await storedRows()).toMatchObject([{ state: "dead", because: "poison", attempts: 1, log: [{ status: 500 }] }]);
+  expect(await storedRows()).toMatchObject([
+    { state: "dead", because: "poison", attempts: 1, log: [{ status: 500 }] },
+  ]);
 });
 
 test("changes nothing in what has ended", async () => {

@@ -70,7 +70,8 @@ describe("a delivery that is turned away", () => {
       expect(row).toMatchObject({ state: "waiting", because: "hold", nextAttemptAt: START + HELD_MS });
     }
     const atCircuit = await waitAtOpenCircuit(2);
-    for (const row of await rowsOf(atCircuit)) expect(row).toMatchObject({ state: "waiting", because: "hold" });
+    for (const row of await rowsOf(atCircuit))
+      expect(row).toMatchObject({ state: "waiting", because: "hold" });
   });
 
   test("keeps the attempts that it has had, and its age limit", async () => {
@@ -83,7 +84,13 @@ describe("a delivery that is turned away", () => {
     world.clock.pass(30_000);
     expect(await world.bring([message])).toEqual(["acked"]);
     const { attempts, giveUpAt, log } = before ?? {};
-    expect(await rowOf(message)).toMatchObject({ state: "waiting", because: "paused", attempts, giveUpAt, log });
+    expect(await rowOf(message)).toMatchObject({
+      state: "waiting",
+      because: "paused",
+      attempts,
+      giveUpAt,
+      log,
+    });
   });
 });
 
@@ -313,7 +320,12 @@ describe("a drain", () => {
     expect((await rowsOf(messages)).map((row) => row?.state)).toEqual(Array(3).fill("waiting"));
   });
 
-  test.each([null, "text", {}, { destination: 7 }])("makes nothing of a bell that is none (%j)", async (bell) => {
+  test.each([
+    null,
+    "text",
+    {},
+    { destination: 7 },
+  ])("makes nothing of a bell that is none (%j)", async (bell) => {
     expect(await world.answer([bell])).toEqual(["left"]);
   });
 });

@@ -1,7 +1,16 @@
 /** What happens when a part of ours is away: nothing is lost, nothing is counted, the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/delivery/ingest.ts";
-import { newDestination, newWorld, rowOf, START, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+import {
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 let destination: string;
@@ -69,23 +78,23 @@ describe("D1 that cannot be reached", () => {
     expect(world.logged("batch_failed")).toMatchObject([{ deliveries: 3 }]);
   });
 
-  test.each(["before", "after"] as const)(
-    "once when outcomes are written is asked again, and they are there once (%s the write)",
-    async (fault) => {
-      world.receiver.script(urlOf(destination), 500);
-      const messages = await world.post();
-      let faults = 1;
-      world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
-      const brought = world.bring(messages);
-      await world.clock.asleep(250);
-      world.clock.pass(250);
-      expect(await brought).toEqual([{ retryIn: 23 }]);
-      expect(world.receiver.calls).toHaveLength(1);
-      const once = { state: "retrying", attempts: 1, nextAttemptAt: START + 22_500, log: [{ status: 500 }] };
-      expect(await storedRows()).toMatchObject([once]);
-      expect(world.logged("record_failed")).toHaveLength(1);
-    },
-  );
+  test.each([
+    "before",
+    "after",
+  ] as const)("once when outcomes are written is asked again, and they are there once (%s the write)", async (fault) => {
+    world.receiver.script(urlOf(destination), 500);
+    const messages = await world.post();
+    let faults = 1;
+    world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
+    const brought = world.bring(messages);
+    await world.clock.asleep(250);
+    world.clock.pass(250);
+    expect(await brought).toEqual([{ retryIn: 23 }]);
+    expect(world.receiver.calls).toHaveLength(1);
+    const once = { state: "retrying", attempts: 1, nextAttemptAt: START + 22_500, log: [{ status: 500 }] };
+    expect(await storedRows()).toMatchObject([once]);
+    expect(world.logged("record_failed")).toHaveLength(1);
+  });
 
   test("for good when outcomes are written sends the messages back, and settles nothing", async () => {
     const messages = await world.post(2);
@@ -109,7 +118,9 @@ describe("D1 that cannot be reached", () => {
 
   test("when an event is posted accepts nothing, and nothing is on the queue", async () => {
     world.d1.failing(() => "before");
-    await expect(accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }])).rejects.toThrow("D1");
+    await expect(accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }])).rejects.toThrow(
+      "D1",
+    );
     await world.settled();
     expect(world.deliveryQueue.taken()).toEqual([]);
   });

@@ -2,7 +2,16 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { sweep } from "../../src/delivery/sweep.ts";
 import { silence } from "../support/receivers.ts";
-import { calm, newDestination, newWorld, rowOf, START, storedRows, urlOf, type World } from "../support/world.ts";
+import {
+  calm,
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 /** How long one answer is awaited. */
 const PATIENCE_MS = 1_000;
@@ -88,7 +97,9 @@ describe("the answer that comes at last", () => {
     slow.end(204);
     await world.settled();
     const delivered = { state: "delivered", attempts: 1, nextAttemptAt: null, endedAt: START + 5_000 };
-    expect(await storedRows()).toMatchObject([{ ...delivered, log: [{ at: START, latencyMs: 5_000, status: 204 }] }]);
+    expect(await storedRows()).toMatchObject([
+      { ...delivered, log: [{ at: START, latencyMs: 5_000, status: 204 }] },
+    ]);
     expect(world.gates.called()).toEqual(["settle"]);
     expect(world.deliveryQueue.taken()).toEqual([]);
   });
@@ -164,7 +175,9 @@ describe("receivers that hang", () => {
     expect(world.receiver.open()).toBe(5);
     world.clock.pass(PATIENCE_MS);
     await brought;
-    const states = (await storedRows()).filter((row) => row.destinationId === other).map(({ state }) => state);
+    const states = (await storedRows())
+      .filter((row) => row.destinationId === other)
+      .map(({ state }) => state);
     expect(states).toEqual(Array(20).fill("delivered"));
   });
 });

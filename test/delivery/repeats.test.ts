@@ -20,7 +20,11 @@ describe("the same message twice in one batch", () => {
   test("comes again once, not twice, after a failure", async () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
-    expect(await world.bring([...messages, ...messages, ...messages])).toEqual([{ retryIn: 23 }, "acked", "acked"]);
+    expect(await world.bring([...messages, ...messages, ...messages])).toEqual([
+      { retryIn: 23 },
+      "acked",
+      "acked",
+    ]);
   });
 });
 

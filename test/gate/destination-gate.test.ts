@@ -14,7 +14,13 @@ const settings: GateSettings = {
   ratePerSecond: 100,
   rateBurst: 200,
   timeoutMs: 15_000,
-  breaker: { failureRatio: 0.5, minAttempts: 5, windowMs: 60_000, cooldownMs: 30_000, maxCooldownMs: 300_000 },
+  breaker: {
+    failureRatio: 0.5,
+    minAttempts: 5,
+    windowMs: 60_000,
+    cooldownMs: 30_000,
+    maxCooldownMs: 300_000,
+  },
 };
 
 let clock: Clock;
@@ -40,7 +46,13 @@ function settle(lease: string, signs: readonly Sign[] = []) {
   return gateOf(destination).settle({ lease, signs, left: 0, unsent: 0 }, settings);
 }
 
-const healthy = (): Sign => ({ at: clock.now(), health: "healthy", backsOff: false, tookMs: 50, retry: false });
+const healthy = (): Sign => ({
+  at: clock.now(),
+  health: "healthy",
+  backsOff: false,
+  tookMs: 50,
+  retry: false,
+});
 const unhealthy = (): Sign => ({ ...healthy(), health: "unhealthy", backsOff: true });
 
 /** Successes enough to open the window to the limit. */
@@ -77,7 +89,11 @@ describe("in flight", () => {
   test("is no delivery twice", async () => {
     const grant = await admitted([7]);
     const again = await admit([7]);
-    expect(again).toEqual({ grant: null, refused: null, inFlight: { deliveries: [7], until: START + grant.expiresInMs } });
+    expect(again).toEqual({
+      grant: null,
+      refused: null,
+      inFlight: { deliveries: [7], until: START + grant.expiresInMs },
+    });
   });
 
   test.each([

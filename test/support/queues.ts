@@ -13,7 +13,7 @@ export type FakeQueue<T> = Readonly<{
 }>;
 
 export function fakeQueue<T>(): FakeQueue<T> {
-  let sent: Sent<T>[] = [];
+  const sent: Sent<T>[] = [];
   let broken = false;
   let oldest: number | undefined | "unavailable";
 

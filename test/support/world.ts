@@ -61,7 +61,10 @@ export async function newWorld() {
   }
 
   /** Posts so many events and takes their messages off the queue. */
-  async function post(count = 1, { type = "order.paid", data = {} }: Posted = {}): Promise<DeliveryMessage[]> {
+  async function post(
+    count = 1,
+    { type = "order.paid", data = {} }: Posted = {},
+  ): Promise<DeliveryMessage[]> {
     await accept(
       services,
       Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),

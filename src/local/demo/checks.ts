@@ -4,17 +4,21 @@ import { evidenceOf, succeeded } from "./evidence.ts";
 import { countOf, type Standing } from "./standing.ts";
 import type { Posted } from "./traffic.ts";
 
+/** What was let in before the receiver asked for quiet may still come for so long: a drain's whole budget. */
+const LET_IN_MS = 3_000;
+
 /** What went wrong, in sentences; empty when nothing did. */
 export function faultsOf(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): string[] {
   const { customer, planned } = standing;
   const { unsigned, altered, atOnce, early } = evidenceOf(hits);
   const limit = customer.fate.settings.max_concurrency;
+  const late = early.filter((ms) => ms > LET_IN_MS).length;
   const ended = countOf(standing, "delivered", "dead", "cancelled");
   const faults = [
     unsigned > 0 && `${unsigned} requests had a signature that did not verify`,
     altered > 0 && `${altered} events changed their bytes between attempts`,
     atOnce > limit && `${atOnce} requests were under way at once; its limit is ${limit}`,
-    early > 0 && `${early} requests came earlier than it had asked`,
+    late > 0 && `${late} requests were let in while it had asked for quiet`,
     ended < planned && `${planned - ended} of ${planned} deliveries have not ended`,
     ...endFaults(standing, posted, hits),
   ];

@@ -16,8 +16,8 @@ export type Evidence = Readonly<{
   /** Requests under way at once, at the most. */
   atOnce: number;
   quiets: number;
-  /** Requests that arrived while the receiver had asked for quiet. */
-  early: number;
+  /** Of each request that arrived while the receiver had asked for quiet: how long after it had, in ms. */
+  early: readonly number[];
 }>;
 
 /** Requests that were on their way when the receiver asked for quiet are not held against anybody. */
@@ -34,8 +34,7 @@ export function evidenceOf(hits: readonly Hit[]): Evidence {
     refused: hits.filter((hit) => !succeeded(hit)).length,
     atOnce: Math.max(0, ...hits.map(({ at }) => hits.filter((other) => isOpenAt(other, at)).length)),
     quiets: quiets.length,
-    early: hits.filter(({ at }) => quiets.some(({ answeredAt = at }) => isWithinQuiet(at, answeredAt)))
-      .length,
+    early: hits.flatMap(({ at }) => quiets.flatMap(({ answeredAt = at }) => intoQuiet(at - answeredAt))),
   };
 }
 
@@ -47,6 +46,6 @@ function isOpenAt({ at, answeredAt = Number.POSITIVE_INFINITY }: Hit, moment: nu
   return at <= moment && moment < answeredAt;
 }
 
-function isWithinQuiet(at: number, from: number): boolean {
-  return at > from + ON_THE_WAY_MS && at < from + QUIET_S * 1000;
+function intoQuiet(ms: number): number[] {
+  return ms > ON_THE_WAY_MS && ms < QUIET_S * 1000 ? [ms] : [];
 }

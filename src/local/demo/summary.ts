@@ -42,7 +42,7 @@ function whatTheGateDid(standing: Standing, evidence: Evidence): string {
     case "billing":
       return `Its circuit opened: ${refused} requests in 15 s of failing, then from one upwards.`;
     case "crm":
-      return `Asked for quiet ${quiets} times: shut for ${QUIET_S} s each time; ${early} requests came early.`;
+      return `Asked for quiet ${quiets} times: shut for ${QUIET_S} s each time; ${inQuiet(early)}.`;
     case "warehouse":
       return `Slow: ${atOnce} requests at once and never more; the rest waited in D1.`;
     case "old-app":
@@ -52,4 +52,8 @@ function whatTheGateDid(standing: Standing, evidence: Evidence): string {
         ? "Healthy: everything went through at the first attempt."
         : `Healthy: everything went through; ${attempts - standing.planned} attempts were repeats.`;
   }
+}
+
+function inQuiet(early: readonly number[]): string {
+  return early.length === 0 ? "nothing came" : `${early.length} still came, let in before`;
 }

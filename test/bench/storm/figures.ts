@@ -14,7 +14,7 @@ export type Figures = Readonly<{
   wasted: number;
   /** Seconds from the recovery to the first request that arrives; undefined when there was no trouble. */
   noticedS: number | undefined;
-  /** Time from the recovery until nothing is overdue ÷ the same at the best possible rate; undefined for "never". */
+  /** Time from the recovery until nothing is overdue ÷ the same at the best possible rate. Undefined when some were lost or are still open. */
   drain: number | undefined;
   p50S: number;
   p99S: number;
@@ -75,7 +75,7 @@ function noticed({ scenario, ledger }: Simulated): number {
 
 /** For one receiver; with several, the longest. */
 function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
-  if (scenario.receivers > 1) return undefined;
+  if (scenario.receivers > 1 || deliveries.some(({ dead }) => dead)) return undefined;
   const optimum = optimumMs(scenario, deliveries);
   const until = drainedAt(scenario, deliveries);
   return optimum === 0 || until === undefined ? undefined : (until - recoveryOf(scenario)) / optimum;

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import type { Engine } from "../engine.ts";
 
-const MIGRATIONS = new URL("../../../../migrations/", import.meta.url);
+const MIGRATIONS = `${import.meta.dirname}/../../../../migrations/`;
 
 type Result = Readonly<{ results: readonly unknown[]; meta: Readonly<{ changes: number }> }>;
 type Prepared = Readonly<{ execute: () => Result }>;
@@ -58,7 +58,7 @@ export function memoryD1(engine: Engine, roundTripMs: number): MemoryD1 {
 
 function migrate(db: DatabaseSync): void {
   const files = readdirSync(MIGRATIONS).filter((name) => name.endsWith(".sql"));
-  for (const file of files.sort()) db.exec(readFileSync(new URL(file, MIGRATIONS), "utf8"));
+  for (const file of files.sort()) db.exec(readFileSync(`${MIGRATIONS}${file}`, "utf8"));
 }
 
 function executed(db: DatabaseSync, statement: StatementSync, values: readonly SQLInputValue[]): Result {

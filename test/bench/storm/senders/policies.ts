@@ -19,8 +19,8 @@ export const immediate = jobQueue({
 
 export const fixed = jobQueue({
   ...common,
-  name: "fixed 60 s, 100 attempts",
-  next: (job) => (job.attempts < 100 ? 60 * SECOND : undefined),
+  name: "fixed 60 s, 40 attempts",
+  next: (job) => (job.attempts < 40 ? 60 * SECOND : undefined),
 });
 
 export const withoutJitter = jobQueue({

@@ -1,0 +1,143 @@
+/** The directions of imports, held by machine. What only types need is no dependency at run time. */
+import { globSync, readFileSync } from "node:fs";
+import { basename, dirname, join, normalize, relative } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const SRC = new URL("../src", import.meta.url).pathname;
+
+/** What the files of a folder may need at run time: other folders ("" is src itself), and packages. */
+const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
+  {
+    policy: { folders: ["policy"], packages: [/^zod$/] },
+    store: { folders: ["store", "policy"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
+    gate: { folders: ["gate", "policy", ""], packages: [/^cloudflare:workers$/] },
+    delivery: {
+      folders: ["delivery", "gate", "store", "policy", ""],
+      packages: [/^standardwebhooks$/, /^ipaddr\.js$/],
+    },
+    api: {
+      folders: ["api", "delivery", "gate", "store", "policy", ""],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
+    },
+    dashboard: {
+      folders: ["dashboard", "api", "delivery", "gate", "store", "policy", ""],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
+    },
+    local: { folders: ["local", "policy", ""], packages: [/^node:/, /^standardwebhooks$/] },
+  };
+
+/** What may be needed for its types alone, besides. */
+const types: Readonly<Record<string, readonly string[]>> = { store: ["delivery/message"], local: ["api/"] };
+
+type Import = Readonly<{ from: string; to: string; typeOnly: boolean; isPackage: boolean }>;
+
+const files = globSync("**/*.{ts,tsx}", { cwd: SRC }).filter((file) => file !== "env.d.ts");
+const imports = files.flatMap(importsOf);
+const folders = [...new Set(files.map(folderOf))].filter((folder) => folder !== "");
+
+test("every folder has a rule", () => {
+  expect(folders.filter((folder) => !(folder in rules))).toEqual([]);
+});
+
+describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
+  const ours = imports.filter(({ from }) => folderOf(from) === folder);
+  const rule = rules[folder] ?? { folders: [], packages: [] };
+
+  test("needs at run time what it may need, and nothing else", () => {
+    const wrong = ours.filter(
+      ({ to, typeOnly, isPackage }) => !typeOnly && !isPackage && !rule.folders.includes(folderOf(to)),
+    );
+    expect(wrong.map(spell)).toEqual([]);
+  });
+
+  test("takes types from where it may need something, or as an exception", () => {
+    const allowed = types[folder] ?? [];
+    const wrong = ours.filter(({ to, typeOnly, isPackage }) => {
+      const isException = allowed.some((start) => to.startsWith(start));
+      return typeOnly && !isPackage && !rule.folders.includes(folderOf(to)) && !isException;
+    });
+    expect(wrong.map(spell)).toEqual([]);
+  });
+
+  test("needs no package but its own", () => {
+    const wrong = ours.filter(
+      ({ to, isPackage, typeOnly }) => isPackage && !typeOnly && !rule.packages.some((p) => p.test(to)),
+    );
+    expect(wrong.map(spell)).toEqual([]);
+  });
+});
+
+test("nothing imports the worker, for types neither", () => {
+  expect(imports.filter(({ to }) => to === "worker.ts").map(spell)).toEqual([]);
+});
+
+test("nothing of the Worker imports what is for development", () => {
+  const wrong = imports.filter(({ from, to }) => folderOf(to) === "local" && folderOf(from) !== "local");
+  expect(wrong.map(spell)).toEqual([]);
+});
+
+test("no two files need each other at run time, and no circle of files either", () => {
+  const needs = Map.groupBy(
+    imports.filter(({ typeOnly, isPackage }) => !typeOnly && !isPackage),
+    ({ from }) => from,
+  );
+  const circles = files.filter((file) => reaches(file, file, needs));
+  expect(circles).toEqual([]);
+});
+
+test("every import of ours names a file that is there", () => {
+  const missing = imports.filter(({ to, isPackage }) => !isPackage && !files.includes(to));
+  expect(missing.map(spell)).toEqual([]);
+});
+
+test("no file is named after nothing in particular", () => {
+  const vague =
+    /^(utils?|helpers?|common|shared|misc|types?|models?|index|lib|core|base|manager|service)\.tsx?$/;
+  expect(files.filter((file) => vague.test(basename(file)))).toEqual([]);
+});
+
+function folderOf(file: string): string {
+  return file.includes("/") ? (file.split("/")[0] ?? "") : "";
+}
+
+/** The imports and re-exports of a file, those inside of a type (`import("…")`) included. */
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(SRC, file), "utf8");
+  const statements = text.matchAll(/^(?:import|export)\s+(type\s+)?([^;'"]*?from\s*)?["']([^"']+)["']/gm);
+  const named = [...statements].map(([, type, clause = "", to = ""]) => {
+    const names =
+      /\{([^}]*)\}/
+        .exec(clause)?.[1]
+        ?.split(",")
+        .filter((name) => name.trim() !== "") ?? [];
+    const onlyTypes =
+      /^\s*\{/.test(clause) && names.length > 0 && names.every((name) => /^\s*type\s/.test(name));
+    return { to, typeOnly: type !== undefined || onlyTypes };
+  });
+  const inline = [...text.matchAll(/\bimport\(["']([^"']+)["']\)/g)].map(([, to = ""]) => ({
+    to,
+    typeOnly: false,
+  }));
+  return [...named, ...inline].map(({ to, typeOnly }) => {
+    const isPackage = !to.startsWith(".");
+    const target = isPackage ? to : relative(SRC, normalize(join(SRC, dirname(file), to)));
+    return { from: file, to: target, typeOnly, isPackage };
+  });
+}
+
+function reaches(from: string, goal: string, needs: ReadonlyMap<string, readonly Import[]>): boolean {
+  const seen = new Set<string>();
+  const open = [from];
+  for (let file = open.pop(); file !== undefined; file = open.pop()) {
+    for (const { to } of needs.get(file) ?? []) {
+      if (to === goal) return true;
+      if (!seen.has(to)) open.push(to);
+      seen.add(to);
+    }
+  }
+  return false;
+}
+
+function spell({ from, to }: Import): string {
+  return `${from} → ${to}`;
+}

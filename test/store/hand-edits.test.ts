@@ -1,0 +1,114 @@
+/** A person may change limits with `wrangler d1 execute`: it holds from the next batch, and nonsense stops nothing. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { gateSettingsOf } from "../../src/store/destination-settings.ts";
+import { loadWork } from "../../src/store/work.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  calm,
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+const edit = (column: string, value: unknown) =>
+  execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
+
+async function settingsNow() {
+  const [work] = await loadWork(world.services.db, await world.post());
+  if (!work) throw new Error("The event is for the destination");
+  return gateSettingsOf(work.destination);
+}
+
+describe("from the next batch", () => {
+  test("a concurrency limit holds", async () => {
+    await world.earnTrust(destination);
+    await edit("max_concurrency", 2);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    const before = world.receiver.calls.length;
+    const brought = world.bring(await world.post(10));
+    await world.receiver.called(before + 2);
+    await calm();
+    expect(world.receiver.open()).toBe(2);
+    end(204);
+    await brought;
+    expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
+  });
+
+  test("a pause holds", async () => {
+    await edit("status", "paused");
+    await world.bring(await world.post());
+    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "paused" }]);
+  });
+
+  test("a retry policy holds", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    await edit("retry", '{"schedule":[7],"jitter":"none"}');
+    expect(await world.bring(await world.post())).toEqual([{ retryIn: 7 }]);
+  });
+
+  test("an address holds", async () => {
+    await edit("url", "https://new.example/hook");
+    await world.bring(await world.post());
+    expect(world.receiver.to("https://new.example/hook")).toHaveLength(1);
+  });
+});
+
+describe("nonsense", () => {
+  test.each([
+    ["max_concurrency", "many", "maxConcurrency", 10],
+    ["max_concurrency", -1, "maxConcurrency", 10],
+    ["max_concurrency", 2.5, "maxConcurrency", 10],
+    ["max_concurrency", 1_000_000, "maxConcurrency", 10],
+    ["rate_per_second", 0, "ratePerSecond", 100],
+    ["rate_burst", "", "rateBurst", 200],
+    ["timeout_ms", 3_600_000, "timeoutMs", 15_000],
+  ] as const)("in %s (%j) counts as its default", async (column, value, setting, expected) => {
+    await edit(column, value);
+    expect(await settingsNow()).toMatchObject({ [setting]: expected });
+  });
+
+  test("in one limit leaves the others as they are", async () => {
+    await edit("max_concurrency", "many");
+    await edit("timeout_ms", 5_000);
+    expect(await settingsNow()).toMatchObject({ maxConcurrency: 10, timeoutMs: 5_000 });
+  });
+
+  test.each([
+    ["max_concurrency", "many"],
+    ["rate_per_second", -5],
+    ["breaker_window_s", "soon"],
+    ["breaker_failure_ratio", 17],
+    ["retry", "{not json"],
+    ["retry", '{"schedule":"never"}'],
+    ["retry", "7"],
+    ["headers", "{not json"],
+    ["headers", '["a"]'],
+    ["metadata", "{not json"],
+    ["event_types", "{not json"],
+    ["status", "who knows"],
+  ])("in %s (%j) stops no delivery", async (column, value) => {
+    await edit(column, value);
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+
+  test("in a retry policy counts as the default one", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    await edit("retry", "{not json");
+    expect(await world.bring(await world.post())).toEqual([{ retryIn: 23 }]);
+  });
+});

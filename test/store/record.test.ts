@@ -1,0 +1,73 @@
+/** Outcomes are written by guarded statements: what comes too late, or twice, changes nothing. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { recordOutcomes } from "../../src/store/record.ts";
+import type { DeliveryRow } from "../../src/store/work.ts";
+import { newDestination, newWorld, statusOf, storedRows } from "../support/world.ts";
+
+let destination: string;
+beforeEach(async () => {
+  await newWorld();
+  destination = await newDestination();
+});
+
+function row(columns: Partial<DeliveryRow>): DeliveryRow {
+  return {
+    destinationId: destination,
+    eventId: 1,
+    state: "retrying",
+    because: "http_500",
+    attempts: 1,
+    nextAttemptAt: 2_000,
+    giveUpAt: 9_000,
+    endedAt: null,
+    lastStatus: 500,
+    lastError: "http_500",
+    log: [{ at: 1, latencyMs: 2, status: 500, note: 'a "note"', excerpt: "\u0000 ' 世" }],
+    ...columns,
+  };
+}
+
+const record = (...rows: DeliveryRow[]) => recordOutcomes(env.DB, rows, [], 1);
+
+test("keeps what was written, to the letter", async () => {
+  const rows = [
+    row({}),
+    row({ eventId: 2, state: "delivered", because: null, nextAttemptAt: null, log: [] }),
+  ];
+  await record(...rows);
+  expect(await storedRows()).toEqual(rows);
+});
+
+test("is the same when it is repeated", async () => {
+  await record(row({}));
+  await record(row({}));
+  expect(await storedRows()).toEqual([row({})]);
+});
+
+describe("an outcome", () => {
+  test.each(["delivered", "dead", "cancelled"] as const)("that is %s is the last", async (state) => {
+    const last = row({ state, attempts: 1 });
+    await record(last);
+    await record(row({ state: "retrying", attempts: 2 }), row({ state: "waiting", attempts: 1 }));
+    await record(row({ state: "delivered", attempts: 3 }));
+    expect(await storedRows()).toEqual([last]);
+  });
+
+  test("of a worker that knows of fewer attempts is too late", async () => {
+    await record(row({ attempts: 2 }));
+    await record(row({ state: "waiting", because: "slow", attempts: 1 }));
+    expect(await storedRows()).toEqual([row({ attempts: 2 })]);
+  });
+
+  test("moves the age limit never", async () => {
+    await record(row({ giveUpAt: 9_000 }));
+    await record(row({ attempts: 2, giveUpAt: 99_000 }));
+    expect(await storedRows()).toMatchObject([{ attempts: 2, giveUpAt: 9_000 }]);
+  });
+});
+
+test("a destination that is gone is paused in the same write", async () => {
+  await recordOutcomes(env.DB, [row({ state: "dead", because: "gone" })], [destination], 7);
+  expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+});
