@@ -1,4 +1,5 @@
 /** Deliveries and the queue: what a message names, and how a delivery is brought again at its time. */
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
 import { type DeliveryMessage, deliveryMessage } from "./message.ts";
@@ -36,9 +37,21 @@ export async function dispose(
   for (const echo of echoes) echo.ack();
   if (againAt === undefined) return first?.ack();
   const delaySeconds = delaySecondsUntil(againAt, services.now());
-  if (first && first.attempts < RETRIES) return first.retry({ delaySeconds });
-  await services.deliveries.send(named, { delaySeconds });
-  first?.ack();
+  if (!first || first.attempts < RETRIES || !(await replaced(services, named, delaySeconds))) {
+    return first?.retry({ delaySeconds });
+  }
+  first.ack();
+}
+
+/** Whether a new message has taken the old one's place. */
+async function replaced(services: Services, named: DeliveryMessage, delaySeconds: number): Promise<boolean> {
+  try {
+    await services.deliveries.send(named, { delaySeconds });
+    return true;
+  } catch (error) {
+    services.log({ what: "replace_failed", error: faultOf(error) });
+    return false;
+  }
 }
 
 /** New messages for deliveries whose message is gone and that are to be tried again. */

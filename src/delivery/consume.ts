@@ -22,8 +22,8 @@ const STARTS_MS = 5_000;
 /** How long it waits for one answer. */
 const PATIENCE_MS = 1_000;
 /** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
-const PAUSE_S = 5;
-const LONGEST_PAUSE_S = 300;
+const PAUSE_MS = 5_000;
+const LONGEST_PAUSE_MS = 300_000;
 
 export async function consume(services: Services, batch: MessageBatch): Promise<void> {
   const carriers = carriersOf(services, batch);
@@ -31,11 +31,12 @@ export async function consume(services: Services, batch: MessageBatch): Promise<
     await deliver(services, carriers);
   } catch (error) {
     services.log({ what: "batch_failed", deliveries: carriers.length, error: faultOf(error) });
-    for (const { messages } of carriers) for (const message of messages) message.retry(pauseFor(message));
+    for (const carrier of carriers) await dispose(services, carrier, services.now() + pauseFor(carrier));
   }
 }
 
 async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
+  const lookedUpAt = services.now();
   const works = await loadWork(
     services.db,
     carriers.map(({ named }) => named),
@@ -48,7 +49,7 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
     "queue",
   );
   const groups = [...Map.groupBy(due, groupKey).values()];
-  const runs = await startGroups(services, groups);
+  const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
   const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
@@ -59,7 +60,11 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
 }
 
 /** All destinations at once, over connections that they share fairly. */
-function startGroups(services: Services, groups: readonly (readonly Work[])[]): Promise<GroupRun[]> {
+function startGroups(
+  services: Services,
+  groups: readonly (readonly Work[])[],
+  lookedUpAt: number,
+): Promise<GroupRun[]> {
   const shared = connections(new Set(groups.map(([first]) => first?.destination.id)).size);
   return Promise.all(
     groups.map((works) => {
@@ -71,6 +76,7 @@ function startGroups(services: Services, groups: readonly (readonly Work[])[]): 
       return startGroup(services, shared, {
         destination: first.destination,
         ask,
+        lookedUpAt,
         patienceMs: PATIENCE_MS,
         load,
       });
@@ -93,6 +99,6 @@ async function forget(services: Services, carrier: Carrier): Promise<void> {
   await dispose(services, carrier);
 }
 
-function pauseFor({ attempts }: Message): QueueRetryOptions {
-  return { delaySeconds: Math.min(LONGEST_PAUSE_S, PAUSE_S * 2 ** Math.min(attempts - 1, 10)) };
+function pauseFor({ messages: [first] }: Carrier): number {
+  return Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** Math.min((first?.attempts ?? 1) - 1, 10));
 }

@@ -13,7 +13,9 @@ import { type LeaseRun, runLease } from "./run-lease.ts";
 /** Deliveries of one destination that go through the gate together. */
 export type Group = Readonly<{
   destination: Destination;
-  ask: Omit<Ask, "connections">;
+  ask: Omit<Ask, "connections" | "lookedUpMsAgo">;
+  /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
+  lookedUpAt?: number;
   /** An attempt without an answer for so long is awaited no more. */
   patienceMs: number;
   /** What is needed to attempt those that were let in; fewer when some have ended meanwhile. */
@@ -35,12 +37,9 @@ export async function startGroup(services: Services, shared: Connections, group:
   const { destination, patienceMs } = group;
   const settings = gateSettingsOf(destination);
   const askedAt = services.now();
-  const answer = await askGate(
-    services,
-    destination.id,
-    { ...group.ask, connections: CONNECTIONS },
-    settings,
-  );
+  const lookedUpMsAgo = askedAt - (group.lookedUpAt ?? askedAt);
+  const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo };
+  const answer = await askGate(services, destination.id, ask, settings);
   const grant = answer?.grant;
   if (!grant) return { destination, answer, run: undefined, recoverAt: askedAt };
   const works = await group.load(grant.deliveries);

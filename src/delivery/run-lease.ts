@@ -5,7 +5,7 @@
  * an outcome shuts the door: the same pure functions that the gate uses, on a copy of its condition. What
  * was not started is left over, not lost.
  */
-import { conditionAtGate } from "../gate/gate-client.ts";
+import { conditionAtGate, holdGate } from "../gate/gate-client.ts";
 import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
@@ -88,6 +88,10 @@ export function runLease(services: Services, connections: Connections, order: Le
     if (news) condition = withNews(condition, news);
   }
 
+  function spreadNews(until: number): void {
+    services.background(holdGate(services, order.destination, until));
+  }
+
   async function attemptNext(): Promise<void> {
     await hearNews();
     const work = mayStart() ? queue.shift() : undefined;
@@ -98,6 +102,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     running.delete(work);
     done.push(attempt);
     const sign = signOf(attempt, policy);
+    if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
     signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
   }

@@ -95,7 +95,9 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
 async function someWaitingDestinations({ db, random }: Services): Promise<WaitingDestination[]> {
   const first = await waitingDestinations(db, "", DESTINATIONS);
   if (first.length < DESTINATIONS) return first;
-  const somewhere = `dst_${Math.floor(random() * 32 ** 4).toString(32)}`;
+  const somewhere = `dst_${Math.floor(random() * 36 ** 4)
+    .toString(36)
+    .padStart(4, "0")}`;
   return waitingDestinations(db, somewhere, DESTINATIONS);
 }
 

@@ -16,6 +16,7 @@ import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
 import {
+  held,
   nothingWaits,
   resumed,
   ringFor,
@@ -42,6 +43,11 @@ export class DestinationGate extends DurableObject<Env> {
     const settled = settle(state, settlement, settings, now, Math.random());
     await saveGate(this.ctx.storage, state, settled.state);
     return settled.events;
+  }
+
+  /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
+  async hold(until: number): Promise<void> {
+    await this.#change((state, now) => held(state, until, now));
   }
 
   /** Something waits in D1: have it worked off as soon as the door allows; after a pause, from one. */

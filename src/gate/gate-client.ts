@@ -12,7 +12,10 @@ import type { Settlement } from "../policy/settlement.ts";
 import type { Services } from "../services.ts";
 import type { DestinationGate } from "./destination-gate.ts";
 
-type Doors = Pick<Services, "gates" | "log">;
+type Doors = Pick<Services, "gates" | "log" | "sleep">;
+
+/** A gate that has not answered for so long counts as one that cannot be reached. */
+const PATIENCE_MS = 10_000;
 
 /** Asks for a lease; undefined when the gate cannot be reached. */
 export function askGate(
@@ -33,6 +36,11 @@ export async function settleGate(
 ): Promise<void> {
   const events = await reach(services, destination, (gate) => gate.settle(settlement, settings));
   for (const event of (events ?? []) as readonly DoorEvent[]) services.log({ what: event, destination });
+}
+
+/** The receiver has asked for quiet until then: said at once, for the leases of others. */
+export async function holdGate(services: Doors, destination: string, until: number): Promise<void> {
+  await reach(services, destination, (gate) => gate.hold(until));
 }
 
 /** Something waits in D1 for this destination. */
@@ -83,12 +91,19 @@ export function viewGate(
 }
 
 async function reach<T>(
-  { gates, log }: Doors,
+  { gates, log, sleep }: Doors,
   destination: string,
   call: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
 ): Promise<T | undefined> {
+  const silence = sleep(PATIENCE_MS).then(() => ({ silent: true }) as const);
   try {
-    return await call(gates.get(gates.idFromName(destination)));
+    const gate = gates.get(gates.idFromName(destination));
+    const answer = await Promise.race([
+      call(gate).then((value) => ({ silent: false, value }) as const),
+      silence,
+    ]);
+    if (answer.silent) throw new Error("The gate does not answer");
+    return answer.value;
   } catch (error) {
     log({ what: "gate_unreachable", destination, error: faultOf(error) });
     return undefined;

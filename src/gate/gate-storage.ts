@@ -10,7 +10,8 @@ const KEY = "gate";
 export function loadGate(storage: DurableObjectStorage, now: number, onCorrupt: () => void): GateState {
   const stored = storage.kv.get(KEY);
   if (stored === undefined) return newGateState(now);
-  if (isGateState(stored)) return stored;
+  const state = gateStateOf(stored);
+  if (state) return state;
   onCorrupt();
   return newGateState(now);
 }
@@ -26,15 +27,38 @@ export async function saveGate(
   await (after.bell.at === null ? storage.deleteAlarm() : storage.setAlarm(after.bell.at));
 }
 
-/** Whether a value has all that a new state has, each of its type, and leases that can be read. */
-function isGateState(value: unknown): value is GateState {
+/**
+ * The stored value as a state of today: what later versions have added to it is filled in, so that a deploy
+ * forgets no lease and no hold. Undefined when it is not a state of ours.
+ */
+function gateStateOf(value: unknown): GateState | undefined {
   const fresh = newGateState(0);
-  const { kind, since } = fresh.condition.circuit;
-  const model = { ...fresh, condition: { ...fresh.condition, circuit: { kind, since } } };
-  if (!isLike(model, value)) return false;
-  const { version, leases } = value as GateState;
+  if (!isLike(coreOf(fresh), value)) return undefined;
+  const stored = value as GateState;
+  const state = {
+    ...fresh,
+    ...stored,
+    condition: { ...fresh.condition, ...stored.condition },
+    bell: { ...fresh.bell, ...stored.bell },
+  };
   const lease = { id: "", slots: 0, width: 0, deliveries: [], expiresAt: 0 };
-  return version === fresh.version && leases.every((stored) => isLike(lease, stored));
+  const readable = state.leases.every((held) => isLike(lease, held));
+  return state.version === fresh.version && readable ? state : undefined;
+}
+
+/** What every version of the state has had. */
+function coreOf({ version, condition, tat, leases, turns, bell }: GateState) {
+  const { circuit, window, heldUntil } = condition;
+  const { kind, since } = circuit;
+  const { waitingSince, at } = bell;
+  return {
+    version,
+    condition: { circuit: { kind, since }, window, heldUntil },
+    tat,
+    leases,
+    turns,
+    bell: { waitingSince, at },
+  };
 }
 
 function isLike(model: unknown, value: unknown): boolean {

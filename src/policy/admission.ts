@@ -7,7 +7,7 @@ import { answered, sooner, turnedAway } from "./bell.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
-import { type Lane, type Lease, leaseMs, live } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, leaseMs, live } from "./lease.ts";
 import { nextSendAt, type Reservation, reserve } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
@@ -17,7 +17,7 @@ export type Admission = Readonly<{ state: GateState; answer: Answer }>;
 
 export function admit(before: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
   const state = asked(before, ask, settings, now);
-  const { free, inFlight } = apart(state, ask);
+  const { free, inFlight } = apart(state, ask, now);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };
   const room = roomFor(state, ask.lane, settings, now);
@@ -52,14 +52,21 @@ function asked(state: GateState, ask: Ask, settings: GateSettings, now: number):
   };
 }
 
-function apart(state: GateState, ask: Ask) {
-  const leased = new Map(
-    state.leases.flatMap((lease) => lease.deliveries.map((id) => [id, lease.expiresAt])),
-  );
-  const free = ask.deliveries.filter((id) => !leased.has(id)).slice(0, ask.most);
-  const busy = ask.deliveries.filter((id) => leased.has(id));
-  const until = Math.max(0, ...busy.map((id) => leased.get(id) ?? 0));
-  return { free, inFlight: busy.length > 0 ? { deliveries: busy, until } : null };
+/**
+ * What may be let in, and what another lease holds. A delivery that was settled after the asker had looked
+ * it up may have ended since: it has to be looked at again.
+ */
+function apart({ leases, settled }: GateState, { deliveries, most, lookedUpMsAgo = 0 }: Ask, now: number) {
+  const news = settled.filter(({ at }) => at > now - lookedUpMsAgo);
+  const busy = new Map([
+    ...news.flatMap((past) => past.deliveries.map((id) => [id, now] as const)),
+    ...leases.flatMap((lease) => lease.deliveries.map((id) => [id, lease.expiresAt] as const)),
+    ...(lookedUpMsAgo > LOOK_UP_MS ? deliveries.map((id) => [id, now] as const) : []),
+  ]);
+  const held = deliveries.filter((id) => busy.has(id));
+  const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
+  const inFlight = held.length > 0 ? { deliveries: held, until } : null;
+  return { free: deliveries.filter((id) => !busy.has(id)).slice(0, most), inFlight };
 }
 
 function rateFor(

@@ -7,6 +7,8 @@ export type Ask = Readonly<{
   deliveries: readonly number[];
   /** As many of them at most; those beyond are neither let in nor turned away. */
   most?: number;
+  /** How long ago the asker looked the deliveries up; 0 when it looks them up after it is let in. */
+  lookedUpMsAgo?: number;
   /** How many connections the asker can use at once. */
   connections: number;
   /** How long after asking it will start attempts. */
@@ -34,6 +36,6 @@ export type Answer = Readonly<{
   grant: Grant | null;
   /** The deliveries that were turned away, and why. */
   refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
-  /** The deliveries that another live lease holds, and when that lease ends at the latest. */
+  /** The deliveries that another lease holds, or held a moment ago, and when to look at them again. */
   inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
 }>;

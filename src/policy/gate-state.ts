@@ -29,6 +29,8 @@ export type GateState = Readonly<{
   /** The rate's theoretical arrival time. */
   tat: number;
   leases: readonly Lease[];
+  /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
+  settled: readonly Readonly<{ at: number; deliveries: readonly number[] }>[];
   /** Leases ever granted: part of the next one's name. */
   granted: number;
   turns: Readonly<Record<Side, Turn>>;
@@ -50,6 +52,7 @@ export function newGateState(now: number): GateState {
     condition: newCondition(now),
     tat: 0,
     leases: [],
+    settled: [],
     granted: 0,
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,

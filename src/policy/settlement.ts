@@ -9,7 +9,7 @@ import { emptied, freed, told, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
-import { live } from "./lease.ts";
+import { LOOK_UP_MS, live } from "./lease.ts";
 import { trafficAfter } from "./traffic.ts";
 import { reopened } from "./window.ts";
 
@@ -43,13 +43,17 @@ export function settle(
   const heard = settlement.signs.reduce((c, sign) => conditionAfter(c, sign, settings, random), start);
   // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
   const judged = start.circuit.kind !== "half_open" || lease.probe;
-  const condition = judged ? heard : { ...start, heldUntil: heard.heldUntil };
+  const condition = quiet(judged ? heard : { ...start, heldUntil: heard.heldUntil }, now);
   const events = doorEvents(start, condition);
   const state = {
     ...remembering(before, events, now),
     condition,
     traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
     leases: leases.filter((other) => other !== lease),
+    settled: [
+      ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
+      { at: now, deliveries: lease.deliveries },
+    ],
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
     tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
   };
@@ -77,6 +81,11 @@ export function ringFor(state: GateState, now: number): GateState {
 export function resumed(state: GateState, now: number): GateState {
   const condition = { ...state.condition, window: reopened(state.condition.window) };
   return ringFor(remembering({ ...state, condition }, ["resumed"], now), now);
+}
+
+/** While the receiver wants quiet, what others still bring home does not widen the window again. */
+function quiet(condition: Condition, now: number): Condition {
+  return condition.heldUntil > now ? { ...condition, window: reopened(condition.window) } : condition;
 }
 
 function bellAfter(state: GateState, { left, continues }: Settlement, now: number): GateState["bell"] {

@@ -12,7 +12,8 @@ export type AcceptedEvent = Readonly<{
 /**
  * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
  * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`; none, or what a
- * person has edited into something that is no JSON, takes every type. Ids are given in the order of the array, in which `json_each` goes; to sort by it would be one more row read for each.
+ * person has edited into something that is no JSON, takes every type. Ids are given in the order of the
+ * array, in which `json_each` goes; to sort by it would be one more row read for each.
  */
 const INSERT = `
   INSERT INTO events (tenant, type, accepted_at, plan, body)

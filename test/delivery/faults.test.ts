@@ -69,13 +69,20 @@ describe("D1 that cannot be reached", () => {
     [2, 10],
     [3, 20],
     [7, 300],
-    [99, 300],
+    [89, 300],
   ])("when work is loaded sends all messages back, for longer each time (delivery %d)", async (attempts, s) => {
     const messages = await world.post(3);
     world.d1.failing(() => "before");
     expect(await world.bring(messages, attempts)).toEqual(Array(3).fill({ retryIn: s }));
     expect(world.receiver.calls).toEqual([]);
     expect(world.logged("batch_failed")).toMatchObject([{ deliveries: 3 }]);
+  });
+
+  test("for a hundred deliveries of a message makes no dead letter: a new message takes its place", async () => {
+    const messages = await world.post();
+    world.d1.failing(() => "before");
+    expect(await world.bring(messages, 99)).toEqual(["acked"]);
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 300 }]);
   });
 
   test.each([
@@ -139,7 +146,7 @@ describe("a queue that cannot be reached", () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
     world.deliveryQueue.break(true);
-    expect(await world.bring(messages, 95)).toEqual([{ retryIn: 300 }]);
+    expect(await world.bring(messages, 95)).toEqual([{ retryIn: 23 }]);
     expect(await rowOf({ event: 1, destination })).toMatchObject({ state: "retrying", attempts: 1 });
   });
 });

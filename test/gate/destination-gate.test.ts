@@ -167,6 +167,57 @@ describe("to look", () => {
   });
 });
 
+describe("a hold that is told at once", () => {
+  test("shuts the door for everybody, and shows in the condition that others are told", async () => {
+    await earnTrust();
+    const until = clock.now() + 30_000;
+    await gateOf(destination).hold(until);
+    expect(await admit([2])).toMatchObject({ grant: null, refused: { reason: "hold", until } });
+    expect(await gateOf(destination).condition()).toMatchObject({ heldUntil: until, window: { size: 1 } });
+  });
+
+  test("is not shortened by another", async () => {
+    const until = clock.now() + 30_000;
+    await gateOf(destination).hold(until);
+    await gateOf(destination).hold(until - 10_000);
+    expect(await admit([2])).toMatchObject({ refused: { reason: "hold", until } });
+  });
+
+  test("ends with one attempt at a time, whatever other leases brought home meanwhile", async () => {
+    await earnTrust();
+    const { id } = await admitted([1, 2, 3]);
+    await gateOf(destination).hold(clock.now() + 30_000);
+    await settle(id, Array.from({ length: 3 }, healthy));
+    clock.pass(30_000);
+    expect(await admitted([4, 5, 6])).toMatchObject({ width: 1 });
+  });
+});
+
+describe("a delivery that was settled", () => {
+  test("after the asker had looked it up is not let in on old knowledge", async () => {
+    const { id } = await admitted([1]);
+    clock.pass(500);
+    await settle(id, [healthy()]);
+    clock.pass(100);
+    const late = await admit([1, 2], { lookedUpMsAgo: 300 });
+    expect(late).toMatchObject({ grant: { deliveries: [2] }, inFlight: { deliveries: [1] } });
+  });
+
+  test("before the asker looked it up is let in", async () => {
+    const { id } = await admitted([1]);
+    await settle(id, [healthy()]);
+    clock.pass(500);
+    expect(await admit([1], { lookedUpMsAgo: 300 })).toMatchObject({ grant: { deliveries: [1] } });
+  });
+
+  test("is not let in for an asker whose knowledge is older than the gate's memory", async () => {
+    expect(await admit([1], { lookedUpMsAgo: 15_001 })).toMatchObject({
+      grant: null,
+      inFlight: { deliveries: [1] },
+    });
+  });
+});
+
 describe("a stored state", () => {
   const whole = async () => {
     await admitted([1]);
@@ -194,11 +245,6 @@ describe("a stored state", () => {
     ["without its rate", without("tat")],
     ["without its circuit", without("condition", "circuit")],
     ["without its turns", without("turns", "backlog")],
-    ["without its breadth, as an earlier version wrote it", without("breadth")],
-    ["without its bell's drains, as an earlier version wrote it", without("bell", "expected")],
-    ["without its traffic, as an earlier version wrote it", without("traffic")],
-    ["without its history, as an earlier version wrote it", without("history")],
-    ["without how long attempts take, as an earlier version wrote it", without("condition", "tookMs")],
   ])("that is %s is replaced by a new one, and reported", async (_, make) => {
     await storeState(await make());
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});
@@ -211,6 +257,23 @@ describe("a stored state", () => {
     expect(await settle(grant.id, [healthy()])).toEqual([]);
     await gateOf(destination).ring("waiting");
     expect(await alarmOf(destination)).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["its breadth", without("breadth")],
+    ["its bell's drains", without("bell", "expected")],
+    ["its traffic", without("traffic")],
+    ["its history", without("history")],
+    ["what was settled", without("settled")],
+    ["how long attempts take", without("condition", "tookMs")],
+  ])("that an earlier version wrote without %s is filled in, and its leases hold", async (_, make) => {
+    await storeState(await make());
+    const lines = vi.spyOn(console, "log").mockImplementation(() => {});
+    expect(await admit([1])).toMatchObject({ grant: null, inFlight: { deliveries: [1] } });
+    expect(lines).not.toHaveBeenCalled();
+    lines.mockRestore();
+    await gateOf(destination).ring("waiting");
+    expect(await gateOf(destination).view(settings)).toMatchObject({ circuit: "closed", inFlight: 1 });
   });
 
   test("that is whole is none of these, in any state of the circuit", async () => {
