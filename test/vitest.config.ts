@@ -9,7 +9,9 @@ const root = new URL("..", import.meta.url).pathname;
 const inNode = ["test/policy/**/*.test.ts", "test/**/*.node.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
 
-export default defineConfig(async () => ({
+const migrations = await readD1Migrations(`${root}migrations`);
+
+export default defineConfig({
   root,
   test: {
     projects: [
@@ -21,7 +23,7 @@ export default defineConfig(async () => ({
             wrangler: { configPath: `${root}wrangler.toml` },
             miniflare: {
               bindings: {
-                MIGRATIONS: await readD1Migrations(`${root}migrations`),
+                MIGRATIONS: migrations,
                 ADMIN_KEY: "test-admin-key-0123456789",
                 GRACE_SECONDS: "20",
                 ALLOW_PRIVATE_DESTINATIONS: "false",
@@ -34,12 +36,19 @@ export default defineConfig(async () => ({
           include: ["test/**/*.test.ts"],
           exclude: [...inNode, ...scenarios],
           setupFiles: ["test/support/migrations.ts"],
+          testTimeout: 20_000,
         },
       },
       {
         extends: true,
-        test: { name: "scenario", include: scenarios, environment: "node", testTimeout: 300_000, fileParallelism: false },
+        test: {
+          name: "scenario",
+          include: scenarios,
+          environment: "node",
+          testTimeout: 300_000,
+          fileParallelism: false,
+        },
       },
     ],
   },
-}));
+});

@@ -37,7 +37,7 @@ export async function startStack({
   const given = Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]);
   const fixed = ["--show-interactive-dev-session=false", "--inspector-port=0"];
   const stdio = output ?? "inherit";
-  const child = spawnWrangler(["dev", ...fixed, ...given, ...args], ["ignore", stdio, stdio, "ipc"], env);
+  const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdio, stdio, "ipc"], env);
   const exited = exitOf(child);
   try {
     const url = await Promise.race([readyUrl(child), failed(exited)]);

@@ -1,7 +1,11 @@
-/** A stack that nobody else sees: its own state, its own port, its own secrets; several run side by side. */
+/**
+ * A stack that nobody else sees: its own state, port, secrets and copy of the Worker. Several run side by
+ * side, while the sources are being edited.
+ */
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bundleWorker } from "./bundle.ts";
 import { ensureDevVars } from "./dev-vars.ts";
 import { applyMigrations } from "./migrations.ts";
 import { type Stack, startStack } from "./stack.ts";
@@ -25,11 +29,14 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
   process.once("exit", discard);
   const log = join(place, "wrangler.log");
   const output = openSync(log, "a");
-  await applyMigrations(place);
-  const args = ["--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
+  const [worker] = await Promise.all([bundleWorker(join(place, "bundle")), applyMigrations(place)]);
+  const args = [worker, "--no-bundle", "--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
   const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
   // Wrangler's registry has one entry for each Worker's name: stacks side by side would overwrite it.
-  const env = { WRANGLER_REGISTRY_PATH: join(place, "registry") };
+  const env = {
+    WRANGLER_REGISTRY_PATH: join(place, "registry"),
+    WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
+  };
   return {
     start: () => startStack({ args, vars: ours, env, output }),
     lastWords: () => readFileSync(log, "utf8").split("\n").slice(-30).join("\n"),

@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-export const projectRoot = fileURLToPath(new URL("../..", import.meta.url));
+export const projectRoot = fileURLToPath(new URL("../..", import.meta.url).href);
 
 const home = join(createRequire(import.meta.url).resolve("wrangler/package.json"), "..");
 

@@ -121,17 +121,20 @@ describe("routes", () => {
     expect(answer.headers.get("allow")).toBe(allow);
   });
 
-  it.each([["/"], ["/v1"], ["/v1/nothing"], ["/v1/events/a/b"], ["/v1/destinations/"]])(
-    "have nothing at %s",
-    async (path) => {
-      const answer = await testApi().call("GET", path);
-      expect(answer).toMatchObject({
-        status: 404,
-        json: { type: "/problems/not-found", status: 404, title: expect.any(String) },
-      });
-      expect(answer.headers.get("content-type")).toBe("application/problem+json");
-    },
-  );
+  it.each([
+    ["/"],
+    ["/v1"],
+    ["/v1/nothing"],
+    ["/v1/events/a/b"],
+    ["/v1/destinations/"],
+  ])("have nothing at %s", async (path) => {
+    const answer = await testApi().call("GET", path);
+    expect(answer).toMatchObject({
+      status: 404,
+      json: { type: "/problems/not-found", status: 404, title: expect.any(String) },
+    });
+    expect(answer.headers.get("content-type")).toBe("application/problem+json");
+  });
 });
 
 describe("/openapi.json", () => {

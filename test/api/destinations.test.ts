@@ -163,15 +163,17 @@ describe("POST /v1/destinations", () => {
   ];
 
   const cases = invalid.map(([fields, field, fault, expected]) => ({ fields, field, fault, expected }));
-  it.each(cases)(
-    "refuses a $field that $fault where it takes $expected",
-    async ({ fields, field, fault, expected }) => {
-      const { status, json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...fields });
-      expect(status).toBe(422);
-      expect(json.errors).toContainEqual({ field, fault, expected: expect.stringContaining(expected) });
-      expect(await countRows("destinations")).toBe(0);
-    },
-  );
+  it.each(cases)("refuses a $field that $fault where it takes $expected", async ({
+    fields,
+    field,
+    fault,
+    expected,
+  }) => {
+    const { status, json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...fields });
+    expect(status).toBe(422);
+    expect(json.errors).toContainEqual({ field, fault, expected: expect.stringContaining(expected) });
+    expect(await countRows("destinations")).toBe(0);
+  });
 
   it("names the faults of the URL and of the other fields at once", async () => {
     const body = { url: "http://localhost/", timeout_ms: 1, color: "red" };

@@ -36,15 +36,19 @@ describe("POST /v1/events", () => {
     );
   });
 
-  it.each([["null"], ["0"], ['""'], ["[]"], ["false"], ['{"__proto__":{"a":1}}']])(
-    "takes %s as data",
-    async (data) => {
-      const { call } = testApi();
-      const { status } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
-      expect(status).toBe(202);
-      expect(await storedBody()).toContain(`"data":${data}}`);
-    },
-  );
+  it.each([
+    ["null"],
+    ["0"],
+    ['""'],
+    ["[]"],
+    ["false"],
+    ['{"__proto__":{"a":1}}'],
+  ])("takes %s as data", async (data) => {
+    const { call } = testApi();
+    const { status } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
+    expect(status).toBe(202);
+    expect(await storedBody()).toContain(`"data":${data}}`);
+  });
 
   it.each([
     ["12345678901234567890"],
@@ -130,32 +134,35 @@ describe("POST /v1/events", () => {
     expect(status).toBe(202);
   });
 
-  it.each([[null], ["text/plain"], ["application/x-www-form-urlencoded"], ["application/jsonp"]])(
-    "refuses the content type %s",
-    async (type) => {
-      const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
-        "content-type": type,
-      });
-      expect(answer).toMatchObject({
-        status: 415,
-        json: {
-          type: "/problems/unsupported-media-type",
-          detail: expect.stringContaining("expected application/json"),
-        },
-      });
-      expect(await countRows("events")).toBe(0);
-    },
-  );
+  it.each([
+    [null],
+    ["text/plain"],
+    ["application/x-www-form-urlencoded"],
+    ["application/jsonp"],
+  ])("refuses the content type %s", async (type) => {
+    const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
+      "content-type": type,
+    });
+    expect(answer).toMatchObject({
+      status: 415,
+      json: {
+        type: "/problems/unsupported-media-type",
+        detail: expect.stringContaining("expected application/json"),
+      },
+    });
+    expect(await countRows("events")).toBe(0);
+  });
 
-  it.each([["application/json; charset=utf-8"], ["Application/JSON"], ["application/cloudevents+json"]])(
-    "takes the content type %s",
-    async (type) => {
-      const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
-        "content-type": type,
-      });
-      expect(answer.status).toBe(202);
-    },
-  );
+  it.each([
+    ["application/json; charset=utf-8"],
+    ["Application/JSON"],
+    ["application/cloudevents+json"],
+  ])("takes the content type %s", async (type) => {
+    const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
+      "content-type": type,
+    });
+    expect(answer.status).toBe(202);
+  });
 
   it("takes a body of 256 KiB and refuses a byte more", async () => {
     const { call } = testApi();

@@ -1,5 +1,7 @@
 /** A queue may bring a message twice, and two batches may meet: it is one attempt at a time, and none too many. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../src/delivery/consume.ts";
+import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import { execute, newDestination, newWorld, START, storedRows, urlOf, type World } from "../support/world.ts";
 
@@ -48,6 +50,20 @@ describe("the same message in two batches at once", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
+  test("is one attempt when one looks it up before the other ends it, and asks the gate after that", async () => {
+    const messages = await world.post();
+    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    const between = async () => {
+      world.clock.pass(5);
+      expect(await world.bring(messages)).toEqual(["acked"]);
+      world.clock.pass(5);
+    };
+    await consume({ ...world.services, db: afterFirstLookUp(world.services.db, between) }, batch);
+    expect(fates).toEqual([{ retryIn: 0 }]);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+
   test("is one attempt when they keep in step as well", async () => {
     const messages = await world.post(20);
     await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
@@ -85,4 +101,18 @@ async function stored({ state }: { state: string }): Promise<void> {
     state,
     START + 1_000_000,
   );
+}
+
+/** The database, and what happens between the first look-up and its answer. */
+function afterFirstLookUp(db: D1Database, meanwhile: () => Promise<void>): D1Database {
+  let isFirst = true;
+  const batch: D1Database["batch"] = async <T>(statements: D1PreparedStatement[]) => {
+    const found = await db.batch<T>(statements);
+    if (isFirst) {
+      isFirst = false;
+      await meanwhile();
+    }
+    return found;
+  };
+  return { prepare: (sql: string) => db.prepare(sql), batch } as D1Database;
 }

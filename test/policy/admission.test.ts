@@ -76,6 +76,20 @@ describe("an open door", () => {
     expect(answer).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
   });
 
+  it("has a delivery looked at again that was settled after the asker had looked it up", () => {
+    const { state, grant } = granted(gate(wide));
+    const settlement = { lease: grant.id, signs: [], left: 0, unsent: 3 };
+    const after = settle(state, settlement, steady, now + 100, 0).state;
+    const again = (lookedUpMsAgo: number) =>
+      admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).answer;
+    expect(again(101)).toMatchObject({
+      grant: { deliveries: [4] },
+      inFlight: { deliveries: [3], until: now + 200 },
+    });
+    expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null });
+    expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
+  });
+
   it("hands its condition on, for the worker to go on with", () => {
     const state = gate(wide);
     expect(granted(state).grant.condition).toEqual(state.condition);
@@ -183,6 +197,21 @@ describe("through any history of a gate", () => {
           expect(settings.paused).toBe(false);
           const { circuit } = before.condition;
           if (circuit.kind === "open") expect(circuit.until).toBeLessThanOrEqual(now);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("nothing is granted on knowledge from before its last settlement", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const settledAt = new Map<number, number>();
+        for (const { granted, settled, step, now } of momentsOf(history)) {
+          for (const id of settled?.deliveries ?? []) settledAt.set(id, now);
+          if (!granted || step.do !== "ask") continue;
+          const lookedUpAt = now - (step.ask.lookedUpMsAgo ?? 0);
+          for (const id of granted.deliveries) expect(settledAt.get(id) ?? 0).toBeLessThanOrEqual(lookedUpAt);
         }
       }),
       { numRuns: 300 },

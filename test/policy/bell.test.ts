@@ -110,15 +110,14 @@ describe("a drain that found nothing", () => {
     expect(emptied(waiting, now, now + 10)).toEqual({ ...silent, at: null });
   });
 
-  it.each([500, 1_500, 3_000])(
-    "does not end it for what was turned away %i ms before: that may be written still",
-    (agoMs) => {
-      const bell = emptied({ ...turned, at: null }, now + agoMs, now + agoMs + 10);
-      expect(bell.waitingSince).toBe(now);
-      expect(bell.at).not.toBeNull();
-      expect(bell.at).toBeLessThanOrEqual(now + 10_000);
-    },
-  );
+  it.each([
+    500, 1_500, 3_000,
+  ])("does not end it for what was turned away %i ms before: that may be written still", (agoMs) => {
+    const bell = emptied({ ...turned, at: null }, now + agoMs, now + agoMs + 10);
+    expect(bell.waitingSince).toBe(now);
+    expect(bell.at).not.toBeNull();
+    expect(bell.at).toBeLessThanOrEqual(now + 10_000);
+  });
 
   it("does not end it for what the gate was told of after the drain had looked", () => {
     const told = ringFor(gate(silent), now);

@@ -90,12 +90,13 @@ describe("an open circuit", () => {
     expect(circuitAt(open(1), start)).toEqual({ kind: "half_open", since: start, trips: 1 });
   });
 
-  it.each(["healthy", "unhealthy", "throttled"] as const)(
-    "is not moved by a %s outcome of an attempt that was under way",
-    (health) => {
-      expect(hear(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
-    },
-  );
+  it.each([
+    "healthy",
+    "unhealthy",
+    "throttled",
+  ] as const)("is not moved by a %s outcome of an attempt that was under way", (health) => {
+    expect(hear(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
+  });
 
   it("is still the same circuit after an hour of nobody asking", () => {
     expect(circuitAt(open(3), start + hourMs)).toMatchObject({ kind: "half_open", trips: 3 });

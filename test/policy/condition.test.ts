@@ -7,6 +7,7 @@ import {
   newCondition,
   type Sign,
   shutBy,
+  withNews,
 } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { fraction, settingsArbitrary, start, steady } from "../support/gate-arbitraries.ts";
@@ -127,6 +128,12 @@ describe("conditionAfter", () => {
     expect(hearing(open, [fine(), fine()]).window.size).toBe(8);
   });
 
+  it("does not count trouble behind a shut door again: the size that worked stays remembered", () => {
+    const held = conditionAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
+    expect(hearing(held, [busy(start + 1), failed(start + 2)]).window).toEqual({ size: 1, threshold: 8 });
+    expect(hearing(held, [busy(start + 10_000)]).window).toEqual({ size: 1, threshold: 2 });
+  });
+
   it("does not open for 429s, however many", () => {
     expect(
       hearing(
@@ -152,6 +159,18 @@ describe("conditionAfter", () => {
       ).tookMs,
     ).toBeCloseTo(1000);
     expect(hearing(slower, [fine()]).tookMs).toBe(slower.tookMs);
+  });
+});
+
+describe("news from the gate", () => {
+  it("shuts a holder's door with what others have found, and never opens it", () => {
+    expect(withNews(wide, both)).toEqual({ ...wide, circuit: open.circuit, heldUntil: both.heldUntil });
+    expect(withNews(both, wide)).toEqual(both);
+    expect(withNews(held, { ...wide, heldUntil: start + 1 }).heldUntil).toBe(held.heldUntil);
+  });
+
+  it("leaves a holder its own window", () => {
+    expect(withNews(wide, { ...open, window: { size: 1, threshold: 2 } }).window).toEqual(wide.window);
   });
 });
 

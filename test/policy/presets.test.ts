@@ -150,15 +150,14 @@ describe.each(presetNames)("%s", (name) => {
     expect(classify({ kind }, policy.rules)).toBe("retry");
   });
 
-  it.each(row.waits.map(([least, most], i) => [i + 2, least, most] as const))(
-    "waits before attempt %i from %d s to %d s",
-    (attempt, least, most) => {
-      const history = { attempts: attempt - 1, giveUpAt: never };
-      const at = (random: number) => transition(failure, history, policy, 0, random);
-      expect(at(0)).toMatchObject({ kind: "retry", at: least * 1000 });
-      expect(at(almostOne)).toMatchObject({ kind: "retry", at: most * 1000 });
-    },
-  );
+  it.each(
+    row.waits.map(([least, most], i) => [i + 2, least, most] as const),
+  )("waits before attempt %i from %d s to %d s", (attempt, least, most) => {
+    const history = { attempts: attempt - 1, giveUpAt: never };
+    const at = (random: number) => transition(failure, history, policy, 0, random);
+    expect(at(0)).toMatchObject({ kind: "retry", at: least * 1000 });
+    expect(at(almostOne)).toMatchObject({ kind: "retry", at: most * 1000 });
+  });
 
   it("waits twice as long after a 429 that does not say until when", () => {
     const history = { attempts: 1, giveUpAt: never };

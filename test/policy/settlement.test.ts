@@ -6,7 +6,7 @@ import type { Condition, Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { nothingWaits, resumed, type Settlement, settle } from "../../src/policy/settlement.ts";
+import { held, nothingWaits, resumed, type Settlement, settle } from "../../src/policy/settlement.ts";
 import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
 
 const ask: Ask = {
@@ -159,6 +159,49 @@ describe("sends that were not made", () => {
   });
 });
 
+describe("a hold that is told at once", () => {
+  const until = now + 10_000;
+
+  it("shuts the door for everybody, to open it for one again", () => {
+    const state = held(wide, until, now);
+    expect(state.condition).toMatchObject({ heldUntil: until, window: { size: 1 } });
+    expect(state.history.at(-1)).toEqual({ at: now, what: "held" });
+  });
+
+  it("is never shortened, and changes nothing when it is repeated", () => {
+    const state = held(wide, until, now);
+    expect(held(state, until, now + 1)).toBe(state);
+    expect(held(state, until - 1, now + 1)).toBe(state);
+  });
+
+  it("is the same hold when the lease that met it is settled: the size that worked is remembered", () => {
+    const { state, grant } = lease(wide);
+    const sign = { ...busy(now + 50), holdUntil: until };
+    const once = settling(state, grant, [sign, busy(now + 60)]).state.condition;
+    const twice = settling(held(state, until, now + 50), grant, [sign, busy(now + 60)]);
+    expect(twice.state.condition).toEqual(once);
+    expect(once.window).toEqual({ size: 1, threshold: 8 });
+    expect(twice.events).toEqual([]);
+  });
+
+  it("is not answered by successes that others bring home", () => {
+    const { state, grant } = lease(wide);
+    const settled = settling(held(state, until, now + 50), grant, [fine(now + 60), fine(now + 70)]);
+    expect(settled.state.condition.window.size).toBe(1);
+  });
+});
+
+describe("what was settled", () => {
+  it("is remembered for as long as somebody may still act on what was known before, and no longer", () => {
+    const { state, grant } = lease(wide);
+    const { state: after } = settling(state, grant, [fine(now)]);
+    expect(after.settled).toEqual([{ at: now + 100, deliveries: grant.deliveries }]);
+    const next = lease(after, { deliveries: [77] }, now + 20_000);
+    const { settled } = settling(next.state, next.grant, [], now + 20_000).state;
+    expect(settled.map(({ deliveries }) => deliveries)).toEqual([[77]]);
+  });
+});
+
 describe("the pause that is lifted", () => {
   it("lets traffic begin with one, and rings for what waits", () => {
     const state = resumed(wide, now);
@@ -217,8 +260,8 @@ describe("through any history of a gate", () => {
   it("a settlement that comes twice, or too late, changes nothing but that expired leases are gone", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        for (const { before, after, inTime, step, now } of momentsOf(history)) {
-          if (step.do !== "settle" || inTime !== false) continue;
+        for (const { before, after, settled, now } of momentsOf(history)) {
+          if (settled !== null) continue;
           // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;

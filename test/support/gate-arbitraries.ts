@@ -11,7 +11,7 @@ import type { Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type DoorEvent, type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { nothingWaits, resumed, ringFor, settle } from "../../src/policy/settlement.ts";
+import { held, nothingWaits, resumed, ringFor, settle } from "../../src/policy/settlement.ts";
 
 export const start = Date.UTC(2026, 10, 21, 9, 0, 0);
 
@@ -65,7 +65,8 @@ export type Step =
     }>
   | Readonly<{ do: "change"; settings: GateSettings }>
   | Readonly<{ do: "pause" | "resume" | "evict" | "alarm" | "ring" }>
-  | Readonly<{ do: "empty"; lookedAgoMs: number }>;
+  | Readonly<{ do: "empty"; lookedAgoMs: number }>
+  | Readonly<{ do: "hold"; forMs: number }>;
 
 const attempted: fc.Arbitrary<Attempted> = fc.oneof(
   { weight: 4, arbitrary: fc.constant({ came: "fine", quietMs: 0 } as const) },
@@ -87,6 +88,7 @@ export const askArbitrary: fc.Arbitrary<Ask> = fc
     count: fc.integer({ min: 1, max: 20 }),
     connections: fc.integer({ min: 1, max: 6 }),
     startWithinMs: fc.integer({ min: 1, max: 3_000 }),
+    lookedUpMsAgo: fc.oneof(fc.constant(0), fc.nat(2_000), fc.nat(20_000)),
   })
   .map(({ first, count, ...ask }) => ({
     ...ask,
@@ -121,6 +123,7 @@ export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
       .map((what) => ({ do: what })),
   },
   { weight: 1, arbitrary: fc.nat(10_000).map((lookedAgoMs) => ({ do: "empty", lookedAgoMs }) as const) },
+  { weight: 1, arbitrary: fc.nat(60_000).map((forMs) => ({ do: "hold", forMs }) as const) },
 );
 
 export const historyArbitrary = fc.tuple(
@@ -143,11 +146,11 @@ export type Moment = Readonly<{
   events?: readonly DoorEvent[];
   /** The lease that this step granted. */
   granted?: Ticket;
-  /** Whether the lease that this step settled was live. */
-  inTime?: boolean;
+  /** The lease that this step settled while it was live; null when it was not. */
+  settled?: Ticket | null;
   /** Leases granted before that are neither settled nor expired. */
   others: readonly Ticket[];
-  /** The latest end of quiet that any accepted settlement has brought. */
+  /** The latest end of quiet that the gate has been told of. */
   quietUntil: number;
   /** No success has been settled since the door was last opened. */
   fromOne: boolean;
@@ -171,7 +174,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
     latest = Math.max(latest, now);
     ended = new Set([...ended, ...tickets.filter(({ expiresAt }) => expiresAt <= now).map(({ id }) => id)]);
     const others = tickets.filter(({ id }) => !ended.has(id));
-    let told: Pick<Moment, "answer" | "events" | "granted" | "inTime" | "drains"> = {};
+    let told: Pick<Moment, "answer" | "events" | "granted" | "settled" | "drains"> = {};
 
     switch (step.do) {
       case "ask": {
@@ -195,7 +198,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         const settlement = { lease: ticket.id, signs, left, unsent, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
-        told = { events, inTime: !ended.has(ticket.id) };
+        told = { events, settled: ended.has(ticket.id) ? null : ticket };
         if (ended.has(ticket.id)) break;
         ended.add(ticket.id);
         quietUntil = Math.max(quietUntil, ...signs.map(({ holdUntil }) => holdUntil ?? 0));
@@ -232,6 +235,11 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         break;
       case "empty":
         state = nothingWaits(state, now - step.lookedAgoMs, now);
+        break;
+      case "hold":
+        state = held(state, now + step.forMs, now);
+        fromOne ||= now + step.forMs > quietUntil;
+        quietUntil = Math.max(quietUntil, now + step.forMs);
         break;
     }
     yield { step, before, after: state, settings, now, latest, others, quietUntil, fromOne, ...told };

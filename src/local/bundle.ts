@@ -1,0 +1,12 @@
+/**
+ * The Worker as one file that nobody edits. `wrangler dev` watches the sources and restarts the Worker, its
+ * queues and all, whenever one of them is saved; what runs from a bundle runs as it was when it began.
+ */
+import { join } from "node:path";
+import { runWrangler } from "./run-wrangler.ts";
+
+/** Bundles the Worker into a directory; answers the path of the file. */
+export async function bundleWorker(directory: string): Promise<string> {
+  await runWrangler(["deploy", "--dry-run", "--outdir", directory]);
+  return join(directory, "worker.js");
+}
