@@ -9,6 +9,10 @@ import { bundleWorker } from "./bundle.ts";
 import { ensureDevVars } from "./dev-vars.ts";
 import { applyMigrations } from "./migrations.ts";
 import { type Stack, startStack } from "./stack.ts";
+import { projectRoot } from "./wrangler.ts";
+
+/** Named, because wrangler would look for it beside the bundle. */
+const config = join(projectRoot, "wrangler.toml");
 
 export const THROWAWAY_KEY = "demo-key-0123456789";
 
@@ -30,7 +34,18 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
   const log = join(place, "wrangler.log");
   const output = openSync(log, "a");
   const [worker] = await Promise.all([bundleWorker(join(place, "bundle")), applyMigrations(place)]);
-  const args = [worker, "--no-bundle", "--ip", "127.0.0.1", "--port", "0", "--persist-to", place];
+  const args = [
+    worker,
+    "--no-bundle",
+    "--config",
+    config,
+    "--ip",
+    "127.0.0.1",
+    "--port",
+    "0",
+    "--persist-to",
+    place,
+  ];
   const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
   // Wrangler's registry has one entry for each Worker's name: stacks side by side would overwrite it.
   const env = {
