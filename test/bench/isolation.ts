@@ -15,7 +15,7 @@ import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
 const HEALTHY = 100;
 const ROUNDS = Number(process.argv[2] ?? 4);
 const PHASE_MS = 20_000;
-const PAUSE_MS = 3_000;
+const LATEST_MS = 30_000;
 const TICK_MS = 250;
 const PER_TICK = 25;
 const NEVER_MS = 60_000;
@@ -72,8 +72,10 @@ async function phase(api: ApiClient, { hits }: Receiver, name: Phase, counts = t
     posted += PER_TICK;
     await sleep(TICK_MS);
   }
-  await sleep(PAUSE_MS);
-  const arrived = hits.slice(from).filter(({ path }) => path !== "/hangs");
+  const arrivals = () => hits.slice(from).filter(({ path }) => path !== "/hangs");
+  const deadline = Date.now() + LATEST_MS;
+  while (arrivals().length < posted && Date.now() < deadline) await sleep(TICK_MS);
+  const arrived = arrivals();
   if (arrived.length !== posted)
     throw new Error(`${posted} posted and ${arrived.length} arrived in phase ${name}`);
   if (counts) delays[name].push(...arrived.map(({ at, body }) => at - JSON.parse(body).data.at));
