@@ -15,7 +15,7 @@ export default defineConfig({
   root,
   test: {
     projects: [
-      { extends: true, test: { name: "pure", include: inNode, environment: "node" } },
+      { extends: true, test: { name: "pure", include: inNode, environment: "node", testTimeout: 120_000 } },
       {
         extends: true,
         plugins: [

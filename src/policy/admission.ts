@@ -79,7 +79,8 @@ function rateFor(
   const rate = { perSecond: settings.ratePerSecond, burst: settings.rateBurst };
   const horizonAt = now + aheadMs(state, sideOf(ask.lane), ask.startWithinMs, now);
   const reserved = reserve(state.tat, wanted, rate, horizonAt, now);
-  const scarce = reserved.sends < wanted;
+  // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
+  const scarce = nextSendAt(reserved.tat, rate, now) > now;
   const standsBack = scarce && sideOf(ask.lane) === "live" && isBacklogsTurn(state, now);
   return standsBack ? { ...reserved, sends: 0 } : reserved;
 }

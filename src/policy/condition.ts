@@ -89,10 +89,12 @@ export function withNews(own: Condition, news: Condition): Condition {
 
 function windowAfter(condition: Condition, sign: Sign, settings: GateSettings): Window {
   const { window, circuit } = condition;
-  if (sign.backsOff) return halved(window);
-  // What succeeds behind a shut door was under way before it shut: traffic still begins with one after it.
+  // What ends behind a shut door was under way before it shut: traffic begins with one after it anyway, and
+  // the same trouble again does not unlearn the size that worked.
   const open = circuit.kind === "closed" && shutBy(condition, settings, sign.at) === undefined;
-  if (!open || sign.health !== "healthy") return window;
+  if (!open) return window;
+  if (sign.backsOff) return halved(window);
+  if (sign.health !== "healthy") return window;
   return eased(grown(window, settings.maxConcurrency), sign.remaining);
 }
 

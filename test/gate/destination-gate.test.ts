@@ -1,5 +1,10 @@
 /** The gate as its callers see it: over RPC, with its real storage, through evictions and crashes. */
-import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from "cloudflare:test";
+import {
+  abortAllDurableObjects,
+  evictDurableObject,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { newDestinationId } from "../../src/id.ts";
 import type { Ask } from "../../src/policy/ask.ts";
@@ -30,9 +35,12 @@ beforeEach(() => {
   destination = newDestinationId();
 });
 
-function admit(deliveries: readonly number[], ask: Partial<Ask> = {}) {
-  const whole = { lane: "fresh", deliveries, connections: 6, startWithinMs: 1_000, ...ask } as const;
-  return gateOf(destination).admit(whole, settings);
+function ask(deliveries: readonly number[], more: Partial<Ask> = {}): Ask {
+  return { lane: "fresh", deliveries, connections: 6, startWithinMs: 1_000, ...more };
+}
+
+function admit(deliveries: readonly number[], more: Partial<Ask> = {}) {
+  return gateOf(destination).admit(ask(deliveries, more), settings);
 }
 
 /** Admits where nothing stands in the way. */
@@ -165,6 +173,16 @@ describe("to look", () => {
     expect(await gateOf(destination).look(settings)).toBeNull();
     expect(await storedState()).toBeUndefined();
   });
+});
+
+test("the bell forgets nothing that is admitted while it sends for drains", async () => {
+  await gateOf(destination).ring("waiting");
+  await runInDurableObject(gateOf(destination), (gate) => {
+    const sendBatch = async () => void (await gate.admit(ask([1]), settings));
+    Object.assign(gate, { env: { DRAINS: { sendBatch } } });
+  });
+  expect(await runDurableObjectAlarm(gateOf(destination))).toBe(true);
+  expect(await gateOf(destination).view(settings)).toMatchObject({ inFlight: 1 });
 });
 
 describe("a hold that is told at once", () => {

@@ -245,6 +245,10 @@ describe("when both sides want in all the time", () => {
   it.each<[string, Partial<World>]>([
     ["with connections and rate to spare", { settings: steady }],
     ["with a scarce rate that several drains reserve ahead", {}],
+    [
+      "with live traffic that takes the rate to its last place as soon as it can",
+      { settings: { ...steady, maxConcurrency: 3 }, window: 1, lastingMs: [141], liveFirst: [true, false] },
+    ],
     ["with max_concurrency 1", { settings: { ...steady, maxConcurrency: 1 } }],
     ["with a window that stays at one", { settings: steady, window: 1, outcome: "throttled" }],
     ["with drains that always come first", { liveFirst: [false] }],

@@ -32,7 +32,11 @@ export function hasEnded(standing: Standing): boolean {
   return countOf(standing, "delivered", "dead", "cancelled") === standing.planned;
 }
 
-/** `before` is what was seen last: what has ended is not asked for again. */
+/**
+ * `before` is what was seen last: what has ended is not asked for again. One request after the other:
+ * wrangler dev before 4.129.1 dies when a connection of its own is used again after five idle seconds
+ * (cloudflare/workers-sdk#15252), and many at once leave many idle.
+ */
 export async function readStandings(
   api: ApiClient,
   customers: readonly Customer[],
@@ -40,16 +44,16 @@ export async function readStandings(
   before: readonly Standing[],
 ): Promise<Standing[]> {
   const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
-  return Promise.all(
-    customers.map(async (customer) => {
-      const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
-      const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
-      const last = before.find((standing) => standing.customer === customer);
-      const done = last && last.planned === planned && hasEnded(last);
-      const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
-      return { customer, planned: Math.max(planned, deliveries.length), deliveries, status };
-    }),
-  );
+  const standings: Standing[] = [];
+  for (const customer of customers) {
+    const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
+    const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
+    const last = before.find((standing) => standing.customer === customer);
+    const done = last && last.planned === planned && hasEnded(last);
+    const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
+    standings.push({ customer, planned: Math.max(planned, deliveries.length), deliveries, status });
+  }
+  return standings;
 }
 
 async function deliveriesTo(api: ApiClient, destination: string): Promise<DeliveryJson[]> {

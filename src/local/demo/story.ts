@@ -14,7 +14,7 @@ const FRAME_MS = 500;
 /** What has not ended by then never will: the demo says so. */
 const LONGEST_MS = 100_000;
 /** How long the customer that is gone keeps its events before its owner decides. */
-const HESITATION_MS = 4_000;
+const HESITATION_MS = 3_000;
 
 export type Told = Readonly<{ standings: readonly Standing[]; posted: readonly Posted[] }>;
 

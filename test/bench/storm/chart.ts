@@ -21,7 +21,12 @@ const STYLE = `text{font:12px system-ui,sans-serif;fill:#57606a}.t{font-weight:6
 @media(prefers-color-scheme:dark){text{fill:#8b949e}.t{fill:#e6edf3}.a{fill:#58a6ff;stroke:#58a6ff}
 .o{fill:#f85149;fill-opacity:.18}.c{stroke:#3fb950}}`;
 
-type Scale = Readonly<{ x: (second: number) => number; y: (rate: number) => number; seconds: number; most: number }>;
+type Scale = Readonly<{
+  x: (second: number) => number;
+  y: (rate: number) => number;
+  seconds: number;
+  most: number;
+}>;
 
 /** @param seconds how much of the time is shown, from the beginning */
 export function chart(scenario: Scenario, panels: readonly Panel[], seconds: number): string {
@@ -29,7 +34,9 @@ export function chart(scenario: Scenario, panels: readonly Panel[], seconds: num
   const curves = panels.map(({ arrivals }) => fullest(arrivals, seconds));
   const scale = scaleFor(seconds, Math.max(2.2 * capacity, ...curves.flat().map(({ rate }) => rate)));
   const height = TOP + panels.length * (PANEL + GAP);
-  const drawn = panels.map(({ name }, i) => panel(name, curves[i] ?? [], scenario, capacity, scale, TOP + i * (PANEL + GAP)));
+  const drawn = panels.map(({ name }, i) =>
+    panel(name, curves[i] ?? [], scenario, capacity, scale, TOP + i * (PANEL + GAP)),
+  );
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="${escaped(scenario.title)}">
 <style>${STYLE}</style>
 <text class="t" x="${LEFT}" y="18">${escaped(scenario.title)}: requests per second at the receiver</text>
@@ -61,7 +68,9 @@ function panel(
     return `<rect class="o" x="${one(left)}" y="0" width="${one(right - left)}" height="${PANEL}"/>`;
   });
   const path = curve.map(({ second, rate }) => `L${one(x(second))} ${one(y(rate))}`).join("");
-  const ticks = [capacity, most].map((rate) => `<text x="${LEFT - 6}" y="${one(y(rate) + 4)}" text-anchor="end">${Math.round(rate)}</text>`);
+  const ticks = [capacity, most].map(
+    (rate) => `<text x="${LEFT - 6}" y="${one(y(rate) + 4)}" text-anchor="end">${Math.round(rate)}</text>`,
+  );
   return `<g transform="translate(0 ${top})">${shades.join("")}
 <path class="a" d="M${LEFT} ${PANEL}${path}V${PANEL}z"/>
 <path class="c" d="M${LEFT} ${one(y(capacity))}H${WIDTH - 12}"/><path class="x" d="M${LEFT} ${PANEL}H${WIDTH - 12}"/>

@@ -1,4 +1,5 @@
 /** Who is compared. Breakwater is last, as in every table. */
+import { type PresetName, presetNames } from "../../../src/policy/presets.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import type { Contender } from "./sender.ts";
 import { hookflare } from "./senders/hookflare.ts";
@@ -22,3 +23,11 @@ export const contenders: readonly Contender[] = [
   hookflare,
   ourselves,
 ];
+
+/** The presets behind Breakwater's gate, which is how they are used: what is left for the schedule to decide. */
+export const behindTheGate: readonly Contender[] = presetNames.map((preset: PresetName) => ({
+  name: preset,
+  model: false,
+  start: (scene) =>
+    breakwater({ ...scene, settings: { ...scene.settings, retry: JSON.stringify({ preset }) } }),
+}));

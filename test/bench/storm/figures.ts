@@ -30,7 +30,9 @@ const OVERDUE_MS = 3_000;
 export function figuresOf(simulated: Simulated): Figures {
   const { scenario, ledger, breakdowns } = simulated;
   const watched = ledger.deliveries.filter(({ receiver }) => scenario.watched(receiver));
-  const delays = watched.filter((d) => d.endedAt > 0 && !d.dead).map((d) => (d.endedAt - d.acceptedAt) / 1000);
+  const delays = watched
+    .filter((d) => d.endedAt > 0 && !d.dead)
+    .map((d) => (d.endedAt - d.acceptedAt) / 1000);
   delays.sort((a, b) => a - b);
   return {
     peak: peakOf(simulated),
@@ -97,7 +99,9 @@ function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): n
 function optimumMs(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number {
   const recovery = recoveryOf(scenario);
   const eachMs = 1000 / bestRateOf(scenario);
-  const open = deliveries.filter((d) => d.acceptedAt <= recovery && (d.endedAt === 0 || d.endedAt > recovery));
+  const open = deliveries.filter(
+    (d) => d.acceptedAt <= recovery && (d.endedAt === 0 || d.endedAt > recovery),
+  );
   let lastMs = open.length * eachMs;
   for (const { acceptedAt } of deliveries) {
     if (acceptedAt > recovery && acceptedAt <= recovery + lastMs) lastMs += eachMs;

@@ -33,7 +33,9 @@ export type Trouble =
   | Readonly<{ kind: "none" }>
   | Readonly<{ kind: "down" }>
   | Readonly<{ kind: "hanging" }>
-  | Readonly<{ kind: "slow"; factor: number }>;
+  | Readonly<{ kind: "slow"; factor: number }>
+  /** So many of its answers, 0 to 1, are failures. */
+  | Readonly<{ kind: "erratic"; share: number }>;
 
 const REFUSAL_MS = 5;
 const UNAVAILABLE: Exchange = { kind: "response", status: 503 };
@@ -59,8 +61,12 @@ export function serverReceiver(
   function take(answer: Answer): void {
     const trouble = troubleAt(engine.now());
     if (trouble.kind === "hanging") return;
-    if (trouble.kind === "down" || engine.now() < downUntil) return later(answer, UNAVAILABLE);
-    if (isTooMany()) return later(answer, tooManyFor(shape));
+    if (trouble.kind === "down" || engine.now() < downUntil) later(answer, UNAVAILABLE);
+    else if (isTooMany()) later(answer, tooManyFor(shape));
+    else enter(answer);
+  }
+
+  function enter(answer: Answer): void {
     queue.push(answer);
     if (inService.size < shape.slots) serveNext();
     else if (queued() > shape.bound) breakDown();
@@ -93,7 +99,9 @@ export function serverReceiver(
   /** What was in service when the server went down has failed already. */
   function finish(answer: Answer): void {
     if (!inService.delete(answer)) return;
-    answer(troubleAt(engine.now()).kind === "down" ? UNAVAILABLE : OK);
+    const trouble = troubleAt(engine.now());
+    const fails = trouble.kind === "down" || (trouble.kind === "erratic" && engine.random() < trouble.share);
+    answer(fails ? UNAVAILABLE : OK);
     serveNext();
   }
 
@@ -110,7 +118,11 @@ export function serverReceiver(
 }
 
 function tooManyFor({ retryAfterS }: ServerShape): Exchange {
-  return { kind: "response", status: 429, ...(retryAfterS !== undefined && { retryAfter: `${retryAfterS}` }) };
+  return {
+    kind: "response",
+    status: 429,
+    ...(retryAfterS !== undefined && { retryAfter: `${retryAfterS}` }),
+  };
 }
 
 /** Requests a second that it can serve. */

@@ -38,7 +38,12 @@ function around(troubles: readonly Span[]): Span {
 
 /** 50,000 deliveries in the hour, or as many as are asked for. */
 export function outageOfAnHour(deliveries = 50_000): Scenario {
-  return troubled("outage-1h", `Down for 1 h, ${deliveries.toLocaleString("en")} deliveries`, HOUR, deliveries);
+  return troubled(
+    "outage-1h",
+    `Down for 1 h, ${deliveries.toLocaleString("en")} deliveries`,
+    HOUR,
+    deliveries,
+  );
 }
 
 export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
@@ -55,7 +60,22 @@ export const weak: Scenario = {
   server: { ...usual, slots: 5 },
 };
 
-const flaps = Array.from({ length: 10 }, (_, i) => ({ from: (i + 1) * MINUTE, to: (i + 1) * MINUTE + 40 * SECOND }));
+/** Below the share that opens the circuit: here the schedule decides, whoever sends. */
+export const erratic = troubled(
+  "erratic",
+  "30 % of all answers are 503 for 20 min, 10/s",
+  20 * MINUTE,
+  12_000,
+  {
+    kind: "erratic",
+    share: 0.3,
+  },
+);
+
+const flaps = Array.from({ length: 10 }, (_, i) => ({
+  from: (i + 1) * MINUTE,
+  to: (i + 1) * MINUTE + 40 * SECOND,
+}));
 
 export const flapping: Scenario = {
   ...troubled("flapping", "Down for 40 s of every minute, ten times, 10/s", 10 * MINUTE, 6_000),
@@ -111,6 +131,7 @@ export const scenarios: readonly Scenario[] = [
   outageOf6Hours,
   slow,
   flapping,
+  erratic,
   weak,
   throttling,
   throttlingKnown,

@@ -1,5 +1,4 @@
 /** A sender under test: it is handed deliveries and makes attempts as its design would. */
-import type { LogLine } from "../../../src/log.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
 import type { Attempt } from "./exchange.ts";
@@ -13,7 +12,6 @@ export type SenderScene = Readonly<{
   receivers: number;
   /** What the receivers' owners have set, for a sender that has settings. */
   settings: DestinationSettings;
-  log?: (line: LogLine) => void;
 }>;
 
 export type Sender = Readonly<{ post: (delivery: number, receiver: number) => void }>;

@@ -1,10 +1,10 @@
 /** One sender in one scenario: set up, run to the end, and handed on with everything that was measured. */
-import { BEGINNING, createEngine, type Engine } from "./engine.ts";
+
+import { createEngine, type Engine } from "./engine.ts";
 import { attemptsTo } from "./exchange.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { type Receiver, serverReceiver } from "./receiver.ts";
-import type { LogLine } from "../../../src/log.ts";
-import { recoveryOf, type Post, type Scenario } from "./scenario.ts";
+import { type Post, recoveryOf, type Scenario } from "./scenario.ts";
 import type { Contender, Sender } from "./sender.ts";
 
 export type Simulated = Readonly<{ scenario: Scenario; ledger: Ledger; breakdowns: number }>;
@@ -12,19 +12,14 @@ export type Simulated = Readonly<{ scenario: Scenario; ledger: Ledger; breakdown
 /** What has not ended so long after the recovery is not waited for. */
 const HORIZON_MS = 48 * 3600_000;
 
-export async function simulate(
-  scenario: Scenario,
-  contender: Contender,
-  seed: number,
-  log?: (line: LogLine) => void,
-): Promise<Simulated> {
+export async function simulate(scenario: Scenario, contender: Contender, seed: number): Promise<Simulated> {
   const engine = createEngine(seed);
   const posts = scenario.posts(engine.random);
   const ledger = createLedger(scenario.receivers);
   const receivers = receiversOf(engine, scenario);
   const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
   const { settings } = scenario;
-  const scene = { engine, attempt, ledger, receivers: scenario.receivers, settings, ...(log && { log }) };
+  const scene = { engine, attempt, ledger, receivers: scenario.receivers, settings };
   postAll(engine, contender.start(scene), ledger, posts);
   await engine.run(() => ledger.ended() === posts.length, recoveryOf(scenario) + HORIZON_MS);
   return { scenario, ledger, breakdowns: receivers.reduce((sum, r) => sum + r.breakdowns(), 0) };
@@ -49,5 +44,3 @@ function postAll(engine: Engine, sender: Sender, ledger: Ledger, posts: readonly
   }
   post(0);
 }
-
-export { BEGINNING };

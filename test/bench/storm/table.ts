@@ -3,7 +3,17 @@ import type { Figures } from "./figures.ts";
 
 export type Row = Readonly<{ name: string; figures: Figures }>;
 
-const HEAD = ["", "peak ÷ capacity", "second outages", "wasted", "drain ÷ optimum", "noticed", "p50", "p99", "lost"];
+const HEAD = [
+  "",
+  "peak ÷ capacity",
+  "second outages",
+  "wasted",
+  "drain ÷ optimum",
+  "noticed",
+  "p50",
+  "p99",
+  "lost",
+];
 
 export function figureTable(rows: readonly Row[]): string {
   return alignedTable(HEAD, rows.map(cellsOf));

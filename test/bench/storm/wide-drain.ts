@@ -49,7 +49,12 @@ export async function wideDrain(deliveries: number, seed: number): Promise<WideD
 /** By the second, from the first that is not empty. */
 function arrivalsAfterRecovery({ scenario, ledger }: Simulated): number[] {
   const all = Array.from(ledger.arrivals[0] ?? [], (n) => n ?? 0).slice(secondOf(recoveryOf(scenario)));
-  return all.slice(Math.max(0, all.findIndex((n) => n > 0)));
+  return all.slice(
+    Math.max(
+      0,
+      all.findIndex((n) => n > 0),
+    ),
+  );
 }
 
 /** Requests a second between the first quarter and the last. */

@@ -27,9 +27,25 @@ const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /** One tenant for each destination, so that an event is for one of them. */
 export function insertDestination(db: DatabaseSync, place: number, settings: DestinationSettings): void {
   const set = Object.entries(settings) as [keyof DestinationSettings, string | number][];
-  const columns = ["id", "tenant", "url", "secret", "created_at", "updated_at", ...set.map(([k]) => COLUMNS[k])];
+  const columns = [
+    "id",
+    "tenant",
+    "url",
+    "secret",
+    "created_at",
+    "updated_at",
+    ...set.map(([k]) => COLUMNS[k]),
+  ];
   const id = `dst_${String(place).padStart(20, "0")}`;
-  const values = [id, `t${place}`, `https://r${place}.example/`, SECRET, 0, 0, ...set.map(([, value]) => value)];
+  const values = [
+    id,
+    `t${place}`,
+    `https://r${place}.example/`,
+    SECRET,
+    0,
+    0,
+    ...set.map(([, value]) => value),
+  ];
   const marks = columns.map(() => "?").join(", ");
   db.prepare(`INSERT INTO destinations (${columns.join(", ")}) VALUES (${marks})`).run(...values);
 }

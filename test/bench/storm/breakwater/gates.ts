@@ -8,7 +8,15 @@ import type { Ask } from "../../../../src/policy/ask.ts";
 import { rings } from "../../../../src/policy/bell.ts";
 import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
-import { nothingWaits, resumed, ringFor, type Settlement, settle } from "../../../../src/policy/settlement.ts";
+import { viewOf } from "../../../../src/policy/gate-view.ts";
+import {
+  held,
+  nothingWaits,
+  resumed,
+  ringFor,
+  type Settlement,
+  settle,
+} from "../../../../src/policy/settlement.ts";
 import type { Engine } from "../engine.ts";
 
 export type Gates = Readonly<{
@@ -16,6 +24,12 @@ export type Gates = Readonly<{
   /** What the gate of a destination remembers. */
   stateOf: (destination: string) => GateState | undefined;
 }>;
+
+/** All that workers call: a method that is missing here must not compile. */
+type GateMethod = Exclude<
+  keyof DestinationGate,
+  keyof Rpc.DurableObjectBranded | "connect" | "alarm" | "fetch" | `webSocket${string}`
+>;
 
 /** How late an alarm goes off. */
 const ALARM_LATE_MS = 10;
@@ -39,8 +53,8 @@ export function virtualGates(
     const state = load(name);
     if (state.bell.at !== at) return;
     const { bell, drains } = rings(state, engine.now());
+    save(name, null, { ...state, bell });
     if (drains > 0) await sendDrains(name, Math.min(drains, 100));
-    save(name, null, { ...load(name), bell });
   }
 
   async function trip<T>(name: string, call: (state: GateState, now: number) => [GateState, T]): Promise<T> {
@@ -52,7 +66,12 @@ export function virtualGates(
     return answer;
   }
 
-  const gate = (name: string) => ({
+  const change = (name: string, decide: (state: GateState, now: number) => GateState) =>
+    trip(name, (state, now) => [decide(state, now), undefined]);
+  const read = <T>(name: string, look: (state: GateState, now: number) => T) =>
+    trip(name, (state, now) => [state, look(state, now)]);
+
+  const gate = (name: string): Record<GateMethod, unknown> => ({
     admit: (ask: Ask, settings: GateSettings) =>
       trip(name, (state, now) => {
         const decision = admit(state, ask, settings, now);
@@ -63,12 +82,13 @@ export function virtualGates(
         const settled = settle(state, settlement, settings, now, engine.random());
         return [settled.state, settled.events];
       }),
-    ring: (why: "waiting" | "resumed") =>
-      trip(name, (state, now) => [(why === "resumed" ? resumed : ringFor)(state, now), undefined]),
-    nothingWaits: (lookedAt: number) =>
-      trip(name, (state, now) => [nothingWaits(state, lookedAt, now), undefined]),
+    hold: (until: number) => change(name, (state, now) => held(state, until, now)),
+    ring: (why: "waiting" | "resumed") => change(name, why === "resumed" ? resumed : ringFor),
+    nothingWaits: (lookedAt: number) => change(name, (state, now) => nothingWaits(state, lookedAt, now)),
     look: (settings: GateSettings) =>
-      trip(name, (state, now) => [state, refusalAt(state, "backlog", settings, now) ?? null]),
+      read(name, (state, now) => refusalAt(state, "backlog", settings, now) ?? null),
+    condition: () => read(name, (state) => state.condition),
+    view: (settings: GateSettings) => read(name, (state, now) => viewOf(state, settings, now)),
   });
   const binding = { idFromName: (name: string) => name, get: gate };
   return {

@@ -36,7 +36,10 @@ export function platformQueue<Body>(
   function pump(): void {
     while (running < shape.consumers && ready.length > 0) {
       const fullAt = (ready[0]?.readyAt ?? 0) + shape.batchTimeoutMs;
-      if (ready.length < shape.batch && fullAt > engine.now()) return lookAgain(fullAt);
+      if (ready.length < shape.batch && fullAt > engine.now()) {
+        lookAgain(fullAt);
+        return;
+      }
       const batch = ready.slice(0, shape.batch);
       ready = ready.slice(shape.batch);
       void invoke(batch);

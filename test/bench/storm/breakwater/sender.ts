@@ -7,6 +7,7 @@ import { answerBells } from "../../../../src/delivery/drain.ts";
 import { accept } from "../../../../src/delivery/ingest.ts";
 import type { DeliveryMessage, DrainMessage } from "../../../../src/delivery/message.ts";
 import { sweep } from "../../../../src/delivery/sweep.ts";
+import type { LogLine } from "../../../../src/log.ts";
 import type { Services } from "../../../../src/services.ts";
 import type { Sender, SenderScene } from "../sender.ts";
 import { memoryD1 } from "./d1.ts";
@@ -14,6 +15,8 @@ import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";
 import { virtualGates } from "./gates.ts";
 import { platformQueue } from "./queue.ts";
+
+const FAULTS = /_(failed|lost|unreachable|unreadable|unavailable|corrupt)$/;
 
 /** What the platform costs in time, and how wide it is. */
 const platform = {
@@ -32,7 +35,9 @@ export function breakwater(scene: SenderScene): Sender {
   const deliveries = platformQueue<DeliveryMessage>(engine, platform.deliveries, (batch) =>
     consume(services, batch),
   );
-  const drains = platformQueue<DrainMessage>(engine, platform.drains, (batch) => answerBells(services, batch));
+  const drains = platformQueue<DrainMessage>(engine, platform.drains, (batch) =>
+    answerBells(services, batch),
+  );
   const gates = virtualGates(engine, platform.rpcMs, async (destination, count) => {
     const message = { body: { destination, drains: count } };
     await drains.sendBatch(Array.from({ length: count }, () => message));
@@ -47,7 +52,7 @@ export function breakwater(scene: SenderScene): Sender {
     now: engine.now,
     random: engine.random,
     sleep: engine.sleep,
-    log: (line) => scene.log?.(line),
+    log: refuseFaults,
     background: (work) => void work,
   };
 
@@ -62,6 +67,11 @@ export function breakwater(scene: SenderScene): Sender {
     void accept(services, [{ tenant: `t${receiver}`, type: "storm", data: delivery }]);
   }
   return { post };
+}
+
+/** The simulated platform has no faults: whatever production code complains of is a fault of the simulation. */
+function refuseFaults(line: LogLine): void {
+  if (FAULTS.test(line.what)) throw new Error(`The simulation is broken: ${JSON.stringify(line)}`);
 }
 
 /** The n-th event carries n as its data. */

@@ -35,11 +35,16 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
   function setAlarm(at: number): void {
     if (at === alarmAt) return;
     alarmAt = at;
-    engine.at(at, () => (alarmAt === at ? ring() : undefined));
+    engine.at(at, () => {
+      if (alarmAt === at) ring();
+    });
   }
 
   function ring(): void {
-    if (working) return engine.after(1_000, ring);
+    if (working) {
+      engine.after(1_000, ring);
+      return;
+    }
     alarmAt = 0;
     working = true;
     workOff([...pending.values()], 0);
@@ -54,13 +59,13 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
   }
 
   function attemptTask(task: Task, then: () => void): void {
-    if (!mayTry()) return then();
     const end = (exchange: Exchange) => {
       if (exchange.kind === "response" && exchange.status < 300) succeed(task);
       else fail(task);
       then();
     };
-    attempt(task.delivery, end, TIMEOUT_MS);
+    if (mayTry()) attempt(task.delivery, end, TIMEOUT_MS);
+    else then();
   }
 
   function succeed(task: Task): void {
@@ -75,10 +80,16 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
       state = "open";
       openedAt = engine.now();
     }
-    if (task.attempt >= ATTEMPTS) {
-      pending.delete(task.delivery);
-      return ledger.died(task.delivery, engine.now());
-    }
+    if (task.attempt < ATTEMPTS) retryLater(task);
+    else giveUp(task);
+  }
+
+  function giveUp({ delivery }: Task): void {
+    pending.delete(delivery);
+    ledger.died(delivery, engine.now());
+  }
+
+  function retryLater(task: Task): void {
     const waitMs = MINUTE * 2 ** (task.attempt - 1) * (1 + 0.2 * engine.random());
     task.attempt += 1;
     setAlarm(engine.now() + waitMs + engine.random() * STAGGER_MS);
@@ -89,8 +100,8 @@ function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: nu
     const task = tasks[from];
     const isShut = state === "open" && engine.now() < openedAt + RECOVERY_MS;
     if (task && isShut) setAlarm(openedAt + RECOVERY_MS);
-    if (task && state !== "half_open" && !isShut) return attemptTask(task, () => workOff(tasks, from + 1));
-    working = false;
+    working = task !== undefined && state !== "half_open" && !isShut;
+    if (task && working) attemptTask(task, () => workOff(tasks, from + 1));
   }
 
   return (delivery) => {

@@ -6,7 +6,12 @@ import type { Exchange } from "../../../../src/policy/outcome.ts";
 import type { Random } from "../random.ts";
 import type { Contender, Sender, SenderScene } from "../sender.ts";
 
-export type Job = { readonly delivery: number; readonly postedAt: number; attempts: number; waitedMs?: number };
+export type Job = {
+  readonly delivery: number;
+  readonly postedAt: number;
+  attempts: number;
+  waitedMs?: number;
+};
 
 export type JobPolicy = Readonly<{
   name: string;
@@ -52,7 +57,10 @@ function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: SenderSce
 
   function fail(job: Job, exchange: Exchange): void {
     const waitMs = policy.next(job, exchange, engine.now(), engine.random);
-    if (waitMs === undefined) return ledger.died(job.delivery, engine.now());
+    if (waitMs === undefined) {
+      ledger.died(job.delivery, engine.now());
+      return;
+    }
     job.waitedMs = waitMs;
     engine.after(waitMs, () => bring(job));
   }

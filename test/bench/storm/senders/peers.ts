@@ -40,7 +40,9 @@ export const convoy = jobQueue({
   model: true,
   workers: 100,
   timeoutMs: 10 * SECOND,
-  next: within(10, ({ attempts }, random) =>
-    Math.min(7200 * SECOND, 100 * SECOND * 2 ** (attempts - 1)) + 5 * SECOND * random(),
+  next: within(
+    10,
+    ({ attempts }, random) =>
+      Math.min(7200 * SECOND, 100 * SECOND * 2 ** (attempts - 1)) + 5 * SECOND * random(),
   ),
 });

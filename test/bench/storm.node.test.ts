@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import { contend } from "./storm/aws.ts";
+import { compare, resultOf } from "./storm/compare.ts";
+import { ourselves } from "./storm/contenders.ts";
+import { figuresOf } from "./storm/figures.ts";
+import { limits } from "./storm/goals.ts";
+import { outageOf30Seconds, outageOfAnHour, slow } from "./storm/scenarios.ts";
+import { withoutJitter } from "./storm/senders/policies.ts";
+import { simulate } from "./storm/simulate.ts";
+import { wideDrain } from "./storm/wide-drain.ts";
+
+/** The same run for several tests. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+describe("storm lab: the production delivery path in virtual time", () => {
+  // Fewer deliveries than in the lab: its share of the optimum is counted there.
+  const hour = once(async () => figuresOf(await simulate(outageOfAnHour(12_000), ourselves, 1)));
+
+  it("loses nothing and brings nothing down in an outage of an hour", async () => {
+    expect(await hour()).toMatchObject({ secondOutages: 0, lost: 0, pending: 0 });
+  });
+
+  it("sends no more than the receiver can take after an outage of an hour", async () => {
+    expect((await hour()).peak).toBeLessThanOrEqual(limits.peak);
+  });
+
+  // Not reached yet: a busy destination's successes keep the ratio low while it begins to fail.
+  it.fails("wastes no more attempts than the goal in an outage of an hour", async () => {
+    expect((await hour()).wasted).toBeLessThanOrEqual(limits.wasted);
+  });
+
+  it("does not bring down a receiver that has become slow, as a job queue does", async () => {
+    const compared = await compare(slow, [withoutJitter, ourselves], 1);
+    expect(resultOf(compared, withoutJitter.name).figures.secondOutages).toBeGreaterThan(0);
+    expect(resultOf(compared, ourselves.name).figures).toMatchObject({
+      secondOutages: 0,
+      lost: 0,
+      wasted: 0,
+    });
+  });
+
+  it("drains a backlog at more than two thirds of what the destination allows", async () => {
+    expect((await wideDrain(15_000, 1)).sustained).toBeGreaterThan((limits.wide * 2) / 3 / 0.8);
+  });
+
+  // Not reached yet: drains are sent for again too often beside the time that each one works.
+  it.fails("drains as wide as the destination allows", async () => {
+    const { sustained } = await wideDrain(15_000, 1);
+    expect(sustained).toBeGreaterThanOrEqual(limits.wide);
+  });
+
+  it("gives the same figures for the same seed, and others for another", async () => {
+    const run = async (seed: number) => figuresOf(await simulate(outageOf30Seconds, ourselves, seed));
+    const first = await run(7);
+    expect(await run(7)).toEqual(first);
+    expect(await run(8)).not.toEqual(first);
+  });
+});
+
+describe("storm lab: AWS, Exponential Backoff And Jitter", () => {
+  it("finds what the article found", async () => {
+    const [none, equal, full, decorrelated] = await Promise.all(
+      (["none", "equal", "full", "decorrelated"] as const).map((jitter) => contend(100, jitter, 1)),
+    );
+    if (!none || !equal || !full || !decorrelated) throw new Error("Four were asked for");
+    expect(full.calls).toBeLessThan(0.6 * none.calls);
+    expect(decorrelated.calls).toBeLessThan(0.6 * none.calls);
+    expect(equal.ms).toBeLessThan(none.ms);
+    expect(equal.ms).toBeGreaterThan(full.ms);
+  });
+});

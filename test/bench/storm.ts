@@ -1,0 +1,79 @@
+/**
+ * The storm lab: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
+ * Prints the tables and writes figures.md beside the code and the pictures for the README.
+ *
+ * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing.
+ */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { type Contention, contend } from "./storm/aws.ts";
+import { type Comparison, compare } from "./storm/compare.ts";
+import { behindTheGate, contenders } from "./storm/contenders.ts";
+import { goalsOf } from "./storm/goals.ts";
+import { pictures } from "./storm/pictures.ts";
+import { contentionTable, goalTable, reportOf, section, wideText } from "./storm/report.ts";
+import { erratic, outageOfAnHour, scenarios } from "./storm/scenarios.ts";
+import { wideDrain } from "./storm/wide-drain.ts";
+
+const SEED = 1;
+const WIDE = 20_000;
+const FIGURES = `${import.meta.dirname}/storm/figures.md`;
+const PICTURES = `${import.meta.dirname}/../../.github/pictures`;
+
+const named = process.argv.slice(2);
+const startedAt = performance.now();
+
+/** Overwrites itself on a terminal; elsewhere it stays silent. */
+function progress(what: string): void {
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${seconds} s  ${what}`);
+}
+
+function show(...blocks: readonly string[]): void {
+  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
+  for (const block of blocks) console.log(`${block}\n`);
+}
+
+async function compareAll(): Promise<Comparison[]> {
+  const comparisons: Comparison[] = [];
+  for (const scenario of scenarios) {
+    if (named.length > 0 && !named.includes(scenario.name)) continue;
+    const comparison = await compare(scenario, contenders, SEED, progress);
+    comparisons.push(comparison);
+    show(...section(comparison));
+  }
+  return comparisons;
+}
+
+async function presetsBehindTheGate(): Promise<Comparison[]> {
+  const hour = await compare(outageOfAnHour(5_000), behindTheGate, SEED, progress);
+  const uncertain = await compare(erratic, behindTheGate, SEED, progress);
+  show("# Presets behind the gate", ...section(hour), ...section(uncertain));
+  return [hour, uncertain];
+}
+
+async function contendAll(): Promise<Contention[]> {
+  const all: Contention[] = [];
+  for (const clients of [20, 100]) {
+    for (const jitter of ["none", "equal", "full", "decorrelated"] as const) {
+      progress(`${clients} clients contend with ${jitter}`);
+      all.push(await contend(clients, jitter, SEED));
+    }
+  }
+  show(contentionTable(all));
+  return all;
+}
+
+const comparisons = await compareAll();
+if (named.length === 0) {
+  const presets = await presetsBehindTheGate();
+  const contention = await contendAll();
+  const wide = await wideDrain(WIDE, SEED);
+  const goals = goalsOf(comparisons, wide);
+  show(wideText(wide), goalTable(goals));
+  writeFileSync(
+    FIGURES,
+    reportOf({ seed: SEED, comparisons, behindTheGate: presets, goals, wide, contention }),
+  );
+  mkdirSync(PICTURES, { recursive: true });
+  for (const { file, svg } of pictures(comparisons)) writeFileSync(`${PICTURES}/${file}`, svg);
+}
