@@ -9,7 +9,7 @@ import { conditionAtGate, holdGate } from "../gate/gate-client.ts";
 import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
-import { backsOff, healthOf } from "../policy/outcome.ts";
+import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
@@ -59,6 +59,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   let condition = grant.condition;
   let newsAt = askedAt;
   let stopped = false;
+  let gone = false;
   let turns = 0;
   let lines = 0;
 
@@ -71,7 +72,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   function mayStart(): boolean {
     const now = services.now();
     const inTime = now < askedAt + grant.startWithinMs;
-    return !stopped && inTime && queue.length > 0 && shutBy(condition, settings, now) === undefined;
+    return !stopped && !gone && inTime && queue.length > 0 && shutBy(condition, settings, now) === undefined;
   }
 
   async function paced(): Promise<void> {
@@ -101,6 +102,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     const attempt = await send(services, work, settings.timeoutMs);
     running.delete(work);
     done.push(attempt);
+    gone ||= causeOf(attempt.exchange) === "http_410";
     const sign = signOf(attempt, policy);
     if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
     signs.push(sign);
@@ -127,7 +129,8 @@ export function runLease(services: Services, connections: Connections, order: Le
   }
 
   const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
-  const shut = () => shutBy(condition, settings, services.now());
+  // A receiver that is gone is about to be paused: what is left waits for a person.
+  const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
   // By then nothing is started any more; what still queues for a connection behind others' waits instead.
   const overdue = services.sleep(grant.startWithinMs + patienceMs);
   const enough = Promise.race([finished, impatient.promise, overdue]);

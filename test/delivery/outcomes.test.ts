@@ -33,6 +33,19 @@ function answerTo(destination: string, script: Script): void {
   world.receiver.script(urlOf(destination), script);
 }
 
+test("a receiver that is gone is asked once, and what else was brought waits for a person", async () => {
+  const destination = await newDestination();
+  world.receiver.script(urlOf(destination), 410);
+  const messages = await world.post(20);
+  await world.bring(messages);
+  expect(world.receiver.calls).toHaveLength(1);
+  const rows = await storedRows();
+  expect(rows.map(({ state, because }) => `${state} ${because}`).sort()).toEqual([
+    "dead gone",
+    ...Array(19).fill("waiting paused"),
+  ]);
+});
+
 describe("a failure", () => {
   test.each([
     [0, 15_000, 15],
