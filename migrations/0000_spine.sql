@@ -1,3 +1,15 @@
+CREATE TABLE `api_keys` (
+	`id` text PRIMARY KEY NOT NULL,
+	`name` text,
+	`tenant` text,
+	`scopes` text NOT NULL,
+	`hash` text NOT NULL,
+	`created_at` integer NOT NULL,
+	`expires_at` integer,
+	`last_used_at` integer,
+	`revoked_at` integer
+);
+--> statement-breakpoint
 CREATE TABLE `deliveries` (
 	`destination_id` text NOT NULL,
 	`event_id` integer NOT NULL,
@@ -24,9 +36,13 @@ CREATE TABLE `destinations` (
 	`description` text,
 	`metadata` text,
 	`headers` text,
+	`filter` text,
 	`secret` text NOT NULL,
+	`previous_secret` text,
+	`previous_secret_expires_at` integer,
 	`status` text DEFAULT 'active' NOT NULL,
 	`status_reason` text,
+	`status_changed_at` integer,
 	`max_concurrency` integer DEFAULT 10 NOT NULL,
 	`rate_per_second` real DEFAULT 100 NOT NULL,
 	`rate_burst` integer DEFAULT 200 NOT NULL,
@@ -48,10 +64,39 @@ CREATE TABLE `events` (
 	`tenant` text NOT NULL,
 	`type` text NOT NULL,
 	`accepted_at` integer NOT NULL,
+	`idempotency_key` text,
+	`fingerprint` text,
+	`deliver_at` integer,
 	`plan` text NOT NULL,
 	`body` text NOT NULL
 );
 --> statement-breakpoint
+CREATE UNIQUE INDEX `events_by_idempotency_key` ON `events` (`tenant`,`idempotency_key`) WHERE idempotency_key IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `events_scheduled` ON `events` (`deliver_at`) WHERE deliver_at IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `replays` (
+	`id` text PRIMARY KEY NOT NULL,
+	`tenant` text NOT NULL,
+	`destination_id` text NOT NULL,
+	`include` text NOT NULL,
+	`event_types` text,
+	`since` integer NOT NULL,
+	`until` integer NOT NULL,
+	`rate_per_minute` integer NOT NULL,
+	`state` text NOT NULL,
+	`because` text,
+	`cursor` integer DEFAULT 0 NOT NULL,
+	`total` integer DEFAULT 0 NOT NULL,
+	`moved` integer DEFAULT 0 NOT NULL,
+	`delivered` integer DEFAULT 0 NOT NULL,
+	`failed` integer DEFAULT 0 NOT NULL,
+	`pace` real NOT NULL,
+	`next_step_at` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	`ended_at` integer
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `replays_under_way` ON `replays` (`destination_id`) WHERE state IN ('running', 'paused');--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,

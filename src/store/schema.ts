@@ -10,7 +10,7 @@
  * this file and the migrations together. Columns named `…_at` are epoch milliseconds.
  */
 import { sql } from "drizzle-orm";
-import { index, integer, primaryKey, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { RetrySpec } from "../policy/retry-spec.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
@@ -30,16 +30,31 @@ export type AttemptEntry = Readonly<{
  * What was posted. `id` is given by SQLite in order, so that the sweep's watermark is exact; it is never
  * reused because the newest row is never removed.
  */
-export const events = sqliteTable("events", {
-  id: integer().primaryKey(),
-  tenant: text().notNull(),
-  type: text().notNull(),
-  acceptedAt: integer("accepted_at").notNull(),
-  /** The destinations chosen at acceptance: a JSON array of ids. */
-  plan: text({ mode: "json" }).$type<readonly string[]>().notNull(),
-  /** The exact bytes that every attempt sends. Last, so that reading the rest does not read it. */
-  body: text().notNull(),
-});
+export const events = sqliteTable(
+  "events",
+  {
+    id: integer().primaryKey(),
+    tenant: text().notNull(),
+    type: text().notNull(),
+    acceptedAt: integer("accepted_at").notNull(),
+    /** The sender's name for the request that posted it; at most one event of a tenant has it. */
+    idempotencyKey: text("idempotency_key"),
+    /** Digest of what was posted under the key, so that the key with other content is told apart. */
+    fingerprint: text(),
+    /** Not to be delivered before this; null: at once. */
+    deliverAt: integer("deliver_at"),
+    /** The destinations chosen at acceptance: a JSON array of ids. */
+    plan: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    /** The exact bytes that every attempt sends. Last, so that reading the rest does not read it. */
+    body: text().notNull(),
+  },
+  (t) => [
+    uniqueIndex("events_by_idempotency_key")
+      .on(t.tenant, t.idempotencyKey)
+      .where(sql`idempotency_key IS NOT NULL`),
+    index("events_scheduled").on(t.deliverAt).where(sql`deliver_at IS NOT NULL`),
+  ],
+);
 
 /** One event for one destination, written with its first outcome. */
 export const deliveries = sqliteTable(
@@ -78,9 +93,15 @@ export const destinations = sqliteTable(
     description: text(),
     metadata: text({ mode: "json" }).$type<Readonly<Record<string, string>>>(),
     headers: text({ mode: "json" }).$type<Readonly<Record<string, string>>>(),
+    /** Which `data` it wants; null takes all. */
+    filter: text({ mode: "json" }).$type<unknown>(),
+    /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
     secret: text().notNull(),
+    previousSecret: text("previous_secret"),
+    previousSecretExpiresAt: integer("previous_secret_expires_at"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason"),
+    statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
     rateBurst: integer("rate_burst").notNull().default(200),
@@ -105,3 +126,52 @@ export const sweeps = sqliteTable("sweeps", {
   watermark: integer().notNull().default(0),
   heartbeatAt: integer("heartbeat_at").notNull(),
 });
+
+/** Who may call the API. The key itself is shown once and never stored: its digest is. */
+export const apiKeys = sqliteTable("api_keys", {
+  id: text().primaryKey(),
+  name: text(),
+  /** The only tenant that it sees and touches; null: all of them. */
+  tenant: text(),
+  scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+  hash: text().notNull(),
+  createdAt: integer("created_at").notNull(),
+  expiresAt: integer("expires_at"),
+  /** To the hour, so that a busy key does not write a row per request. */
+  lastUsedAt: integer("last_used_at"),
+  revokedAt: integer("revoked_at"),
+});
+
+/** Where a replay stands. */
+export type ReplayState = "running" | "paused" | "completed" | "cancelled";
+
+/** Sending again what ended: a job that survives restarts. At most one a destination has not ended. */
+export const replays = sqliteTable(
+  "replays",
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    destinationId: text("destination_id").notNull(),
+    include: text().$type<"dead" | "delivered">().notNull(),
+    eventTypes: text("event_types", { mode: "json" }).$type<readonly string[]>(),
+    since: integer().notNull(),
+    until: integer().notNull(),
+    ratePerMinute: integer("rate_per_minute").notNull(),
+    state: text().$type<ReplayState>().notNull(),
+    because: text(),
+    /** The last event looked at: where the next step begins. */
+    cursor: integer().notNull().default(0),
+    /** Deliveries that matched when it began, were set to wait again, and have ended since. */
+    total: integer().notNull().default(0),
+    moved: integer().notNull().default(0),
+    delivered: integer().notNull().default(0),
+    failed: integer().notNull().default(0),
+    /** The rate of now, per minute: between a tenth and ten times the rate asked for. */
+    pace: real().notNull(),
+    nextStepAt: integer("next_step_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`)],
+);
