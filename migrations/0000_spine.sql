@@ -10,6 +10,17 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE TABLE `counts` (
+	`name` text PRIMARY KEY NOT NULL,
+	`count` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE `cursors` (
+	`name` text PRIMARY KEY NOT NULL,
+	`at` integer NOT NULL,
+	`event_id` integer NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `deliveries` (
 	`destination_id` text NOT NULL,
 	`event_id` integer NOT NULL,

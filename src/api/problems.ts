@@ -15,6 +15,7 @@ const kinds = {
   403: { slug: "forbidden", title: "The key does not allow this" },
   404: { slug: "not-found", title: "There is no such thing" },
   405: { slug: "method-not-allowed", title: "The method is not allowed here" },
+  409: { slug: "conflict", title: "It contradicts what is there" },
   413: { slug: "too-large", title: "The body is too large" },
   415: { slug: "unsupported-media-type", title: "The body is not JSON" },
   422: { slug: "invalid-field", title: "A field is invalid" },
@@ -37,7 +38,7 @@ export const problemSchema = z
   })
   .openapi("Problem");
 
-type ProblemResponse<S extends ProblemStatus> = Response &
+export type ProblemResponse<S extends ProblemStatus> = Response &
   TypedResponse<z.infer<typeof problemSchema>, S, "json">;
 
 /** A problem document. `detail` is for a person; `errors` are for the form that sent the fields. */

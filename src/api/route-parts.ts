@@ -9,6 +9,6 @@ export function jsonRequest<S extends z.ZodType>(schema: S) {
   return { required: true, content: { "application/json": { schema } } };
 }
 
-export function jsonAnswer<S extends z.ZodType>(schema: S, description: string) {
-  return { description, content: { "application/json": { schema } } };
+export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
+  return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
 }

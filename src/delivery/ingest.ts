@@ -4,8 +4,11 @@
  */
 
 import type { Services } from "../services.ts";
-import { type AcceptedEvent, insertEvents } from "../store/events.ts";
+import { type AcceptedEvent, insertEvents, type NewEvent } from "../store/events.ts";
+import { type AcceptedOnce, insertEventsOnce } from "../store/events-once.ts";
+import { noteRepeat } from "./dedupe.ts";
 import { enqueue } from "./enqueue.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 
 /** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
 export type PostedEvent = Readonly<{ tenant: string; type: string; data: unknown }>;
@@ -16,13 +19,30 @@ export async function accept(
   posted: readonly PostedEvent[],
 ): Promise<readonly AcceptedEvent[]> {
   const now = services.now();
+  const accepted = await insertEvents(services.db, newEvents(posted, now), now);
+  services.background(enqueue(services, accepted));
+  return accepted;
+}
+
+/** The same, at most once for a key: a repeat stores and delivers nothing, and gets what was answered first. */
+export async function acceptOnce(
+  services: Services,
+  posted: readonly PostedEvent[],
+  key: string,
+): Promise<AcceptedOnce> {
+  const now = services.now();
+  const once = { key, fingerprint: await fingerprintOf(posted) };
+  const result = await insertEventsOnce(services.db, newEvents(posted, now), now, once);
+  if (result.kind === "accepted") services.background(enqueue(services, result.events));
+  if (result.kind === "replayed") services.background(noteRepeat(services, posted));
+  return result;
+}
+
+function newEvents(posted: readonly PostedEvent[], now: number): NewEvent[] {
   const timestamp = new Date(now).toISOString();
-  const events = posted.map(({ tenant, type, data }) => ({
+  return posted.map(({ tenant, type, data }) => ({
     tenant,
     type,
     body: JSON.stringify({ type, timestamp, data }),
   }));
-  const accepted = await insertEvents(services.db, events, now);
-  services.background(enqueue(services, accepted));
-  return accepted;
 }

@@ -1,6 +1,12 @@
 /** Writing events: the promise and its plan in one statement, so that 202 means durable. */
 
-export type NewEvent = Readonly<{ tenant: string; type: string; body: string }>;
+export type NewEvent = Readonly<{
+  tenant: string;
+  type: string;
+  body: string;
+  idempotencyKey?: string;
+  fingerprint?: string;
+}>;
 
 export type AcceptedEvent = Readonly<{
   /** The event's row. */
@@ -9,6 +15,9 @@ export type AcceptedEvent = Readonly<{
   plan: readonly string[];
 }>;
 
+/** An event as D1 gives it back. */
+export type AcceptedRow = Readonly<{ id: number; plan: string }>;
+
 /**
  * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
  * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`; none, or what a
@@ -16,8 +25,8 @@ export type AcceptedEvent = Readonly<{
  * array, in which `json_each` goes; to sort by it would be one more row read for each.
  */
 const INSERT = `
-  INSERT INTO events (tenant, type, accepted_at, plan, body)
-  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2, (
+  INSERT INTO events (tenant, type, accepted_at, idempotency_key, fingerprint, plan, body)
+  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2, e.value ->> 'idempotencyKey', e.value ->> 'fingerprint', (
       SELECT json_group_array(d.id) FROM destinations d
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
@@ -28,8 +37,7 @@ const INSERT = `
           )
         ))
     ), e.value ->> 'body'
-  FROM json_each(?1) e
-  RETURNING id, plan`;
+  FROM json_each(?1) e`;
 
 /** Characters of one parameter: D1 takes strings up to 2 MB, and a character has up to three bytes. */
 const MAX_PARAMETER = 600_000;
@@ -43,8 +51,25 @@ export async function insertEvents(
   events: readonly NewEvent[],
   acceptedAt: number,
 ): Promise<readonly AcceptedEvent[]> {
-  const statements = chunksOf(events).map((json) => db.prepare(INSERT).bind(json, acceptedAt));
-  const results = await db.batch<{ id: number; plan: string }>(statements);
+  return acceptedFrom(await db.batch<AcceptedRow>(insertions(db, events, acceptedAt)));
+}
+
+/** A condition on the whole insertion, in SQL, with the values that it names `?3` and so on. */
+type Guard = Readonly<{ where: string; values: readonly unknown[] }>;
+
+/** The statements that insert the events, for one batch: as few as the size of a parameter allows. */
+export function insertions(
+  db: D1Database,
+  events: readonly NewEvent[],
+  acceptedAt: number,
+  { where, values }: Guard = { where: "", values: [] },
+): D1PreparedStatement[] {
+  const insert = db.prepare(`${INSERT} ${where} RETURNING id, plan`);
+  return chunksOf(events).map((json) => insert.bind(json, acceptedAt, ...values));
+}
+
+/** What insertions have returned, in the order of the events. */
+export function acceptedFrom(results: readonly D1Result<AcceptedRow>[]): AcceptedEvent[] {
   return results
     .flatMap(({ results }) => results)
     .sort((a, b) => a.id - b.id)

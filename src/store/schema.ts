@@ -127,6 +127,20 @@ export const sweeps = sqliteTable("sweeps", {
   heartbeatAt: integer("heartbeat_at").notNull(),
 });
 
+/** Where a walk over the events has got to, for each walk that goes on from one sweep to the next. */
+export const cursors = sqliteTable("cursors", {
+  name: text().primaryKey(),
+  /** The key of the last event that was looked at: its time, where the walk is in order of times, and its row. */
+  at: integer().notNull(),
+  eventId: integer("event_id").notNull(),
+});
+
+/** How often something happened that leaves no other trace. */
+export const counts = sqliteTable("counts", {
+  name: text().primaryKey(),
+  count: integer().notNull(),
+});
+
 /** Who may call the API. The key itself is shown once and never stored: its digest is. */
 export const apiKeys = sqliteTable("api_keys", {
   id: text().primaryKey(),

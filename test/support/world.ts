@@ -189,6 +189,6 @@ export async function execute(sql: string, ...values: unknown[]): Promise<void> 
 }
 
 async function emptyTables(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "sweeps"];
+  const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts"];
   await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }
