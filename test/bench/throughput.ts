@@ -1,0 +1,65 @@
+/**
+ * `npm run bench:throughput [-- rounds]`: Breakwater beside the job queues that people build this on
+ * themselves, on one machine, in one run, in turn.
+ *
+ * Every contender takes the same posts and delivers them to the same endpoints; each round begins with
+ * another one. What is not installed is left out, and said so. The local runtime simulates D1 and Queues:
+ * it has one consumer at a time where production has up to 250, and its queues are in memory.
+ */
+import { breakwater } from "./throughput/breakwater.ts";
+import type { Contender, Running } from "./throughput/contender.ts";
+import { openEndpoints } from "./throughput/endpoints.ts";
+import type { Shape } from "./throughput/load.ts";
+import { peers } from "./throughput/peers.ts";
+import { report, type Series } from "./throughput/report.ts";
+import { type Figures, measure } from "./throughput/round.ts";
+
+const ROUNDS = Number(process.argv[2] ?? 5);
+const ENDPOINTS = 10;
+
+const shapes: readonly Shape[] = [
+  { name: "One by one", events: 2_000, perPost: 1, connections: 20 },
+  { name: "In batches", events: 10_000, perPost: 100, connections: 4 },
+];
+
+type Entrant = Readonly<{ contender: Contender; running: Running; rounds: Map<Shape, Figures[]> }>;
+
+async function main(): Promise<void> {
+  const endpoints = await openEndpoints(ENDPOINTS);
+  const entrants: Entrant[] = [];
+  try {
+    for (const contender of [breakwater, ...peers]) {
+      const missing = contender.missing();
+      if (missing) console.log(`Without ${contender.name}: ${missing}.`);
+      else entrants.push({ contender, running: await contender.start(endpoints.urls), rounds: new Map() });
+    }
+    for (let round = 0; round <= ROUNDS; round++) {
+      for (const { contender, running, rounds } of inTurn(entrants, round)) {
+        for (const shape of shapes) {
+          const figures = await measure(running, endpoints, shape);
+          // The first round warms up.
+          if (round > 0) rounds.set(shape, [...(rounds.get(shape) ?? []), figures]);
+          const rate = figures.deliveredPerSecond.toFixed(0);
+          console.log(`round ${round} of ${ROUNDS} · ${contender.name} · ${shape.name} · ${rate}/s`);
+        }
+      }
+    }
+    console.log(`\n${report(seriesOf(entrants), shapes)}`);
+  } finally {
+    await Promise.allSettled(entrants.map(({ running }) => running.stop()));
+  }
+}
+
+function inTurn(entrants: readonly Entrant[], round: number): readonly Entrant[] {
+  const first = round % entrants.length;
+  return [...entrants.slice(first), ...entrants.slice(0, first)];
+}
+
+function seriesOf(entrants: readonly Entrant[]): Series[] {
+  return entrants.flatMap(({ contender, rounds }) =>
+    [...rounds].map(([shape, figures]) => ({ contender, shape, rounds: figures })),
+  );
+}
+
+await main();
+process.exit(0);

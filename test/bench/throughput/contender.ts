@@ -1,0 +1,34 @@
+/**
+ * What is compared: something that takes events over HTTP and brings each, signed, to an endpoint. All of
+ * them answer the same two requests, so that one load does for all.
+ */
+
+export type Contender = Readonly<{
+  name: string;
+  /** Versions and settings that a reader needs to judge the figures. */
+  settings: string;
+  /** Why it cannot run on this machine; undefined when it can. */
+  missing: () => string | undefined;
+  /** Starts it, with an endpoint for each type of event: `bench.0` goes to the first, and so on. */
+  start: (endpoints: readonly string[]) => Promise<Running>;
+}>;
+
+export type Running = Readonly<{
+  /** Takes POST /v1/events and POST /v1/events/batch. */
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  /** The processes that it consists of, without their children. */
+  pids: readonly number[];
+  stop: () => Promise<void>;
+}>;
+
+/** The secret that every contender signs with. */
+export const SECRET = `whsec_${Buffer.from("a secret of the benchmark, 32 b.").toString("base64")}`;
+export const KEY = "bench-key-0123456789";
+
+/** Attempts in flight at one endpoint, for every contender. */
+export const PER_ENDPOINT = 10;
+
+export function typeOf(endpoint: number): string {
+  return `bench.${endpoint}`;
+}
