@@ -32,6 +32,7 @@ CREATE TABLE `deliveries` (
 	`ended_at` integer,
 	`last_status` integer,
 	`last_error` text,
+	`replay` text,
 	`log` text DEFAULT '[]' NOT NULL,
 	PRIMARY KEY(`destination_id`, `event_id`)
 ) WITHOUT ROWID;

@@ -7,6 +7,7 @@ import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byAdminKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries } from "./deliveries.ts";
+import { registerDeliveryRetry } from "./delivery-retry.ts";
 import { registerDestinationHealth } from "./destination-health.ts";
 import { registerDestinationStatus } from "./destination-status.ts";
 import { registerDestinations } from "./destinations.ts";
@@ -37,6 +38,7 @@ export function createApp({ services = servicesOf, authenticate = byAdminKey }: 
     registerDestinationStatus,
     registerDestinationHealth,
     registerDeliveries,
+    registerDeliveryRetry,
   ]) {
     register(app);
   }

@@ -1,35 +1,58 @@
 /** Deliveries: listed and read. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { deliveryKey } from "../id.ts";
-import { type DeliveryFilter, type DeliveryPage, storedDeliveries } from "../store/deliveries-read.ts";
+import { type DeliveryPage, storedDeliveries } from "../store/deliveries-read.ts";
+import type { DeliveryFilter } from "../store/delivery-filter.ts";
 import { findDelivery, queuedDeliveries } from "../store/planned-deliveries.ts";
 import type { StoredState } from "../store/schema.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { showDeliveries } from "./deliveries-shown.ts";
 import { deliverySchema, deliveryStates } from "./delivery-schema.ts";
+import { eventType } from "./names.ts";
 import { cursorParam, encodeCursor, limitParam, pageOf } from "./paging.ts";
-import { noSuch, problemResponses } from "./problems.ts";
+import { invalid, noSuch, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer } from "./route-parts.ts";
 import { strict } from "./strict.ts";
+import { rangeErrors, timeParam } from "./time-range.ts";
 
 const tags = ["Deliveries"];
 const deliveryCursor = z
   .tuple([z.string(), z.int().positive()])
   .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
 
+const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
+const statusParam = z
+  .string()
+  .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
+  .transform(Number)
+  .openapi({ description: "The status code of the last attempt." });
+
+const BECAUSE_EXPECTED = "expected one of the words that `because` shows";
+const becauseParam = z
+  .string()
+  .regex(/^[a-z0-9_]{1,40}$/, { error: BECAUSE_EXPECTED })
+  .openapi({ description: "Why it is where it is, as its row says.", example: "exhausted" });
+
 const getDeliveries = createRoute({
   method: "get",
   path: "/v1/deliveries",
   tags,
   description:
-    "By destination and event, descending; of one destination, the newest event first. Deliveries that no " +
-    "attempt has been made of are listed by state=queued alone: the newest event first, and pages may be short.",
+    "By destination and event, descending; of one destination, the newest event first. A page looks at a " +
+    "thousand deliveries at most for those that are asked for: it may be short, or empty, and still have a " +
+    "next_cursor. Deliveries that no attempt has been made of are listed by state=queued alone: the newest " +
+    "event first.",
   middleware: [requires("read")],
   request: {
     query: strict({
       destination_id: z.string().optional(),
       state: z.enum(deliveryStates).optional(),
+      type: eventType.optional().openapi({ description: "The event's type." }),
+      status: statusParam.optional(),
+      because: becauseParam.optional(),
+      since: timeParam.optional().openapi({ description: "The event was accepted then or later." }),
+      until: timeParam.optional().openapi({ description: "The event was accepted before that." }),
       limit: limitParam,
       cursor: cursorParam(deliveryCursor),
     }),
@@ -52,9 +75,13 @@ const getDelivery = createRoute({
 export function registerDeliveries(api: Api): void {
   api.openapi(getDeliveries, async (c) => {
     const services = c.get("services");
-    const { destination_id: destinationId, state, limit, cursor: before } = c.req.valid("query");
+    const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
+    const backwards = rangeErrors(since, until);
+    if (backwards.length > 0) return invalid(backwards);
     const { tenant } = c.get("principal");
-    const { found, next } = await pageOfState(services.db, state, { destinationId, tenant, before, limit });
+    const accepted = since === undefined && until === undefined ? undefined : { since, until };
+    const filter = { ...query, destinationId, tenant, accepted, before };
+    const { found, next } = await pageOfState(services.db, query.state, filter);
     const data = await showDeliveries(services, found);
     return c.json({ data, next_cursor: next ? encodeCursor([next.destinationId, next.eventId]) : null }, 200);
   });
@@ -69,10 +96,13 @@ export function registerDeliveries(api: Api): void {
   });
 }
 
-function pageOfState(
+async function pageOfState(
   db: D1Database,
   state: StoredState | "queued" | undefined,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
-  return state === "queued" ? queuedDeliveries(db, filter) : storedDeliveries(db, state, filter);
+  if (state !== "queued") return storedDeliveries(db, state, filter);
+  // Nothing has been attempted yet, and nothing keeps it waiting.
+  const isAskedMore = filter.status !== undefined || filter.because !== undefined;
+  return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(db, filter);
 }

@@ -29,6 +29,7 @@ export function standing(work: Work): DeliveryRow {
       endedAt: null,
       lastStatus: null,
       lastError: null,
+      replay: null,
       log: [],
     }
   );

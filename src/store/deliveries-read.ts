@@ -3,9 +3,11 @@
  * its event's plan. Lists walk an index by key, newest first; the partial indexes are named, because the
  * planner would rather walk the whole table in order.
  */
-import { and, desc, eq, getTableColumns, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
+import { type DeliveryFilter, type DeliveryKey, isFound, isWanted } from "./delivery-filter.ts";
 import type { Destination } from "./destination-settings.ts";
+import { type EventRange, eventRangeOf } from "./moments.ts";
 import { deliveries, destinations, type StoredState } from "./schema.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -17,18 +19,11 @@ export type FoundDelivery = Readonly<{
 }> &
   (Readonly<{ kind: "stored"; row: DeliveryRow }> | Readonly<{ kind: "planned"; acceptedAt: number }>);
 
-/** The key of a delivery: every list is in its order, descending. */
-export type DeliveryKey = Readonly<{ destinationId: string; eventId: number }>;
-
-export type DeliveryFilter = Readonly<{
-  destinationId: string | undefined;
-  tenant: string | undefined;
-  before: DeliveryKey | undefined;
-  limit: number;
-}>;
-
 /** `next` is where the following page starts; absent on the last one. */
 export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: DeliveryKey | undefined }>;
+
+/** How many deliveries one page looks at, at most, for those that are wanted. */
+const LOOKED_AT = 1000;
 
 /** The table by the index that holds nothing but the state asked for, where there is one. */
 const sources: Readonly<Record<StoredState | "any", SQL>> = {
@@ -45,47 +40,87 @@ const delivery = Object.fromEntries(
   Object.entries(getTableColumns(deliveries)).map(([name, column]) => [name, sql`${column}`.mapWith(column)]),
 ) as { [K in keyof DeliveryRow]: SQL<DeliveryRow[K]> };
 
-/** Deliveries with a row: of one destination the newest event first, else by destination and event, descending. */
+const newestFirst = sql`${deliveries.destinationId} DESC, ${deliveries.eventId} DESC`;
+
+/**
+ * Deliveries with a row: of one destination the newest event first, else by destination and event,
+ * descending. A page that is narrowed may be short, or empty, and still have a next one.
+ */
 export async function storedDeliveries(
   db: D1Database,
   state: StoredState | undefined,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
-  const rows = await storedQuery(db, state, { ...filter, limit: filter.limit + 1 });
+  const range = filter.accepted && (await eventRangeOf(db, filter.accepted));
+  const rows = await storedQuery(db, state, { ...filter, limit: filter.limit + 1 }, range);
   const found = rows.slice(0, filter.limit).map(foundOf);
-  return { found, next: rows.length > filter.limit ? found.at(-1) : undefined };
+  if (rows.length > filter.limit) return { found, next: found.at(-1) };
+  return { found, next: isWanted(filter) && (await lastLookedAt(db, state, filter, range)) };
 }
 
 /** The statement of `storedDeliveries`, for a test that looks at its plan. */
-export function storedQuery(db: D1Database, state: StoredState | undefined, filter: DeliveryFilter) {
+export function storedQuery(
+  db: D1Database,
+  state: StoredState | undefined,
+  filter: DeliveryFilter,
+  range?: EventRange,
+) {
+  const wanted = isWanted(filter);
   return drizzle(db)
     .select({ row: delivery, destination: getTableColumns(destinations) })
-    .from(sources[state ?? "any"])
+    .from(wanted ? lookedAt(state, filter, range) : sources[state ?? "any"])
     .leftJoin(destinations, eq(destinations.id, deliveries.destinationId))
-    .where(and(inState(state), isOf(filter), isBefore(filter)))
+    .where(wanted ?? isFound(state, filter, range))
     .orderBy(desc(deliveries.destinationId), desc(deliveries.eventId))
     .limit(filter.limit);
 }
 
+/** The next so many deliveries and no more: whatever is tried on them, a page costs a bounded number of rows. */
+function lookedAt(state: StoredState | undefined, filter: DeliveryFilter, range: EventRange | undefined) {
+  const where = isFound(state, filter, range) ?? sql`true`;
+  return sql`(SELECT * FROM ${sources[state ?? "any"]} WHERE ${where}
+    ORDER BY ${newestFirst} LIMIT ${LOOKED_AT}) AS deliveries`;
+}
+
+/** Where to go on looking; undefined when there is nothing left to look at. */
+async function lastLookedAt(
+  d1: D1Database,
+  state: StoredState | undefined,
+  filter: DeliveryFilter,
+  range: EventRange | undefined,
+): Promise<DeliveryKey | undefined> {
+  const last = await drizzle(d1)
+    .select({ destinationId: delivery.destinationId, eventId: delivery.eventId })
+    .from(sources[state ?? "any"])
+    .where(isFound(state, filter, range))
+    .orderBy(newestFirst)
+    .limit(1)
+    .offset(LOOKED_AT - 1)
+    .get();
+  return last && filter.tenant !== undefined ? ownKey(d1, filter.tenant, filter.destinationId, last) : last;
+}
+
+/**
+ * A tenant's next page starts at a destination of its own: so those of others are passed over at once, and
+ * a cursor, or that there is one, tells nothing of them.
+ */
+async function ownKey(
+  d1: D1Database,
+  tenant: string,
+  only: string | undefined,
+  last: DeliveryKey,
+): Promise<DeliveryKey | undefined> {
+  const own = await drizzle(d1)
+    .select({ id: destinations.id })
+    .from(destinations)
+    .where(and(eq(destinations.tenant, tenant), lte(destinations.id, last.destinationId)))
+    .orderBy(desc(destinations.id))
+    .limit(1)
+    .get();
+  if (own?.id === last.destinationId) return last;
+  return own && only === undefined ? { destinationId: own.id, eventId: Number.MAX_SAFE_INTEGER } : undefined;
+}
+
 function foundOf({ row, destination }: { row: DeliveryRow; destination: Destination | null }): FoundDelivery {
   return { kind: "stored", eventId: row.eventId, destinationId: row.destinationId, row, destination };
-}
-
-/** A literal, never a parameter: else no partial index could be used. */
-function inState(state: StoredState | undefined): SQL | undefined {
-  return state && sql.raw(`"deliveries"."state" = '${state}'`);
-}
-
-function isOf({ destinationId, tenant }: DeliveryFilter): SQL | undefined {
-  return and(
-    destinationId === undefined ? undefined : eq(deliveries.destinationId, destinationId),
-    tenant === undefined ? undefined : eq(destinations.tenant, tenant),
-  );
-}
-
-/** Within one destination the event alone decides, so that a page starts where the last one ended. */
-function isBefore({ destinationId, before }: DeliveryFilter): SQL | undefined {
-  if (before === undefined) return undefined;
-  if (destinationId !== undefined) return lt(deliveries.eventId, before.eventId);
-  return sql`(${deliveries.destinationId}, ${deliveries.eventId}) < (${before.destinationId}, ${before.eventId})`;
 }

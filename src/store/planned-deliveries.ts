@@ -4,8 +4,10 @@
  */
 import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, type SQL, sql } from "drizzle-orm";
 import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
-import type { DeliveryFilter, DeliveryKey, DeliveryPage, FoundDelivery } from "./deliveries-read.ts";
+import type { DeliveryPage, FoundDelivery } from "./deliveries-read.ts";
+import { type DeliveryFilter, type DeliveryKey, isOfEvent } from "./delivery-filter.ts";
 import type { Destination } from "./destination-settings.ts";
+import { eventRangeOf } from "./moments.ts";
 import { deliveries, destinations, events, sweeps } from "./schema.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -61,15 +63,19 @@ export async function findDelivery(
  */
 export async function queuedDeliveries(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
   const db = drizzle(d1);
-  const { watermark, newest } = await bounds(db);
-  const top = Math.min(newest, filter.before?.eventId ?? newest);
-  const floor = Math.max(watermark, top - SCANNED);
+  const [{ watermark, newest }, { first, last }] = await Promise.all([
+    bounds(db),
+    eventRangeOf(d1, filter.accepted ?? {}),
+  ]);
+  const lowest = Math.max(watermark, first - 1);
+  const top = Math.min(newest, last, filter.before?.eventId ?? newest);
+  const floor = Math.max(lowest, top - SCANNED);
   const planned = await plans(db)
     .where(and(gt(events.id, floor), lte(events.id, top), isBefore(filter.before), isOf(filter), isQueued))
     .orderBy(desc(events.id), desc(destinationId))
     .limit(filter.limit + 1);
   const found = planned.slice(0, filter.limit).map(foundOf);
-  const rest = floor > watermark ? { eventId: floor + 1, destinationId: "" } : undefined;
+  const rest = floor > lowest ? { eventId: floor + 1, destinationId: "" } : undefined;
   return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
 }
 
@@ -79,6 +85,7 @@ function isOf(filter: DeliveryFilter): SQL | undefined {
   return and(
     filter.destinationId === undefined ? undefined : eq(destinationId, filter.destinationId),
     filter.tenant === undefined ? undefined : eq(events.tenant, filter.tenant),
+    isOfEvent(filter),
   );
 }
 

@@ -1,7 +1,8 @@
 /**
  * Writing outcomes: one statement for everything a batch has to say. Safe to repeat and safe against
  * stragglers: a delivery that has ended never changes again, and what knows of fewer attempts than the
- * row already counts is too late to say anything.
+ * row already counts is too late to say anything. So is what knows of an earlier age limit: the delivery
+ * has ended since and was made to wait again, which is the only thing that moves its limit.
  */
 import type { DeliveryRow } from "./work.ts";
 
@@ -16,7 +17,8 @@ const RECORD = `
     state = excluded.state, because = excluded.because, attempts = excluded.attempts,
     next_attempt_at = excluded.next_attempt_at, ended_at = excluded.ended_at,
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= excluded.attempts`;
+  WHERE deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= excluded.attempts
+    AND deliveries.give_up_at <= excluded.give_up_at`;
 
 /** Only a receiver that was active is paused: a person may have decided otherwise since. */
 const PAUSE_GONE = `

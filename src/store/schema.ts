@@ -64,13 +64,15 @@ export const deliveries = sqliteTable(
     eventId: integer("event_id").notNull(),
     state: text().$type<StoredState>().notNull(),
     because: text(),
-    /** HTTP exchanges made, and nothing else. */
+    /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
     giveUpAt: integer("give_up_at").notNull(),
     endedAt: integer("ended_at"),
     lastStatus: integer("last_status"),
     lastError: text("last_error"),
+    /** The replay that made it wait again, whose progress its end counts for. */
+    replay: text(),
     log: text({ mode: "json" }).$type<readonly AttemptEntry[]>().notNull().default(sql`'[]'`),
   },
   (t) => [

@@ -118,11 +118,111 @@ describe("GET /v1/deliveries", () => {
     ["cursor=!!!", "cursor", 'is "!!!"', "next_cursor"],
     [`cursor=${btoa("[1,2]")}`, "cursor", 'is "WzEsMl0="', "next_cursor"],
     [`cursor=${btoa('["dst_a",-2]')}`, "cursor", 'is "WyJkc3RfYSIsLTJd"', "next_cursor"],
-    ["destination=x", "destination", "is not a field here", "destination_id, state, limit, cursor"],
+    [
+      "destination=x",
+      "destination",
+      "is not a field here",
+      "destination_id, state, type, status, because, since, until, limit, cursor",
+    ],
+    ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
+    ["because=It%20died", "because", 'is "It died"', "one of the words"],
+    ["type=a..b", "type", 'is "a..b"', "letters, digits"],
+    ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
+    ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
+    [
+      "since=2026-11-21T10:00:00Z&until=2026-11-21T09:00:00Z",
+      "until",
+      "is 2026-11-21T09:00:00.000Z",
+      "a time after since",
+    ],
   ])("refuses ?%s", async (query, field, fault, expected) => {
     const { status, json } = await testApi().call("GET", `/v1/deliveries?${query}`);
     expect(status).toBe(422);
     expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
+  });
+
+  describe("narrowed", () => {
+    const hour = (n: number) => NOW + n * 3_600_000;
+    beforeEach(async () => {
+      await env.DB.prepare("UPDATE events SET accepted_at = ?1 + (id - 1) * 3600000").bind(NOW).run();
+      await env.DB.prepare("UPDATE events SET type = 'b' WHERE id % 2 = 0").run();
+      await env.DB.prepare("UPDATE deliveries SET last_status = 400 + event_id WHERE state = 'dead'").run();
+    });
+
+    it.each([
+      ["&type=b", [["b2", "a4"], ["a2"]]],
+      ["&type=b&state=dead", [["b2", "a4"], ["a2"]]],
+      ["&type=c", [[]]],
+      ["&status=402", [["b2", "a2"]]],
+      ["&because=exhausted", [["a2"]]],
+      [`&since=${iso(hour(2))}`, [["b3", "a4"], ["a3"]]],
+      [`&until=${iso(hour(1))}`, [["b1", "a1"]]],
+      [`&since=${iso(hour(1))}&until=${iso(hour(2))}`, [["b2", "a2"]]],
+      [`&since=${iso(hour(1))}&destination_id=${A}&state=dead&status=404`, [["a4"]]],
+      [`&since=${iso(hour(9))}`, [[]]],
+      [`&state=queued&since=${iso(hour(4))}`, [["b5", "a5"]]],
+      ["&state=queued&type=b", [["b4"]]],
+      ["&state=queued&status=404", [[]]],
+    ])("to %j lists what is asked for and nothing else", async (query, pages) => {
+      expect(await walk(query)).toEqual(pages);
+    });
+
+    it("takes times with an offset", async () => {
+      expect(await walk(`&until=${encodeURIComponent("2026-11-21T11:00:00+01:00")}`)).toEqual([["b1", "a1"]]);
+    });
+
+    it("looks at a thousand for a page, and says where to go on", async () => {
+      await env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+         INSERT INTO deliveries (destination_id, event_id, state, give_up_at, last_status)
+         SELECT ?1, i, 'dead', 0, 500 FROM n`,
+      )
+        .bind(B)
+        .run();
+      const { call } = testApi();
+      let cursor = "";
+      const seen: string[] = [];
+      for (let page = 0; page < 3; page++) {
+        const { json } = await call("GET", `/v1/deliveries?state=dead&status=402${cursor}`);
+        seen.push(...json.data.map((d: { destination_id: string }) => d.destination_id));
+        cursor = `&cursor=${json.next_cursor}`;
+      }
+      expect([seen, cursor]).toEqual([[B, A], "&cursor=null"]);
+      const narrow = storedQuery(env.DB, "dead", { status: 402, limit: 50 }).toSQL();
+      const { meta } = await env.DB.prepare(narrow.sql)
+        .bind(...narrow.params)
+        .all();
+      expect(meta.rows_read).toBeLessThanOrEqual(2000);
+    });
+  });
+
+  describe("of a tenant", () => {
+    const [foreign, own] = ["dst_zzzzzzzzzzzzzzzzzzzz", A];
+    const mine = testApi({ authenticate: async () => ({ scopes: ["read"], tenant: "default" }) });
+    beforeEach(async () => {
+      await destination(foreign, { tenant: "other" });
+      await env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+         INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT ?1, i, 'dead', 0 FROM n`,
+      )
+        .bind(foreign)
+        .run();
+      await env.DB.prepare("DELETE FROM destinations WHERE id = ?").bind(B).run();
+    });
+
+    it("passes over those of others, whose ids no cursor tells", async () => {
+      const { json } = await mine.call("GET", "/v1/deliveries?state=dead");
+      expect(json.data).toEqual([]);
+      expect(atob(json.next_cursor)).toBe(JSON.stringify([own, Number.MAX_SAFE_INTEGER]));
+      const next = (await mine.call("GET", `/v1/deliveries?state=dead&cursor=${json.next_cursor}`)).json;
+      expect(next.data).toHaveLength(2);
+      expect(next.next_cursor).toBeNull();
+    });
+
+    it("knows nothing of another's destination", async () => {
+      const { json } = await mine.call("GET", `/v1/deliveries?destination_id=${foreign}`);
+      expect(json).toEqual({ data: [], next_cursor: null });
+    });
   });
 
   const before = { destinationId: B, eventId: 9 };

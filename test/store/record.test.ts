@@ -23,6 +23,7 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
     endedAt: null,
     lastStatus: 500,
     lastError: "http_500",
+    replay: null,
     log: [{ at: 1, latencyMs: 2, status: 500, note: 'a "note"', excerpt: "\u0000 ' 世" }],
     ...columns,
   };

@@ -1,0 +1,27 @@
+/**
+ * Letting a delivery that has ended begin again: the one way back from an end. It waits with a fresh budget
+ * of attempts and a later age limit; its log stays. The later limit tells the new life from the old one, so
+ * that nothing said about the old one can end the new (see record.ts).
+ */
+import type { DeliveryKey } from "./delivery-filter.ts";
+import { modelOf, type RawRow } from "./row-model.ts";
+import { deliveries } from "./schema.ts";
+import type { DeliveryRow } from "./work.ts";
+
+/** The columns of a delivery that begins again; `?1` is the new age limit, epoch ms. */
+export const REOPENED = `
+  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, give_up_at = max(?1, give_up_at + 1)`;
+
+const RETRY = `
+  UPDATE deliveries SET ${REOPENED}, because = 'retried', replay = NULL
+  WHERE destination_id = ?2 AND event_id = ?3 AND state = 'dead' RETURNING *`;
+
+/** Lets a dead delivery wait again; undefined when it is not dead (any more). */
+export async function retryDead(
+  db: D1Database,
+  { destinationId, eventId }: DeliveryKey,
+  giveUpAt: number,
+): Promise<DeliveryRow | undefined> {
+  const raw = await db.prepare(RETRY).bind(giveUpAt, destinationId, eventId).first<RawRow>();
+  return raw ? modelOf(deliveries, raw) : undefined;
+}

@@ -1,0 +1,91 @@
+/** A dead delivery begins again when a person says so, and nothing else does. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { deliveryId } from "../../src/id.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+
+const PLACE = "dst_aaaaaaaaaaaaaaaaaaaa";
+const HOUR = 3_600_000;
+const ID = deliveryId(1, PLACE);
+const log = [{ at: NOW - HOUR, latencyMs: 5, status: 500 }];
+
+beforeEach(async () => {
+  await emptyDatabase();
+  const at = { created_at: NOW, updated_at: NOW };
+  const place = { id: PLACE, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
+  await insertRow("destinations", { ...place, retry: { give_up_after: 7200 } });
+  const body = JSON.stringify({ type: "a", timestamp: new Date(NOW).toISOString(), data: null });
+  await insertRow("events", { id: 1, tenant: "default", type: "a", body, plan: [PLACE], accepted_at: 0 });
+});
+
+function delivery(state: string, fields: object = {}) {
+  const row = { destination_id: PLACE, event_id: 1, state, attempts: 5, give_up_at: NOW - HOUR, log };
+  return insertRow("deliveries", { ...row, ...fields });
+}
+
+const stored = () => env.DB.prepare("SELECT * FROM deliveries").first();
+
+it("lets a dead one wait with a fresh budget and a later limit, and rings its gate", async () => {
+  await delivery("dead", { because: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
+  const { call, gateCalls } = testApi();
+  const { status, json } = await call("POST", `/v1/deliveries/${ID}/retry`);
+  expect(status).toBe(200);
+  expect(json).toMatchObject({ id: ID, state: "waiting", because: "retried", attempts: 0, last_status: 500 });
+  expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
+  expect(json.log).toHaveLength(1);
+  expect(gateCalls).toContain(`ring waiting ${PLACE}`);
+  expect(await stored()).toMatchObject({ state: "waiting", ended_at: null, replay: null });
+});
+
+it("moves the age limit even when the policy has become shorter", async () => {
+  await delivery("dead", { give_up_at: NOW + 100 * HOUR });
+  const { json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
+  expect(json.give_up_at).toBe(new Date(NOW + 100 * HOUR + 1).toISOString());
+});
+
+it("says that a repeated one is under way already", async () => {
+  await delivery("dead");
+  const { call } = testApi();
+  await call("POST", `/v1/deliveries/${ID}/retry`);
+  const again = await call("POST", `/v1/deliveries/${ID}/retry`);
+  expect([again.status, again.json.detail]).toEqual([409, expect.stringContaining("under way")]);
+});
+
+describe("refuses", () => {
+  it.each([
+    ["delivered", "has been delivered"],
+    ["cancelled", "has been cancelled"],
+    ["waiting", "under way"],
+    ["retrying", "under way"],
+  ])("a %s one, and says why", async (state, why) => {
+    await delivery(state);
+    const before = await stored();
+    const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
+    expect([status, json.detail]).toEqual([409, expect.stringContaining(why)]);
+    expect(await stored()).toEqual(before);
+  });
+
+  it("a queued one", async () => {
+    const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
+    expect([status, json.detail]).toEqual([409, expect.stringContaining("under way")]);
+  });
+
+  it("one whose destination is deleted", async () => {
+    await delivery("dead");
+    await env.DB.prepare("UPDATE destinations SET deleted_at = 1").run();
+    const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
+    expect([status, json.detail]).toEqual([409, expect.stringContaining("deleted")]);
+  });
+
+  it("one of another tenant, as if there were none", async () => {
+    await delivery("dead");
+    const { call } = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "other" }) });
+    expect((await call("POST", `/v1/deliveries/${ID}/retry`)).status).toBe(404);
+    expect(await stored()).toMatchObject({ state: "dead" });
+  });
+
+  it("a key that may only read", async () => {
+    const { call } = testApi({ authenticate: async () => ({ scopes: ["read"] }) });
+    expect((await call("POST", `/v1/deliveries/${ID}/retry`)).status).toBe(403);
+  });
+});

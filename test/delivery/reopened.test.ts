@@ -1,0 +1,50 @@
+/** A delivery that was made to wait again after its end has a life of its own: the old one cannot end it. */
+import { beforeEach, expect, test } from "vitest";
+import { recordOutcomes } from "../../src/store/record.ts";
+import { retryDead } from "../../src/store/reopen.ts";
+import type { DeliveryRow } from "../../src/store/work.ts";
+import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+let dead: DeliveryRow;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination({ retry: { schedule: [60, 60], max_attempts: 2 } });
+  world.receiver.script(urlOf(destination), 500);
+  const messages = await world.post();
+  await world.bring(messages);
+  world.clock.pass(120_000);
+  await world.bring(messages);
+  [dead] = (await storedRows()) as [DeliveryRow];
+  await retryDead(world.services.db, dead, world.clock.now() + 3_600_000);
+});
+
+const row = async () => (await storedRows())[0];
+
+test("was dead of its attempts before", () => {
+  expect(dead).toMatchObject({ state: "dead", because: "exhausted", attempts: 2 });
+});
+
+test("is not ended by what is said of its last life once more", async () => {
+  await recordOutcomes(world.services.db, [dead], [], world.clock.now());
+  expect(await row()).toMatchObject({ state: "waiting", because: "retried", attempts: 0 });
+});
+
+test("is sent with the same bytes, and has all of its attempts again", async () => {
+  const { gates } = world.services;
+  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await world.drain(destination);
+  expect(await row()).toMatchObject({ state: "retrying", attempts: 1, log: [{}, {}, { status: 500 }] });
+  const [first, , third] = world.receiver.calls;
+  expect(third?.body).toBe(first?.body);
+  expect(third?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id"));
+});
+
+test("ends when it is delivered", async () => {
+  world.receiver.script(urlOf(destination), 204);
+  const { gates } = world.services;
+  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await world.drain(destination);
+  expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });
+});
