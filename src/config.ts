@@ -3,21 +3,34 @@
  * misconfigured Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
+import { type MasterKeys, parseMasterKeys } from "./secrets/master-keys.ts";
 
 const flag = z
   .enum(["true", "false"], { error: 'expected "true" or "false"' })
   .transform((v) => v === "true");
 
+const masterKeys = z
+  .string({ error: "is missing: set it with `wrangler secret put MASTER_KEYS`" })
+  .transform((text, issues): MasterKeys => {
+    const parsed = parseMasterKeys(text);
+    if (!("fault" in parsed)) return parsed;
+    issues.addIssue({ code: "custom", message: parsed.fault });
+    return z.NEVER;
+  });
+
 const variables = z.object({
   ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
     error: "is too short: at least 16 characters",
   }),
+  MASTER_KEYS: masterKeys,
   GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
 });
 
 export type Config = Readonly<{
   adminKey: string;
+  /** What destinations' secrets are sealed with. */
+  masterKeys: MasterKeys;
   /** After this long without an outcome, an accepted event or an overdue retry counts as lost. */
   graceMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
@@ -33,6 +46,7 @@ export function parseConfig(env: unknown): Config {
   }
   return {
     adminKey: parsed.data.ADMIN_KEY,
+    masterKeys: parsed.data.MASTER_KEYS,
     graceMs: parsed.data.GRACE_SECONDS * 1000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
   };

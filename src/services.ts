@@ -6,9 +6,12 @@ import { type Config, parseConfig } from "./config.ts";
 import type { DeliveryMessage, DrainMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import { type Log, logToConsole } from "./log.ts";
+import { type Vault, vaultOf } from "./secrets/vault.ts";
 
 export type Services = Readonly<{
   config: Config;
+  /** Seals and opens signing secrets. */
+  vault: Vault;
   db: D1Database;
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainMessage>;
@@ -25,17 +28,23 @@ export type Services = Readonly<{
   background: (work: Promise<unknown>) => void;
 }>;
 
-let parsed: { env: unknown; config: Config } | undefined;
+type Settled = Readonly<{ env: unknown; config: Config; vault: Vault }>;
+
+let settled: Settled | undefined;
 
 /** The configuration of this isolate: parsed once, because `env` does not change while it lives. */
-function configOf(env: Env): Config {
-  if (parsed?.env !== env) parsed = { env, config: parseConfig(env) };
-  return parsed.config;
+function settledBy(env: Env): Settled {
+  if (settled?.env === env) return settled;
+  const config = parseConfig(env);
+  settled = { env, config, vault: vaultOf(config.masterKeys) };
+  return settled;
 }
 
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
+  const { config, vault } = settledBy(env);
   return {
-    config: configOf(env),
+    config,
+    vault,
     db: env.DB,
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,

@@ -1,23 +1,31 @@
 import { expect, test } from "vitest";
 import { parseConfig } from "../src/config.ts";
+import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";
+const masterKeys = keysOf(MASTER_KEYS);
 
 test("reads what the deployment says", () => {
-  const env = { ADMIN_KEY, GRACE_SECONDS: "20", ALLOW_PRIVATE_DESTINATIONS: "true" };
-  expect(parseConfig(env)).toEqual({ adminKey: ADMIN_KEY, graceMs: 20_000, allowPrivateDestinations: true });
+  const env = { ADMIN_KEY, MASTER_KEYS, GRACE_SECONDS: "20", ALLOW_PRIVATE_DESTINATIONS: "true" };
+  expect(parseConfig(env)).toEqual({
+    adminKey: ADMIN_KEY,
+    masterKeys,
+    graceMs: 20_000,
+    allowPrivateDestinations: true,
+  });
 });
 
-test("needs the key alone: the rest has defaults that are safe", () => {
-  expect(parseConfig({ ADMIN_KEY })).toEqual({
+test("needs the keys alone: the rest has defaults that are safe", () => {
+  expect(parseConfig({ ADMIN_KEY, MASTER_KEYS })).toEqual({
     adminKey: ADMIN_KEY,
+    masterKeys,
     graceMs: 300_000,
     allowPrivateDestinations: false,
   });
 });
 
 test("pays no heed to bindings", () => {
-  expect(parseConfig({ ADMIN_KEY, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
+  expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });
 
 test("names every fault at once, and what is expected", () => {
@@ -27,14 +35,37 @@ test("names every fault at once, and what is expected", () => {
   );
 });
 
-test("says how a missing key is set", () => {
+test("says how missing keys are set", () => {
+  expect(() => parseConfig({})).toThrow(
+    "MASTER_KEYS is missing: set it with `wrangler secret put MASTER_KEYS`",
+  );
   expect(() => parseConfig({})).toThrow("ADMIN_KEY is missing: set it with `wrangler secret put ADMIN_KEY`");
 });
 
 test.each(["0", "-1", "3601", ""])("takes no grace period of %j", (seconds) => {
-  expect(() => parseConfig({ ADMIN_KEY, GRACE_SECONDS: seconds })).toThrow("GRACE_SECONDS");
+  expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, GRACE_SECONDS: seconds })).toThrow("GRACE_SECONDS");
 });
 
 test("never repeats the key that it refuses", () => {
   expect(() => parseConfig({ ADMIN_KEY: "secret123" })).not.toThrow("secret123");
+});
+
+test.each([
+  ["", "at least one"],
+  ["k1", "key number 1"],
+  ["k1:c2VjcmV0MTIz", "key number 1"],
+  [`${MASTER_KEYS},k2:c2VjcmV0MTIz`, "key number 2"],
+  [`k 2:${MASTER_KEYS.split(":")[1]}`, "key number 1"],
+  [`${MASTER_KEYS},${MASTER_KEYS}`, "its own id"],
+])("refuses the master keys %j without repeating them", (given, fault) => {
+  const parse = () => parseConfig({ ADMIN_KEY, MASTER_KEYS: given });
+  expect(parse).toThrow(`MASTER_KEYS expected`);
+  expect(parse).toThrow(fault);
+  expect(parse).not.toThrow(/c2Vj|dGhl/);
+});
+
+test("takes several master keys, the first of which seals", () => {
+  const second = `k2:${btoa("k".repeat(32))}`;
+  const { masterKeys } = parseConfig({ ADMIN_KEY, MASTER_KEYS: `${second},\n${MASTER_KEYS}` });
+  expect(masterKeys.map(({ id }) => id)).toEqual(["k2", "test"]);
 });

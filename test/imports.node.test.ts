@@ -11,16 +11,17 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     policy: { folders: ["policy"], packages: [/^zod$/] },
     store: { folders: ["store", "policy"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
     gate: { folders: ["gate", "policy", ""], packages: [/^cloudflare:workers$/] },
+    secrets: { folders: ["secrets"], packages: [] },
     delivery: {
-      folders: ["delivery", "gate", "store", "policy", ""],
-      packages: [/^standardwebhooks$/, /^ipaddr\.js$/],
+      folders: ["delivery", "gate", "store", "secrets", "policy", ""],
+      packages: [/^ipaddr\.js$/],
     },
     api: {
-      folders: ["api", "delivery", "gate", "store", "policy", ""],
+      folders: ["api", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
     dashboard: {
-      folders: ["dashboard", "api", "delivery", "gate", "store", "policy", ""],
+      folders: ["dashboard", "api", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
     local: { folders: ["local", "policy", ""], packages: [/^node:/, /^standardwebhooks$/] },

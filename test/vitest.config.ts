@@ -4,6 +4,7 @@
  */
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { MASTER_KEYS } from "./support/vault.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 const inNode = ["test/policy/**/*.test.ts", "test/**/*.node.test.ts"];
@@ -25,6 +26,7 @@ export default defineConfig({
               bindings: {
                 MIGRATIONS: migrations,
                 ADMIN_KEY: "test-admin-key-0123456789",
+                MASTER_KEYS,
                 GRACE_SECONDS: "20",
                 ALLOW_PRIVATE_DESTINATIONS: "false",
               },

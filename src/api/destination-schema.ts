@@ -6,15 +6,15 @@
 import { z } from "@hono/zod-openapi";
 import { breakerSchema, limitsSchema } from "../policy/limits.ts";
 import { retrySpec } from "../policy/retry-spec.ts";
+import { schemes } from "../secrets/signing-secret.ts";
 import { headersSchema } from "./destination-headers.ts";
-import { isSecret } from "./destination-secret.ts";
+import { secretInput } from "./destination-secret.ts";
 import { eventTypePattern, tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 
 const MAX_METADATA = 50;
 const METADATA_EXPECTED = `expected at most ${MAX_METADATA} keys of 1 to 64 characters with strings of at most 500`;
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
-const SECRET_EXPECTED = "expected whsec_ and the base64 of 24 to 64 bytes";
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 const metadata = z
@@ -25,11 +25,6 @@ const metadata = z
   )
   .refine((given) => Object.keys(given).length <= MAX_METADATA, { error: METADATA_EXPECTED })
   .openapi({ type: "object", additionalProperties: { type: "string" }, description: "Yours; never sent." });
-
-const secret = z
-  .string({ error: SECRET_EXPECTED })
-  .refine(isSecret, { error: SECRET_EXPECTED })
-  .openapi({ description: "The signing secret; made for you when left out. Shown once, in the answer." });
 
 const { shape: limits } = limitsSchema;
 const { shape: breaker } = breakerSchema;
@@ -65,7 +60,7 @@ const changeable = {
 export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
-  secret: secret.nullish(),
+  ...secretInput,
   handshake: z.boolean({ error: "expected true or false" }).optional().openapi({
     description:
       "Ask the receiver first (CloudEvents webhook validation, OPTIONS); the rate that it allows becomes its rate.",
@@ -87,7 +82,13 @@ export const destinationSchema = z
     event_types: z.array(z.string()).nullable(),
     description: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
-    headers: z.record(z.string(), z.string()),
+    headers: z.record(z.string(), z.string()).openapi({
+      description: "With their values for keys of the scope admin only: they may hold credentials.",
+    }),
+    signature: z.enum(schemes),
+    previous_secret_expires_at: z.iso.datetime().nullable().openapi({
+      description: "Until then the secret before the last rotation signs as well.",
+    }),
     ...z.object(limits).shape,
     retry: retrySpec.nullable(),
     breaker: breakerSchema,

@@ -29,7 +29,7 @@ export function registerDestinationStatus(api: Api): void {
     const { db, now } = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const row = await changeDestination(db, id, { ...paused, updatedAt: now() }, tenant);
-    return row ? c.json(destinationView(row), 200) : noSuch("destination", id);
+    return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
   });
 
   api.openapi(resume, async (c) => {
@@ -39,7 +39,7 @@ export function registerDestinationStatus(api: Api): void {
     const row = await changeDestination(services.db, id, { ...active, updatedAt: services.now() }, tenant);
     if (before === undefined || row === undefined) return noSuch("destination", id);
     services.background(openDoor(before)(services, id));
-    return c.json(destinationView(row), 200);
+    return c.json(destinationView(row, c.get("principal")), 200);
   });
 }
 

@@ -3,12 +3,20 @@
  */
 import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, defaultLimits } from "../policy/limits.ts";
+import { labelOf } from "../secrets/seal.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
+import type { Principal } from "./auth.ts";
 import type { DestinationInput, destinationSchema } from "./destination-schema.ts";
 
-/** What is shown of a destination: all but its secret. */
-export function destinationView(row: Destination): z.infer<typeof destinationSchema> {
+/** In the place of a header's value. */
+const MASK = "***";
+
+/** What is shown of a destination to whoever asks: never its secret, and header values to admins only. */
+export function destinationView(
+  row: Destination,
+  { scopes }: Pick<Principal, "scopes">,
+): z.infer<typeof destinationSchema> {
   return {
     id: row.id,
     tenant: row.tenant,
@@ -18,7 +26,9 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
     event_types: row.eventTypes && [...row.eventTypes],
     description: row.description,
     metadata: row.metadata ?? {},
-    headers: row.headers ?? {},
+    headers: scopes.includes("admin") ? (row.headers ?? {}) : masked(row.headers ?? {}),
+    signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
+    previous_secret_expires_at: previousSecretExpiry(row),
     timeout_ms: row.timeoutMs,
     max_concurrency: row.maxConcurrency,
     rate_per_second: row.ratePerSecond,
@@ -28,6 +38,14 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
     created_at: new Date(row.createdAt).toISOString(),
     updated_at: new Date(row.updatedAt).toISOString(),
   };
+}
+
+function masked(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.keys(headers).map((name) => [name, MASK]));
+}
+
+function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {
+  return previousSecret === null || at === null ? null : new Date(at).toISOString();
 }
 
 /** The breaker of a row, as a person writes it. */

@@ -13,7 +13,7 @@ import type { Api } from "./context.ts";
 import { breakerErrors, refuseFaults } from "./destination-faults.ts";
 import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
-import { newSecret } from "./destination-secret.ts";
+import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
 import { breakerOf, columnsOf, destinationView } from "./destination-view.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
@@ -31,10 +31,7 @@ const createDestination = createRoute({
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newDestination) },
   responses: {
-    201: jsonAnswer(
-      destinationSchema.extend({ secret: z.string() }),
-      "The destination, and its secret once.",
-    ),
+    201: jsonAnswer(destinationSchema.extend(shownSecret), "The destination, and its secret this once."),
     ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });
@@ -97,19 +94,22 @@ export function registerDestinations(api: Api): void {
   api.openapi(
     createDestination,
     async (c) => {
-      const { db, now } = c.get("services");
+      const { db, vault, now } = c.get("services");
       const input = c.req.valid("json");
-      const errors = breakerErrors(input.breaker);
-      if (errors.length > 0) return invalid(errors);
+      const chosen = await chosenSecret(input, "hmac-sha256");
+      const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
+      if ("errors" in chosen || errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
       if (tenant === undefined) return problem(403, "The key belongs to another tenant");
       const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
       if ("errors" in agreed) return invalid(agreed.errors);
-      const secret = input.secret ?? newSecret();
+      const id = newDestinationId();
+      const secret = await vault.seal(id, chosen.secret);
       const at = { createdAt: now(), updatedAt: now() };
       const columns = { ...columnsOf(input), ...agreed, url: input.url };
-      const row = await insertDestination(db, { ...columns, id: newDestinationId(), tenant, secret, ...at });
-      return c.json({ ...destinationView(row), secret }, 201);
+      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at });
+      const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
+      return c.json(shown, 201);
     },
     (result, c) => refuseFaults(result, c),
   );
@@ -120,7 +120,11 @@ export function registerDestinations(api: Api): void {
     if (named !== undefined && named !== tenant) return problem(403, "The key belongs to another tenant");
     const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
     return c.json(
-      pageFrom(rows.map(destinationView), limit, ({ id }) => id),
+      pageFrom(
+        rows.map((row) => destinationView(row, c.get("principal"))),
+        limit,
+        ({ id }) => id,
+      ),
       200,
     );
   });
@@ -128,7 +132,7 @@ export function registerDestinations(api: Api): void {
   api.openapi(getDestination, async (c) => {
     const { id } = c.req.valid("param");
     const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
-    return row ? c.json(destinationView(row), 200) : noSuch("destination", id);
+    return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
   });
 
   api.openapi(
@@ -141,7 +145,7 @@ export function registerDestinations(api: Api): void {
       const errors = breakerErrors(input.breaker, breakerOf(stored));
       if (errors.length > 0) return invalid(errors);
       const row = await changeDestination(db, id, { ...columnsOf(input), updatedAt: now() }, tenant);
-      return row ? c.json(destinationView(row), 200) : noSuch("destination", id);
+      return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
     },
     (result, c) => refuseFaults(result, c),
   );

@@ -32,7 +32,7 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
       : [
           {
             field: fieldName(issue.path),
-            fault: faultOf(valueAt(value, issue.path)),
+            fault: faultAt(issue.path, value),
             expected: expectation(issue),
           },
         ],
@@ -106,6 +106,13 @@ function valueAt(value: unknown, path: Path): unknown {
     (at, step) => (at as Record<PropertyKey, unknown> | null | undefined)?.[step],
     value,
   );
+}
+
+/** What may be a credential is not repeated, not even to whoever sent it: answers end up in logs. */
+function faultAt(path: Path, value: unknown): string {
+  const found = valueAt(value, path);
+  const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
+  return isPrivate ? `is a string of ${found.length} characters` : faultOf(found);
 }
 
 function faultOf(value: unknown): string {

@@ -8,6 +8,7 @@ import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
 import type { Work } from "../store/work.ts";
 import { CONNECTIONS, type Connections } from "./connections.ts";
+import { prepare } from "./prepare.ts";
 import { type LeaseRun, runLease } from "./run-lease.ts";
 
 /** Deliveries of one destination that go through the gate together. */
@@ -36,6 +37,8 @@ export type GroupRun = Readonly<{
 export async function startGroup(services: Services, shared: Connections, group: Group): Promise<GroupRun> {
   const { destination, patienceMs } = group;
   const settings = gateSettingsOf(destination);
+  const prepared = await prepare(services, destination);
+  if (prepared.kind === "unready") return withoutGate(group, prepared.refusal);
   const askedAt = services.now();
   const lookedUpMsAgo = askedAt - (group.lookedUpAt ?? askedAt);
   const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo };
@@ -44,8 +47,15 @@ export async function startGroup(services: Services, shared: Connections, group:
   if (!grant) return { destination, answer, run: undefined, recoverAt: askedAt };
   const works = await group.load(grant.deliveries);
   const order = { destination: destination.id, grant, works, settings, patienceMs, askedAt };
-  const run = runLease(services, shared, { ...order, policy: retryPolicyOf(destination) });
+  const { signer } = prepared;
+  const run = runLease(services, shared, { ...order, signer, policy: retryPolicyOf(destination) });
   return { destination, answer, run, recoverAt: askedAt + grant.expiresInMs };
+}
+
+/** Nothing can be sent to the destination at the moment: its gate is not even asked. */
+function withoutGate({ destination, ask: { deliveries } }: Group, refusal: Refusal): GroupRun {
+  const answer = { grant: null, refused: { deliveries, ...refusal }, inFlight: null };
+  return { destination, answer, run: undefined, recoverAt: 0 };
 }
 
 /**

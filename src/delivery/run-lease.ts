@@ -17,6 +17,7 @@ import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
 import type { Connections } from "./connections.ts";
 import { type Attempt, send } from "./send.ts";
+import type { Signer } from "./signature.ts";
 
 export type LeaseOrder = Readonly<{
   destination: string;
@@ -24,6 +25,7 @@ export type LeaseOrder = Readonly<{
   works: readonly Work[];
   settings: GateSettings;
   policy: RetryPolicy;
+  signer: Signer;
   /** An attempt without an answer for so long is awaited no more. */
   patienceMs: number;
   /** When the lease was asked for, by this worker's clock: its times count from then. */
@@ -50,7 +52,7 @@ export type LeaseRun = Readonly<{
 }>;
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
-  const { grant, settings, policy, patienceMs, askedAt } = order;
+  const { grant, settings, policy, signer, patienceMs, askedAt } = order;
   const queue = [...order.works];
   const done: Attempt[] = [];
   const signs: Sign[] = [];
@@ -99,7 +101,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     if (!work) return;
     running.add(work);
     void services.sleep(patienceMs).then(() => giveUpOn(work));
-    const attempt = await send(services, work, settings.timeoutMs);
+    const attempt = await send(services, work, { timeoutMs: settings.timeoutMs, signer });
     running.delete(work);
     done.push(attempt);
     gone ||= causeOf(attempt.exchange) === "http_410";

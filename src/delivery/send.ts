@@ -8,7 +8,7 @@ import type { Exchange } from "../policy/outcome.ts";
 import { type StatedLimits, statedLimits } from "../policy/receiver-limits.ts";
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
-import { signatureHeaders } from "./signature.ts";
+import type { Signer } from "./signature.ts";
 
 export type Attempt = Readonly<{
   work: Work;
@@ -25,15 +25,18 @@ export type Attempt = Readonly<{
   fault?: string;
 }>;
 
+export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
+
 const USER_AGENT = "Breakwater/0.1 (webhooks)";
 /** As much of a refusal as a person needs to see; the rest is never read. */
 const EXCERPT_BYTES = 512;
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
-export async function send(services: Services, work: Work, timeoutMs: number): Promise<Attempt> {
+export async function send(services: Services, work: Work, { timeoutMs, signer }: How): Promise<Attempt> {
   const startedAt = services.now();
   try {
-    const response = await services.fetch(work.destination.url, requestOf(work, startedAt, timeoutMs));
+    const headers = await headersOf(work, signer, startedAt);
+    const response = await services.fetch(work.destination.url, requestOf(work, headers, timeoutMs));
     const seen = await readAnswer(response, services.now());
     return { work, startedAt, endedAt: services.now(), ...seen };
   } catch (error) {
@@ -41,18 +44,18 @@ export async function send(services: Services, work: Work, timeoutMs: number): P
   }
 }
 
-function requestOf(work: Work, at: number, timeoutMs: number): RequestInit {
+function requestOf({ event }: Work, headers: Headers, timeoutMs: number): RequestInit {
   const signal = AbortSignal.timeout(timeoutMs);
-  return { method: "POST", redirect: "manual", headers: headersOf(work, at), body: work.event.body, signal };
+  return { method: "POST", redirect: "manual", headers, body: event.body, signal };
 }
 
 /** Ours are set over the destination's own, whose names may be spelled in any case. */
-function headersOf({ event, destination }: Work, at: number): Headers {
+async function headersOf({ event, destination }: Work, signer: Signer, at: number): Promise<Headers> {
   const headers = new Headers({ ...destination.headers });
   const ours = {
     "content-type": "application/json",
     "user-agent": USER_AGENT,
-    ...signatureHeaders(eventId(event.id), event.body, destination.secret, at),
+    ...(await signer(eventId(event.id), event.body, at)),
   };
   for (const [name, value] of Object.entries(ours)) headers.set(name, value);
   return headers;

@@ -1,23 +1,37 @@
 /**
- * The headers that prove an attempt is ours: Standard Webhooks, symmetric (`v1`).
+ * The headers that prove an attempt is ours: Standard Webhooks, with HMAC (`v1`) or ed25519 (`v1a`). After
+ * a rotation the previous secret signs too until it expires, so that a receiver changes over when it likes.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-import { Webhook } from "standardwebhooks";
+import type { SigningKey } from "../secrets/signing-key.ts";
+import type { Vault } from "../secrets/vault.ts";
+import type { Destination } from "../store/destination-settings.ts";
 
 /**
  * Signs one attempt: the id and the body are the same on every attempt, the timestamp is this one's.
- * @param secret `whsec_` and base64
  * @param at epoch ms; sent as whole seconds
  */
-export function signatureHeaders(
-  id: string,
-  body: string,
-  secret: string,
-  at: number,
-): Record<string, string> {
+export type Signer = (id: string, body: string, at: number) => Promise<Record<string, string>>;
+
+type Signing = Pick<Destination, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;
+
+/** Opens what the destination signs with at `now`. Rejects when that cannot be opened. */
+export async function signerFor(vault: Vault, destination: Signing, now: number): Promise<Signer> {
+  const { id, secret, previousSecret } = destination;
+  const previousUntil = destination.previousSecretExpiresAt ?? 0;
+  const isOverlap = previousSecret !== null && previousUntil > now;
+  const current = await vault.open(id, secret);
+  const previous = isOverlap ? await vault.open(id, previousSecret) : undefined;
+  return (event, body, at) =>
+    signatureHeaders(event, body, at, previous && previousUntil > at ? [current, previous] : [current]);
+}
+
+async function signatureHeaders(id: string, body: string, at: number, keys: readonly SigningKey[]) {
+  const timestamp = String(Math.floor(at / 1000));
+  const signatures = await Promise.all(keys.map((key) => key.sign(`${id}.${timestamp}.${body}`)));
   return {
     "webhook-id": id,
-    "webhook-timestamp": String(Math.floor(at / 1000)),
-    "webhook-signature": new Webhook(secret).sign(id, new Date(at), body),
+    "webhook-timestamp": timestamp,
+    "webhook-signature": signatures.join(" "),
   };
 }

@@ -2,6 +2,7 @@
  * A stack that nobody else sees: its own state, port, secrets and copy of the Worker. Several run side by
  * side, while the sources are being edited.
  */
+import { randomBytes } from "node:crypto";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +26,11 @@ export type Throwaway = Readonly<{
   discard: () => void;
 }>;
 
+/** Of this stack alone: nothing that it seals is ever opened by another. */
+function masterKey(): string {
+  return `throwaway:${randomBytes(32).toString("base64")}`;
+}
+
 /** An empty Breakwater in a temporary directory. `vars` override its variables. */
 export async function prepareThrowaway(vars: Readonly<Record<string, string>> = {}): Promise<Throwaway> {
   ensureDevVars();
@@ -46,7 +52,12 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
     "--persist-to",
     place,
   ];
-  const ours = { ADMIN_KEY: THROWAWAY_KEY, ALLOW_PRIVATE_DESTINATIONS: "true", ...vars };
+  const ours = {
+    ADMIN_KEY: THROWAWAY_KEY,
+    MASTER_KEYS: masterKey(),
+    ALLOW_PRIVATE_DESTINATIONS: "true",
+    ...vars,
+  };
   // Wrangler's registry has one entry for each Worker's name: stacks side by side would overwrite it.
   const env = {
     WRANGLER_REGISTRY_PATH: join(place, "registry"),

@@ -17,7 +17,8 @@ export type Ask = Readonly<{
 
 /**
  * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
- * `recovered` is said by the sweep: the delivery was lost on its way.
+ * `recovered` is said by the sweep: the delivery was lost on its way. `sealed` is said before the gate is
+ * asked: the destination's secret cannot be opened with the master keys that there are.
  */
 export type RefusalReason =
   | "paused"
@@ -27,7 +28,8 @@ export type RefusalReason =
   | "concurrency"
   | "rate"
   | "slow"
-  | "recovered";
+  | "recovered"
+  | "sealed";
 
 /** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
 export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
 
@@ -13,6 +14,8 @@ const defaults = {
   description: null,
   metadata: {},
   headers: {},
+  signature: "hmac-sha256",
+  previous_secret_expires_at: null,
   timeout_ms: 15_000,
   max_concurrency: 10,
   rate_per_second: 100,
@@ -46,6 +49,7 @@ async function create(call: Call, fields: object = {}): Promise<string> {
   return json.id;
 }
 
+const whsk = (bytes: number) => `whsk_${btoa("k".repeat(bytes))}`;
 const whsec = (bytes: number) => `whsec_${btoa("k".repeat(bytes))}`;
 
 beforeEach(emptyDatabase);
@@ -62,7 +66,9 @@ describe("POST /v1/destinations", () => {
     const shown = await call("GET", `/v1/destinations/${id}`);
     expect(shown.json).toEqual({ id, ...defaults });
     expect(shown.text).not.toContain("whsec_");
-    expect(await env.DB.prepare("SELECT secret FROM destinations").first("secret")).toBe(secret);
+    const stored = await env.DB.prepare("SELECT secret FROM destinations").first<string>("secret");
+    expect(stored).not.toContain(secret.slice(6));
+    expect(await vault.unseal(id, stored ?? "")).toBe(secret);
   });
 
   it("takes every field", async () => {
@@ -79,6 +85,29 @@ describe("POST /v1/destinations", () => {
     const { json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...nulls });
     expect(json).toMatchObject(defaults);
     expect(json.secret).toMatch(/^whsec_/);
+  });
+
+  it("makes an ed25519 key where it is asked for, and shows its public half alone", async () => {
+    const { call } = testApi();
+    const { status, json, text } = await call("POST", "/v1/destinations", {
+      url: URL_,
+      signature: "ed25519",
+    });
+    expect(status).toBe(201);
+    expect(json).toMatchObject({ signature: "ed25519", public_key: expect.stringMatching(/^whpk_.{44}$/) });
+    expect(json).not.toHaveProperty("secret");
+    expect(text).not.toContain("whsk_");
+    expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject({ signature: "ed25519" });
+  });
+
+  it("takes an ed25519 key of the caller's own, and does not show it again", async () => {
+    const { call } = testApi();
+    const secret = whsk(32);
+    const { json, text } = await call("POST", "/v1/destinations", { url: URL_, secret });
+    expect(json.signature).toBe("ed25519");
+    expect(text).not.toContain(secret.slice(5));
+    const stored = await env.DB.prepare("SELECT secret FROM destinations").first<string>("secret");
+    expect(await vault.unseal(json.id, stored ?? "")).toBe(secret);
   });
 
   it("makes another secret for each", async () => {
@@ -117,14 +146,14 @@ describe("POST /v1/destinations", () => {
       "is an object",
       "50 keys",
     ],
-    [{ headers: { "x y": "1" } }, "headers.x y", 'is "1"', "token"],
-    [{ headers: { "": "1" } }, "headers.", 'is "1"', "token"],
-    [{ headers: { "x-a": "a\r\nb: c" } }, "headers.x-a", 'is "a\\r\\nb: c"', "printable"],
-    [{ headers: { "x-a": " a" } }, "headers.x-a", 'is " a"', "printable"],
-    [{ headers: { "x-a": "ä" } }, "headers.x-a", 'is "ä"', "printable"],
+    [{ headers: { "x y": "1" } }, "headers.x y", "is a string of 1 characters", "token"],
+    [{ headers: { "": "1" } }, "headers.", "is a string of 1 characters", "token"],
+    [{ headers: { "x-a": "a\r\nb: c" } }, "headers.x-a", "is a string of 7 characters", "printable"],
+    [{ headers: { "x-a": " a" } }, "headers.x-a", "is a string of 2 characters", "printable"],
+    [{ headers: { "x-a": "ä" } }, "headers.x-a", "is a string of 1 characters", "printable"],
     [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
-    [{ headers: { Host: "a" } }, "headers.Host", 'is "a"', "sets itself"],
-    [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'is "a"', "sets itself"],
+    [{ headers: { Host: "a" } }, "headers.Host", "is a string of 1 characters", "sets itself"],
+    [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", "is a string of 1 characters", "sets itself"],
     [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
     [
       { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
@@ -132,10 +161,16 @@ describe("POST /v1/destinations", () => {
       "is an object",
       "at most 20",
     ],
-    [{ secret: "whsec_abc" }, "secret", 'is "whsec_abc"', "24 to 64"],
-    [{ secret: whsec(23) }, "secret", `is "${whsec(23)}"`, "24 to 64"],
+    [{ secret: "whsec_abc" }, "secret", "is a string of 9 characters", "24 to 64"],
+    [{ secret: whsec(23) }, "secret", "is a string of 38 characters", "24 to 64"],
     [{ secret: whsec(65) }, "secret", "is a string of 94 characters", "24 to 64"],
-    [{ secret: whsec(24).slice(6) }, "secret", `is "${whsec(24).slice(6)}"`, "whsec_"],
+    [{ secret: whsec(24).slice(6) }, "secret", "is a string of 32 characters", "whsec_"],
+    [{ secret: 7 }, "secret", "is 7", "whsec_"],
+    [{ secret: whsk(33) }, "secret", "is a string of 49 characters", "an ed25519 key"],
+    [{ secret: whsk(64) }, "secret", "joins halves of different keys", "an ed25519 key"],
+    [{ secret: whsec(24), signature: "ed25519" }, "secret", "is for hmac-sha256", "one for ed25519"],
+    [{ secret: whsk(32), signature: "hmac-sha256" }, "secret", "is for ed25519", "one for hmac-sha256"],
+    [{ signature: "rsa" }, "signature", 'is "rsa"', "one of hmac-sha256, ed25519"],
     [{ timeout_ms: 99 }, "timeout_ms", "is 99", "a whole number from 100 to 30000"],
     [{ timeout_ms: 30_001 }, "timeout_ms", "is 30001", "a whole number from 100 to 30000"],
     [{ timeout_ms: 1000.5 }, "timeout_ms", "is 1000.5", "a whole number from 100 to 30000"],
@@ -186,7 +221,12 @@ describe("POST /v1/destinations", () => {
   });
 
   it("takes private addresses where the deployment allows them", async () => {
-    const config = { adminKey: "", graceMs: 1, allowPrivateDestinations: true };
+    const config = {
+      adminKey: "",
+      masterKeys: keysOf(MASTER_KEYS),
+      graceMs: 1,
+      allowPrivateDestinations: true,
+    };
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
   });
@@ -239,6 +279,18 @@ describe("GET /v1/destinations", () => {
     const { json, text } = await call("GET", "/v1/destinations?tenant=acme");
     expect(json.data.map(({ id }: { id: string }) => id)).toEqual([wanted]);
     expect(text).not.toContain("whsec_");
+  });
+
+  it("shows the values of headers to keys with the scope admin only", async () => {
+    const { call } = testApi();
+    const id = await create(call, { headers: { authorization: "Bearer abc" } });
+    const reader = testApi({ authenticate: async () => ({ scopes: ["read"] }) });
+    for (const path of ["/v1/destinations", `/v1/destinations/${id}`]) {
+      expect((await call("GET", path)).text).toContain("Bearer abc");
+      const { text } = await reader.call("GET", path);
+      expect(text).not.toContain("abc");
+      expect(text).toContain('"authorization":"***"');
+    }
   });
 
   it.each([

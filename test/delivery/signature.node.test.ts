@@ -1,6 +1,8 @@
 import { Webhook } from "standardwebhooks";
-import { expect, test } from "vitest";
-import { signatureHeaders } from "../../src/delivery/signature.ts";
+import { Webhook as SvixWebhook } from "svix";
+import { describe, expect, test } from "vitest";
+import { signerFor } from "../../src/delivery/signature.ts";
+import { vault } from "../support/vault.ts";
 
 /** The test vector that the reference libraries of the Standard Webhooks specification share. */
 const vector = {
@@ -11,23 +13,90 @@ const vector = {
   signature: "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 };
 
-test("signs the specification's test vector as the specification says", () => {
-  expect(signatureHeaders(vector.id, vector.body, vector.secret, vector.at)).toEqual({
+const OLD = "whsec_b2xkb2xkb2xkb2xkb2xkb2xkb2xkb2xk";
+const DESTINATION = "dst_00000000000000000000";
+
+async function signer(secret = vector.secret, previous?: Readonly<{ secret: string; until: number }>) {
+  const signing = {
+    id: DESTINATION,
+    secret: await vault.seal(DESTINATION, secret),
+    previousSecret: previous ? await vault.seal(DESTINATION, previous.secret) : null,
+    previousSecretExpiresAt: previous?.until ?? null,
+  };
+  return signerFor(vault, signing, Date.now());
+}
+
+test("signs the specification's test vector as the specification says", async () => {
+  const sign = await signer();
+  expect(await sign(vector.id, vector.body, vector.at)).toEqual({
     "webhook-id": vector.id,
     "webhook-timestamp": "1614265330",
     "webhook-signature": vector.signature,
   });
 });
 
-test("signs the whole second that it sends, in the middle of one too", () => {
+test("signs the whole second that it sends, in the middle of one too", async () => {
   const at = Date.now() - (Date.now() % 1000) + 999;
-  const headers = signatureHeaders("evt_1", "{}", vector.secret, at);
+  const headers = await (await signer())("evt_1", "{}", at);
   expect(headers["webhook-timestamp"]).toBe(String((at - 999) / 1000));
   expect(new Webhook(vector.secret).verify("{}", headers)).toEqual({});
 });
 
-test("signs the bytes of UTF-8", () => {
-  const body = '{"data":"Grüße, 世界 👋"}';
-  const headers = signatureHeaders("evt_1", body, vector.secret, Date.now());
-  expect(new Webhook(vector.secret).verify(body, headers)).toEqual({ data: "Grüße, 世界 👋" });
+/** Svix's own library says nothing when it is content. */
+function svixAccepts(secret: string, body: string, headers: Record<string, string>): boolean {
+  new SvixWebhook(secret).verify(body, headers);
+  return true;
+}
+
+test.each([
+  ["an empty object", "{}"],
+  ["the bytes of UTF-8", '{"data":"Grüße, 世界 👋\\u0000"}'],
+  ["a body of 256 KiB", JSON.stringify({ data: "x".repeat(262_000) })],
+])("signs %s as both libraries verify", async (_, body) => {
+  const headers = await (await signer())("evt_1", body, Date.now());
+  expect(() => new Webhook(vector.secret).verify(body, headers)).not.toThrow();
+  expect(svixAccepts(vector.secret, body, headers)).toBe(true);
+  expect(() => svixAccepts(vector.secret, `${body} `, headers)).toThrow();
+});
+
+test.each([24, 32, 64])("signs with a secret of %d bytes", async (bytes) => {
+  const secret = `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("base64")}`;
+  const headers = await (await signer(secret))("evt_1", "{}", Date.now());
+  expect(new Webhook(secret).verify("{}", headers)).toEqual({});
+  expect(() => new Webhook(vector.secret).verify("{}", headers)).toThrow();
+});
+
+describe("after a rotation", () => {
+  const now = Date.now();
+  const both = [vector.secret, OLD];
+
+  test("both secrets sign, the new one first, and both libraries accept either", async () => {
+    const headers = await (await signer(vector.secret, { secret: OLD, until: now + 60_000 }))(
+      "evt_1",
+      "{}",
+      now,
+    );
+    expect(headers["webhook-signature"]).toMatch(/^v1,\S+ v1,\S+$/);
+    for (const secret of both) {
+      expect(new Webhook(secret).verify("{}", headers)).toEqual({});
+      expect(svixAccepts(secret, "{}", headers)).toBe(true);
+    }
+    const [first = ""] = (headers["webhook-signature"] ?? "").split(" ");
+    expect(new Webhook(vector.secret).verify("{}", { ...headers, "webhook-signature": first })).toEqual({});
+  });
+
+  test("the old one signs until the moment of its expiry, and not in it, in a lease that began before too", async () => {
+    const until = now + 60_000;
+    const sign = await signer(vector.secret, { secret: OLD, until });
+    const count = async (at: number) =>
+      (await sign("evt_1", "{}", at))["webhook-signature"]?.split(" ").length;
+    expect([await count(until - 1), await count(until)]).toEqual([2, 1]);
+  });
+
+  test("an expired secret is not even opened", async () => {
+    const secret = await vault.seal(DESTINATION, vector.secret);
+    const expired = { previousSecret: "unreadable", previousSecretExpiresAt: now };
+    const sign = await signerFor(vault, { id: DESTINATION, secret, ...expired }, now);
+    expect((await sign("evt_1", "{}", now))["webhook-signature"]).toMatch(/^v1,\S+$/);
+  });
 });

@@ -7,6 +7,7 @@ import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { keysOf, MASTER_KEYS } from "./vault.ts";
 
 export const KEY = "test-admin-key-0123456789";
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
@@ -34,7 +35,12 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
   });
   const world = {
-    config: { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false },
+    config: {
+      adminKey: KEY,
+      masterKeys: keysOf(MASTER_KEYS),
+      graceMs: 300_000,
+      allowPrivateDestinations: false,
+    },
     deliveries: {
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),

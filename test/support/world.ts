@@ -19,6 +19,7 @@ import { START, standingClock } from "./clock.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
+import { keysOf, MASTER_KEYS, vault } from "./vault.ts";
 
 export { START };
 export const TENANT = "acme";
@@ -42,7 +43,13 @@ export async function newWorld() {
   let random = 0.5;
 
   const services: Services = {
-    config: { adminKey: "a key of no use here", graceMs: GRACE_MS, allowPrivateDestinations: false },
+    config: {
+      adminKey: "a key of no use here",
+      masterKeys: keysOf(MASTER_KEYS),
+      graceMs: GRACE_MS,
+      allowPrivateDestinations: false,
+    },
+    vault,
     db: d1.db,
     deliveries: deliveryQueue.queue,
     drains: drainQueue.queue,
@@ -146,10 +153,12 @@ export function alarmOf(destination: string): Promise<number | null> {
 
 type Columns = Partial<typeof destinations.$inferInsert>;
 
-/** A new destination that takes every type, unless told otherwise. */
+/** A new destination that takes every type, unless told otherwise; its secret is sealed here. */
 export async function newDestination(columns: Columns = {}): Promise<string> {
   const id = columns.id ?? newDestinationId();
-  const row = { id, tenant: TENANT, url: urlOf(id), secret: SECRET, createdAt: 0, updatedAt: 0, ...columns };
+  const secret = await vault.seal(id, columns.secret ?? SECRET);
+  const times = { createdAt: 0, updatedAt: 0 };
+  const row = { id, tenant: TENANT, url: urlOf(id), ...times, ...columns, secret };
   await drizzle(env.DB).insert(destinations).values(row);
   return id;
 }

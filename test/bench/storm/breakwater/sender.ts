@@ -8,6 +8,7 @@ import { accept } from "../../../../src/delivery/ingest.ts";
 import type { DeliveryMessage, DrainMessage } from "../../../../src/delivery/message.ts";
 import { sweep } from "../../../../src/delivery/sweep.ts";
 import type { LogLine } from "../../../../src/log.ts";
+import type { Vault } from "../../../../src/secrets/vault.ts";
 import type { Services } from "../../../../src/services.ts";
 import type { Sender, SenderScene } from "../sender.ts";
 import { memoryD1 } from "./d1.ts";
@@ -27,6 +28,16 @@ const platform = {
   sweepEveryMs: 60_000,
 };
 
+const NO_KEY = { id: "none", bytes: new Uint8Array() };
+
+/** WebCrypto works in real time: here a signature is a word, and ready at once. */
+const openVault: Vault = {
+  seal: async (_, secret) => secret,
+  unseal: async (_, sealed) => sealed,
+  open: async () => ({ sign: async () => "v1,simulated" }),
+  isCurrent: () => true,
+};
+
 export function breakwater(scene: SenderScene): Sender {
   const { engine, attempt, ledger, receivers, settings } = scene;
   const db = memoryD1(engine, platform.d1Ms);
@@ -43,7 +54,8 @@ export function breakwater(scene: SenderScene): Sender {
     await drains.sendBatch(Array.from({ length: count }, () => message));
   });
   const services: Services = {
-    config: { adminKey: "", graceMs: 300_000, allowPrivateDestinations: true },
+    config: { adminKey: "", masterKeys: [NO_KEY], graceMs: 300_000, allowPrivateDestinations: true },
+    vault: openVault,
     db: db.binding,
     deliveries,
     drains,

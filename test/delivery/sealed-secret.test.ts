@@ -1,0 +1,81 @@
+/** What becomes of deliveries whose destination's secret cannot be opened, and of signatures with key pairs. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { newSecret } from "../../src/secrets/signing-secret.ts";
+import { vault } from "../support/vault.ts";
+import { execute, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+describe("a secret that cannot be opened", () => {
+  const spoil = (secret: string) =>
+    execute("UPDATE destinations SET secret = ?1 WHERE id = ?2", secret, destination);
+
+  test.each([
+    ["is not sealed", async () => "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+    ["is another destination's", () => vault.seal("dst_00000000000000000000", newSecret("hmac-sha256"))],
+    ["is nonsense", async () => ""],
+  ])("because it %s lets deliveries wait, without an attempt", async (_, secret) => {
+    await spoil(await secret());
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await rowOf(message)).toMatchObject({
+      state: "waiting",
+      because: "sealed",
+      attempts: 0,
+      nextAttemptAt: START + 60_000,
+    });
+    expect(world.gates.called()).toEqual([]);
+    expect(world.logged("secret_unreadable")).toMatchObject([{ destination }]);
+    expect(JSON.stringify(world.log)).not.toMatch(/whsec|MfKQ9r8/);
+  });
+
+  test("does not hold up another destination in the same batch", async () => {
+    const other = await newDestination();
+    await spoil("nonsense");
+    const messages = await world.post();
+    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(world.receiver.calls.map(({ url }) => url)).toEqual([urlOf(other)]);
+  });
+
+  test("ends the wait once it opens again: the sweep rings, a drain delivers", async () => {
+    const sealed = await vault.seal(destination, newSecret("hmac-sha256"));
+    await spoil("nonsense");
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    await world.bring([message]);
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    await world.drain(destination);
+    expect(await rowOf(message)).toMatchObject({ state: "waiting", attempts: 0 });
+    await spoil(sealed);
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    await world.drain(destination);
+    expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+});
+
+test("a destination with a key pair gets a v1a signature that its public key verifies", async () => {
+  const secret = newSecret("ed25519");
+  const place = await newDestination({ secret });
+  await world.bring(await world.post());
+  const [call] = world.receiver.to(urlOf(place));
+  const header = (name: string) => call?.headers.get(name) ?? "";
+  const [version, signature = ""] = header("webhook-signature").split(",");
+  expect(version).toBe("v1a");
+  const { publicKey = new Uint8Array() } = await vault.open(place, await vault.seal(place, secret));
+  const key = await crypto.subtle.importKey("raw", publicKey, "Ed25519", false, ["verify"]);
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const signed = `${header("webhook-id")}.${header("webhook-timestamp")}.${call?.body}`;
+  const given = Uint8Array.from(atob(signature), (char) => char.charCodeAt(0));
+  expect(await crypto.subtle.verify("Ed25519", key, given, bytes(signed))).toBe(true);
+  expect(await crypto.subtle.verify("Ed25519", key, given, bytes(`${signed} `))).toBe(false);
+});
