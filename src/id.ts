@@ -3,7 +3,8 @@
  *
  * An event's id is its row number and its database's number, mixed by a bijection of 64 bits and written
  * in 13 characters of base 32: it tells nobody how many events there are, and a mistyped one names
- * nothing. A delivery's id joins those of its event and its destination. Destination ids are random.
+ * nothing. A delivery's id joins those of its event and its destination. Those of destinations and
+ * API keys are random.
  */
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const BITS = 64;
@@ -42,8 +43,18 @@ export function deliveryKey(id: string): { eventId: number; destinationId: strin
 
 /** A new destination id: 100 random bits. */
 export function newDestinationId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(20));
-  return `dst_${Array.from(bytes, (byte) => ALPHABET[byte & 31]).join("")}`;
+  return `dst_${randomText(20)}`;
+}
+
+/** A new API key's id: 100 random bits. */
+export function newKeyId(): string {
+  return `key_${randomText(20)}`;
+}
+
+/** Characters that nobody can guess, of five random bits each. */
+export function randomText(length: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(length));
+  return Array.from(bytes, (byte) => ALPHABET[byte & 31]).join("");
 }
 
 function mix(value: bigint): bigint {

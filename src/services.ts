@@ -16,6 +16,8 @@ export type Services = Readonly<{
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
+  /** Counts what each API key posts; absent where nothing is limited. */
+  ingestLimit?: RateLimit | undefined;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
   now: () => number;
@@ -49,6 +51,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
     gates: env.GATES,
+    ingestLimit: env.INGEST_LIMIT,
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),
     random: () => Math.random(),

@@ -4,7 +4,7 @@
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { type Services, servicesOf } from "../services.ts";
-import { type Authenticate, authenticated, byAdminKey } from "./auth.ts";
+import { type Authenticate, authenticated } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries } from "./deliveries.ts";
 import { registerDeliveryRetry } from "./delivery-retry.ts";
@@ -14,6 +14,8 @@ import { registerDestinations } from "./destinations.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
+import { byKey } from "./key-lookup.ts";
+import { registerKeys } from "./keys.ts";
 import { invalid, onError, problem } from "./problems.ts";
 
 type Options = Readonly<{
@@ -22,7 +24,7 @@ type Options = Readonly<{
 }>;
 
 /** The API over the platform's services; tests hand in their own. */
-export function createApp({ services = servicesOf, authenticate = byAdminKey }: Options = {}): Api {
+export function createApp({ services = servicesOf, authenticate = byKey() }: Options = {}): Api {
   const app = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
   });
@@ -39,6 +41,7 @@ export function createApp({ services = servicesOf, authenticate = byAdminKey }: 
     registerDestinationHealth,
     registerDeliveries,
     registerDeliveryRetry,
+    registerKeys,
   ]) {
     register(app);
   }

@@ -1,6 +1,6 @@
 /**
  * Who is asking, and what may they do. Routes name the scope they need and take the tenant from the
- * principal; where principals come from is decided here alone, today from the one key `ADMIN_KEY`.
+ * principal; where principals come from is for `Authenticate` to say.
  */
 import type { MiddlewareHandler } from "hono";
 import type { Services } from "../services.ts";
@@ -12,6 +12,8 @@ export const scopes = ["events:write", "read", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
 export type Principal = Readonly<{
+  /** The API key's id; absent for the operator's own `ADMIN_KEY`. */
+  key?: string;
   scopes: readonly Scope[];
   /** Present when the key sees and touches only what belongs to this tenant. */
   tenant?: string;
@@ -20,18 +22,8 @@ export type Principal = Readonly<{
 /** The principal of a bearer token, or undefined when it belongs to nobody. */
 export type Authenticate = (services: Services, token: string) => Promise<Principal | undefined>;
 
-export const byAdminKey: Authenticate = async ({ config }, token) =>
-  (await isSame(token, config.adminKey)) ? { scopes } : undefined;
-
-/** Compares digests, which are of one length, in constant time: the time taken tells nothing of the key. */
-async function isSame(a: string, b: string): Promise<boolean> {
-  const [left, right] = await Promise.all([digest(a), digest(b)]);
-  return crypto.subtle.timingSafeEqual(left, right);
-}
-
-function digest(text: string): Promise<ArrayBuffer> {
-  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-}
+/** The same for each of these, so that an answer tells nobody which keys exist. */
+const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
 
 /** Lets nobody pass without a valid key (RFC 6750). */
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
@@ -39,7 +31,7 @@ export function authenticated(authenticate: Authenticate): MiddlewareHandler<Api
     const token = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
     if (token === undefined) return unauthorized("Authorization: Bearer … is missing", "Bearer");
     const principal = await authenticate(c.get("services"), token);
-    if (principal === undefined) return unauthorized("The key is not valid", 'Bearer error="invalid_token"');
+    if (principal === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
     c.set("principal", principal);
     await next();
     return;
@@ -50,13 +42,22 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
+const required = new WeakMap<object, Scope>();
+
 /** Lets a principal pass that has the scope. */
 export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
-  return async (c, next) => {
+  const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
     if (!c.get("principal").scopes.includes(scope)) return problem(403, `The key lacks the scope ${scope}`);
     await next();
     return;
   };
+  required.set(middleware, scope);
+  return middleware;
+}
+
+/** The scope that a handler requires, so that the API's description says what is enforced. */
+export function scopeOf(handler: object): Scope | undefined {
+  return required.get(handler);
 }
 
 /** The tenant that a request may act for: the one it names, unless the key is bound to another. */

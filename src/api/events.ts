@@ -11,6 +11,7 @@ import { acceptedEvent, acceptedEvents, eventSchema, newEvent, newEvents } from 
 import { parseExactly } from "./exact-json.ts";
 import type { FieldError } from "./field-errors.ts";
 import { idempotencyHeaders, replayedHeader } from "./idempotency.ts";
+import { withinIngestLimit } from "./ingest-limit.ts";
 import { jsonBody, KIB } from "./json-body.ts";
 import { noSuch, problem, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
@@ -23,7 +24,11 @@ const postEvent = createRoute({
   method: "post",
   path: "/v1/events",
   tags,
-  middleware: [requires("events:write"), jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true })],
+  middleware: [
+    requires("events:write"),
+    withinIngestLimit,
+    jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true }),
+  ],
   request: { headers: idempotencyHeaders, body: jsonRequest(newEvent) },
   responses: {
     202: jsonAnswer(
@@ -31,7 +36,7 @@ const postEvent = createRoute({
       "The event is stored, and will be delivered to these destinations.",
       replayedHeader,
     ),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
   },
 });
 
@@ -40,11 +45,15 @@ const postEvents = createRoute({
   path: "/v1/events/batch",
   tags,
   description: "All of the events are accepted, or none.",
-  middleware: [requires("events:write"), jsonBody({ maxBytes: MAX_BATCH_BYTES, exactNumbers: true })],
+  middleware: [
+    requires("events:write"),
+    withinIngestLimit,
+    jsonBody({ maxBytes: MAX_BATCH_BYTES, exactNumbers: true }),
+  ],
   request: { headers: idempotencyHeaders, body: jsonRequest(newEvents) },
   responses: {
     202: jsonAnswer(acceptedEvents, "The events are stored; the answer is in their order.", replayedHeader),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
   },
 });
 

@@ -19,6 +19,7 @@ const kinds = {
   413: { slug: "too-large", title: "The body is too large" },
   415: { slug: "unsupported-media-type", title: "The body is not JSON" },
   422: { slug: "invalid-field", title: "A field is invalid" },
+  429: { slug: "too-many-requests", title: "Too many requests" },
   500: { slug: "internal-error", title: "Something went wrong on our side" },
   503: { slug: "unavailable", title: "Not available at the moment" },
 } as const;

@@ -12,6 +12,7 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { RetrySpec } from "../policy/retry-spec.ts";
+import { jsonText } from "./json-column.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
 export type StoredState = "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
@@ -44,7 +45,7 @@ export const events = sqliteTable(
     /** Not to be delivered before this; null: at once. */
     deliverAt: integer("deliver_at"),
     /** The destinations chosen at acceptance: a JSON array of ids. */
-    plan: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    plan: jsonText<readonly string[]>([])().notNull(),
     /** The exact bytes that every attempt sends. Last, so that reading the rest does not read it. */
     body: text().notNull(),
   },
@@ -73,7 +74,7 @@ export const deliveries = sqliteTable(
     lastError: text("last_error"),
     /** The replay that made it wait again, whose progress its end counts for. */
     replay: text(),
-    log: text({ mode: "json" }).$type<readonly AttemptEntry[]>().notNull().default(sql`'[]'`),
+    log: jsonText<readonly AttemptEntry[]>([])().notNull().default(sql`'[]'`),
   },
   (t) => [
     primaryKey({ columns: [t.destinationId, t.eventId] }),
@@ -91,12 +92,12 @@ export const destinations = sqliteTable(
     tenant: text().notNull(),
     url: text().notNull(),
     /** Exact names and `prefix.*`; null takes every type. */
-    eventTypes: text("event_types", { mode: "json" }).$type<readonly string[]>(),
+    eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     description: text(),
-    metadata: text({ mode: "json" }).$type<Readonly<Record<string, string>>>(),
-    headers: text({ mode: "json" }).$type<Readonly<Record<string, string>>>(),
+    metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** Which `data` it wants; null takes all. */
-    filter: text({ mode: "json" }).$type<unknown>(),
+    filter: jsonText<unknown>(null)(),
     /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
     secret: text().notNull(),
     previousSecret: text("previous_secret"),
@@ -108,7 +109,7 @@ export const destinations = sqliteTable(
     ratePerSecond: real("rate_per_second").notNull().default(100),
     rateBurst: integer("rate_burst").notNull().default(200),
     timeoutMs: integer("timeout_ms").notNull().default(15_000),
-    retry: text({ mode: "json" }).$type<RetrySpec>(),
+    retry: jsonText<RetrySpec | null>(null)(),
     breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
     breakerMinAttempts: integer("breaker_min_attempts").notNull().default(5),
     breakerWindowS: integer("breaker_window_s").notNull().default(60),
@@ -149,7 +150,7 @@ export const apiKeys = sqliteTable("api_keys", {
   name: text(),
   /** The only tenant that it sees and touches; null: all of them. */
   tenant: text(),
-  scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+  scopes: jsonText<readonly string[]>([])().notNull(),
   hash: text().notNull(),
   createdAt: integer("created_at").notNull(),
   expiresAt: integer("expires_at"),
@@ -169,7 +170,7 @@ export const replays = sqliteTable(
     tenant: text().notNull(),
     destinationId: text("destination_id").notNull(),
     include: text().$type<"dead" | "delivered">().notNull(),
-    eventTypes: text("event_types", { mode: "json" }).$type<readonly string[]>(),
+    eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     since: integer().notNull(),
     until: integer().notNull(),
     ratePerMinute: integer("rate_per_minute").notNull(),

@@ -1,0 +1,83 @@
+/** An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone. */
+import { z } from "@hono/zod-openapi";
+import type { StoredKey } from "../store/keys.ts";
+import { scopes } from "./auth.ts";
+import { tenantName } from "./names.ts";
+import { strict } from "./strict.ts";
+
+const NAME_EXPECTED = "expected a string of at most 100 characters";
+const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
+const EXPIRY_EXPECTED = "expected a time to come, as in 2027-01-31T00:00:00Z";
+
+const time = z.iso.datetime();
+
+const scopeList = z
+  .array(z.enum(scopes, { error: SCOPES_EXPECTED }), { error: SCOPES_EXPECTED })
+  .min(1, { error: SCOPES_EXPECTED })
+  .refine((given) => new Set(given).size === given.length, { error: SCOPES_EXPECTED })
+  .openapi({
+    example: ["events:write"],
+    description: "events:write posts events; read shows everything but secrets; admin does all the rest.",
+  });
+
+export const newKeySchema = strict({
+  name: z
+    .string({ error: NAME_EXPECTED })
+    .max(100, { error: NAME_EXPECTED })
+    .nullish()
+    .openapi({ example: "checkout service", description: "For you to know it by." }),
+  scopes: scopeList,
+  tenant: tenantName.optional().openapi({
+    example: "default",
+    description: "The only tenant that it sees and touches; all of them when left out.",
+  }),
+  expires_at: z.iso
+    .datetime({ error: EXPIRY_EXPECTED, offset: true })
+    .nullish()
+    .openapi({ description: "From then on it is refused; when left out, it stays until it is revoked." }),
+}).openapi("NewApiKey");
+
+export const keySchema = z
+  .object({
+    id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
+    name: z.string().nullable().openapi({ example: "checkout service" }),
+    tenant: z.string().nullable().openapi({ example: "default" }),
+    scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
+    created_at: time,
+    expires_at: time.nullable(),
+    last_used_at: time.nullable().openapi({ description: "To the hour." }),
+  })
+  .openapi("ApiKey");
+
+export const createdKeySchema = keySchema
+  .extend({
+    key: z.string().openapi({
+      example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz",
+      description: "The key itself: shown this once, and not stored.",
+    }),
+  })
+  .openapi("CreatedApiKey");
+
+/** What is shown of a stored key. */
+export function keyView(row: StoredKey): z.infer<typeof keySchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    tenant: row.tenant,
+    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    created_at: new Date(row.createdAt).toISOString(),
+    expires_at: isoTime(row.expiresAt),
+    last_used_at: isoTime(row.lastUsedAt),
+  };
+}
+
+/** The fault of an expiry that has passed already. */
+export function expiryErrors(expiresAt: number | null, now: number) {
+  if (expiresAt === null || expiresAt > now) return [];
+  const fault = `is ${new Date(expiresAt).toISOString()}, which has passed`;
+  return [{ field: "expires_at", fault, expected: EXPIRY_EXPECTED.replace("expected ", "") }];
+}
+
+function isoTime(epochMs: number | null): string | null {
+  return epochMs === null ? null : new Date(epochMs).toISOString();
+}

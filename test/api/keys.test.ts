@@ -1,0 +1,298 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { claimedKey } from "../../src/api/key-token.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+
+const HOUR = 3_600_000;
+const UNKNOWN = "key_00000000000000000000";
+
+beforeEach(emptyDatabase);
+
+type Api = ReturnType<typeof testApi>;
+
+/** An API whose clock the test moves. */
+function apiInTime(services: Parameters<typeof testApi>[0] = {}) {
+  let now = NOW;
+  const api = testApi({ ...services, services: { ...services.services, now: () => now } });
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { ...api, pass };
+}
+
+async function make(api: Pick<Api, "call">, fields: object = {}) {
+  const { status, json } = await api.call("POST", "/v1/keys", { scopes: ["read"], ...fields });
+  expect(status).toBe(201);
+  return json as { id: string; key: string };
+}
+
+function as({ call }: Pick<Api, "call">, key: string) {
+  return (method: string, path: string, body?: unknown) =>
+    call(method, path, body, { authorization: `Bearer ${key}` });
+}
+
+const storedKeys = async () => (await env.DB.prepare("SELECT * FROM api_keys").all()).results;
+
+describe("POST /v1/keys", () => {
+  it("makes a key that is shown once and stored as a digest", async () => {
+    const api = testApi();
+    const { status, json } = await api.call("POST", "/v1/keys", { scopes: ["read", "admin"], name: "ops" });
+    const { key, ...shown } = json;
+    expect(status).toBe(201);
+    expect(key).toMatch(/^bw_[0-9a-z]{20}_[0-9a-z]{32}$/);
+    expect(shown).toEqual({
+      id: claimedKey(key),
+      name: "ops",
+      tenant: null,
+      scopes: ["read", "admin"],
+      created_at: new Date(NOW).toISOString(),
+      expires_at: null,
+      last_used_at: null,
+    });
+    const secret = key.split("_").at(-1);
+    expect(JSON.stringify(await storedKeys())).not.toContain(secret);
+    for (const path of ["/v1/keys", `/v1/keys/${shown.id}`]) {
+      const answer = await api.call("GET", path);
+      expect(answer.status).toBe(200);
+      expect(answer.text).toContain(shown.id);
+      expect(answer.text).not.toContain(secret);
+    }
+  });
+
+  it.each([
+    [{}, "scopes", "is missing"],
+    [{ scopes: [] }, "scopes", "is a list of 0"],
+    [{ scopes: "read" }, "scopes", 'is "read"'],
+    [{ scopes: ["root"] }, "scopes[0]", 'is "root"'],
+    [{ scopes: ["read", "read"] }, "scopes", "is a list of 2"],
+    [{ scopes: ["read"], name: "x".repeat(101) }, "name", "is a string of 101 characters"],
+    [{ scopes: ["read"], tenant: "a b" }, "tenant", 'is "a b"'],
+    [{ scopes: ["read"], expires_at: "tomorrow" }, "expires_at", 'is "tomorrow"'],
+    [{ scopes: ["read"], expires_at: "2026-11-21T09:00:00Z" }, "expires_at", "which has passed"],
+    [{ scopes: ["read"], hash: "x" }, "hash", "is not a field here"],
+  ])("refuses %j", async (body, field, fault) => {
+    const { status, json } = await testApi().call("POST", "/v1/keys", body);
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([
+      { field, fault: expect.stringContaining(fault), expected: expect.any(String) },
+    ]);
+    expect(await storedKeys()).toEqual([]);
+  });
+});
+
+describe("a key", () => {
+  it("opens what its scopes allow, and nothing else", async () => {
+    const api = testApi();
+    const { key } = await make(api, { scopes: ["events:write"] });
+    expect((await as(api, key)("POST", "/v1/events", { type: "a", data: 1 })).status).toBe(202);
+    expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(403);
+    expect((await as(api, key)("GET", "/v1/keys")).status).toBe(403);
+  });
+
+  it("that is bound acts for its tenant", async () => {
+    const api = testApi();
+    const { key } = await make(api, { scopes: ["admin"], tenant: "acme" });
+    const made = await as(api, key)("POST", "/v1/destinations", { url: "https://example.com/" });
+    expect(made.json.tenant).toBe("acme");
+  });
+
+  it.each([
+    ["another secret", (key: string) => key.replace(/.$/, (last) => (last === "0" ? "1" : "0"))],
+    [
+      "an unknown id",
+      (key: string) => key.replace(/^bw_./, (start) => `bw_${start.at(-1) === "0" ? "1" : "0"}`),
+    ],
+    ["upper case", (key: string) => key.toUpperCase()],
+    ["a piece cut off", (key: string) => key.slice(0, -1)],
+    ["more after it", (key: string) => `${key}0`],
+  ])("is refused with %s", async (_what, change) => {
+    const api = testApi();
+    const { key } = await make(api);
+    expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(200);
+    const answer = await as(api, change(key))("GET", "/v1/destinations");
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
+  });
+
+  it("is refused from the moment it expires, though it is remembered", async () => {
+    const api = apiInTime();
+    const { key } = await make(api, { expires_at: new Date(NOW + 10_000).toISOString() });
+    api.pass(9_999);
+    expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(200);
+    api.pass(1);
+    const answer = await as(api, key)("GET", "/v1/destinations");
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
+  });
+
+  it("outlives its revocation by less than a minute, and is gone for the rest", async () => {
+    const api = apiInTime();
+    const { id, key } = await make(api);
+    expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(200);
+    expect((await api.call("DELETE", `/v1/keys/${id}`)).status).toBe(204);
+    api.pass(60_000);
+    const answer = await as(api, key)("GET", "/v1/destinations");
+    expect(answer.status).toBe(401);
+    expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
+    expect((await api.call("GET", `/v1/keys/${id}`)).status).toBe(404);
+    expect((await api.call("DELETE", `/v1/keys/${id}`)).status).toBe(404);
+    expect((await api.call("GET", "/v1/keys")).json.data).toEqual([]);
+  });
+
+  it("is refused by every isolate that has not seen it before as soon as it is revoked", async () => {
+    const api = testApi();
+    const { id, key } = await make(api);
+    await api.call("DELETE", `/v1/keys/${id}`);
+    expect((await as(testApi(), key)("GET", "/v1/destinations")).status).toBe(401);
+  });
+
+  it("costs one query while it is remembered", async () => {
+    let queries = 0;
+    const db = {
+      prepare: (sql: string) => {
+        queries += 1;
+        return env.DB.prepare(sql);
+      },
+    } as unknown as D1Database;
+    const api = apiInTime({ services: { db } });
+    const { key } = await make(api, { scopes: ["events:write"] });
+    const refused = async () => expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(403);
+    await refused();
+    queries = 0;
+    await refused();
+    await refused();
+    expect(queries).toBe(0);
+    api.pass(60_000);
+    await refused();
+    expect(queries).toBe(1);
+  });
+
+  it("with scopes edited into nonsense opens nothing, and is shown without", async () => {
+    const api = testApi();
+    const { id, key } = await make(api);
+    await env.DB.prepare(`UPDATE api_keys SET scopes = '{"a": 1}'`).run();
+    expect((await as(testApi(), key)("GET", "/v1/destinations")).status).toBe(403);
+    expect((await api.call("GET", `/v1/keys/${id}`)).json.scopes).toEqual([]);
+    await env.DB.prepare(`UPDATE api_keys SET scopes = 'read'`).run();
+    expect((await as(testApi(), key)("GET", "/v1/destinations")).status).toBe(403);
+    expect((await api.call("GET", `/v1/keys/${id}`)).json.scopes).toEqual([]);
+    expect((await api.call("GET", "/v1/keys")).json.data[0].scopes).toEqual([]);
+  });
+});
+
+describe("the last use of a key", () => {
+  const lastUse = async (api: Api, id: string) => (await api.call("GET", `/v1/keys/${id}`)).json.last_used_at;
+
+  it("is written once an hour at most", async () => {
+    const api = apiInTime();
+    const { id, key } = await make(api);
+    const use = () => as(api, key)("GET", "/v1/destinations");
+    await use();
+    expect(await lastUse(api, id)).toBe(new Date(NOW).toISOString());
+    api.pass(HOUR - 1);
+    await use();
+    expect(await lastUse(api, id)).toBe(new Date(NOW).toISOString());
+    api.pass(1);
+    await use();
+    expect(await lastUse(api, id)).toBe(new Date(NOW + HOUR).toISOString());
+  });
+
+  it("is not written by a stranger who knows the id", async () => {
+    const api = testApi();
+    const { id, key } = await make(api);
+    await as(api, key.replace(/.{5}$/, "00000"))("GET", "/v1/destinations");
+    expect(await lastUse(api, id)).toBe(null);
+  });
+});
+
+describe("an admin key bound to a tenant", () => {
+  async function acme(api: Api) {
+    return as(api, (await make(api, { scopes: ["admin"], tenant: "acme" })).key);
+  }
+
+  it("makes keys for its tenant alone", async () => {
+    const api = testApi();
+    const call = await acme(api);
+    expect((await call("POST", "/v1/keys", { scopes: ["read"] })).json.tenant).toBe("acme");
+    expect((await call("POST", "/v1/keys", { scopes: ["read"], tenant: "acme" })).status).toBe(201);
+    expect((await call("POST", "/v1/keys", { scopes: ["read"], tenant: "other" })).status).toBe(403);
+    expect((await storedKeys()).map(({ tenant }) => tenant)).toEqual(["acme", "acme", "acme"]);
+  });
+
+  it("knows neither another tenant's keys nor those of the operator", async () => {
+    const api = testApi();
+    const call = await acme(api);
+    for (const tenant of ["other", undefined]) {
+      const { id } = await make(api, { tenant });
+      expect((await call("GET", `/v1/keys/${id}`)).status).toBe(404);
+      expect((await call("DELETE", `/v1/keys/${id}`)).status).toBe(404);
+      expect((await api.call("GET", `/v1/keys/${id}`)).status).toBe(200);
+    }
+    expect((await call("GET", "/v1/keys")).json.data).toHaveLength(1);
+    expect((await api.call("GET", "/v1/keys")).json.data).toHaveLength(3);
+  });
+});
+
+describe("GET /v1/keys", () => {
+  it("goes through all of them page by page", async () => {
+    const api = testApi();
+    const made = [await make(api), await make(api), await make(api)].map(({ id }) => id);
+    const first = (await api.call("GET", "/v1/keys?limit=2")).json;
+    const second = (await api.call("GET", `/v1/keys?limit=2&cursor=${first.next_cursor}`)).json;
+    expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(made.sort());
+    expect(second.next_cursor).toBe(null);
+  });
+
+  it("has nothing under an id that nobody has", async () => {
+    const api = testApi();
+    expect((await api.call("GET", `/v1/keys/${UNKNOWN}`)).status).toBe(404);
+    expect((await api.call("DELETE", "/v1/keys/x")).status).toBe(404);
+  });
+});
+
+describe("what a key may post", () => {
+  const event = { type: "a", data: 1 };
+  const limited = (limit: RateLimit["limit"]) =>
+    testApi({ services: { ingestLimit: { limit } as RateLimit } });
+
+  it.each([
+    ["/v1/events", event],
+    ["/v1/events/batch", { events: [event] }],
+  ])("is limited at %s, with the time to wait", async (path, body) => {
+    const asked: unknown[] = [];
+    const api = limited(async (options) => {
+      asked.push(options);
+      return { success: false };
+    });
+    const { id, key } = await make(api, { scopes: ["events:write", "read"] });
+    const answer = await as(api, key)("POST", path, body);
+    expect(answer).toMatchObject({ status: 429, json: { type: "/problems/too-many-requests" } });
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(asked).toEqual([{ key: id }]);
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM events").first("n")).toBe(0);
+    expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(200);
+    expect((await api.call("POST", path, body)).status).toBe(202);
+  });
+
+  it("is not limited while the limiter fails", async () => {
+    const api = limited(() => Promise.reject(new Error("away")));
+    const { key } = await make(api, { scopes: ["events:write"] });
+    expect((await as(api, key)("POST", "/v1/events", event)).status).toBe(202);
+    expect(api.log).toContainEqual({ what: "ingest_limit_unreachable", fault: "Error: away" });
+  });
+
+  it("is counted by the real binding too", async () => {
+    const api = testApi();
+    const { key } = await make(api, { scopes: ["events:write"] });
+    expect((await as(api, key)("POST", "/v1/events", event)).status).toBe(202);
+    const { INGEST_LIMIT } = env as unknown as { INGEST_LIMIT: RateLimit };
+    expect(await INGEST_LIMIT.limit({ key: "somebody" })).toEqual({ success: true });
+  });
+});
+
+it("a revoked key's row is kept, so that its id is never given again", async () => {
+  const row = { id: UNKNOWN, scopes: ["read"], hash: "x", created_at: 0 };
+  await insertRow("api_keys", row);
+  await testApi().call("DELETE", `/v1/keys/${UNKNOWN}`);
+  expect(await storedKeys()).toMatchObject([{ id: UNKNOWN, revoked_at: NOW }]);
+});
