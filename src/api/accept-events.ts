@@ -6,24 +6,37 @@ import type { AcceptedEvent } from "../store/events.ts";
 import { type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import type { acceptedEvent, newEvent } from "./event-schema.ts";
+import type { FieldError } from "./field-errors.ts";
 import { REPLAYED } from "./idempotency.ts";
-import { type ProblemResponse, problem } from "./problems.ts";
+import { invalid, type ProblemResponse, problem } from "./problems.ts";
 
 export type GivenEvent = z.infer<typeof newEvent>;
 
-type Refused = ProblemResponse<403 | 409>;
+/** How far ahead an event may be scheduled. */
+const FARTHEST_DAYS = 30;
+
+type Refused = ProblemResponse<403 | 409 | 422>;
 export type Acceptance =
   | Readonly<{ kind: "accepted"; events: z.infer<typeof acceptedEvent>[] }>
   | Readonly<{ kind: "refused"; answer: Refused }>;
 
+type Posting = Readonly<{
+  events: readonly GivenEvent[];
+  /** The Idempotency-Key. */
+  key: string | undefined;
+  /** What a field of the i-th event is called in a fault. */
+  fieldOf: (i: number, field: string) => string;
+}>;
+
 /** Stores the events, all or none; with a key, at most once. */
 export async function acceptEvents(
   c: ApiContext,
-  given: readonly GivenEvent[],
-  key: string | undefined,
+  { events: given, key, fieldOf }: Posting,
 ): Promise<Acceptance> {
   const posted = ownedBy(c.get("principal"), given);
   if (posted === undefined) return refused(problem(403, "The key belongs to another tenant"));
+  const tooFar = farAhead(given, c.get("services").now(), fieldOf);
+  if (tooFar.length > 0) return refused(invalid(tooFar));
   if (key === undefined) return accepted(await accept(c.get("services"), posted));
   const result = await acceptOnce(c.get("services"), posted, key);
   if (result.kind === "conflict") return refused(keyTaken());
@@ -48,18 +61,34 @@ function keyTaken() {
 
 /** The events with their tenants; undefined when one of them belongs to a tenant that the key does not. */
 function ownedBy(principal: Principal, events: readonly GivenEvent[]): PostedEvent[] | undefined {
-  const owned = events.flatMap(({ type, data, tenant: named }) => {
+  const owned = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt }) => {
     const tenant = tenantFor(principal, named);
-    return tenant === undefined ? [] : [{ tenant, type, data }];
+    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt }];
   });
   return owned.length === events.length ? owned : undefined;
 }
 
-function acceptedView({ id, plan }: AcceptedEvent): z.infer<typeof acceptedEvent> {
+function farAhead(given: readonly GivenEvent[], now: number, fieldOf: Posting["fieldOf"]): FieldError[] {
+  const latest = now + FARTHEST_DAYS * 86_400_000;
+  return given.flatMap(({ deliver_at: at = now }, i) =>
+    at <= latest
+      ? []
+      : [
+          {
+            field: fieldOf(i, "deliver_at"),
+            fault: "is too far ahead",
+            expected: `at most ${FARTHEST_DAYS} days from now, ${new Date(latest).toISOString()}`,
+          },
+        ],
+  );
+}
+
+function acceptedView({ id, plan, deliverAt }: AcceptedEvent): z.infer<typeof acceptedEvent> {
   const deliveries = plan.map((destination) => ({
     id: deliveryId(id, destination),
     destination_id: destination,
     state: "queued" as const,
   }));
-  return { id: eventId(id), deliveries };
+  const scheduled = deliverAt !== undefined && { deliver_at: new Date(deliverAt).toISOString() };
+  return { id: eventId(id), ...scheduled, deliveries };
 }

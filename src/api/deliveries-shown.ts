@@ -14,7 +14,8 @@ export async function showDeliveries(
   found: readonly FoundDelivery[],
 ): Promise<DeliveryJson[]> {
   const outlooks = await outlooksOf(services, waitedFor(found));
-  return found.map((delivery) => deliveryView(delivery, outlooks.get(delivery.destinationId)));
+  const now = services.now();
+  return found.map((delivery) => deliveryView(delivery, now, outlooks.get(delivery.destinationId)));
 }
 
 /** The destinations that something on the page waits for, each once. */

@@ -5,34 +5,49 @@ import { deliveryId, eventId } from "../id.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
-import type { DeliveryRow } from "../store/work.ts";
+import { type DeliveryRow, dueAtOf } from "../store/work.ts";
 import type { DeliveryJson } from "./delivery-schema.ts";
 
 /** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */
 export type Outlook = Readonly<{ reason: string; until: number | null }>;
 
-/** `outlook` is that of the delivery's gate; without one a waiting delivery says what its row remembers. */
-export function deliveryView(found: FoundDelivery, outlook?: Outlook): DeliveryJson {
+/**
+ * `outlook` is that of the delivery's gate; without one a waiting delivery says what its row remembers.
+ * @param now epoch ms
+ */
+export function deliveryView(found: FoundDelivery, now: number, outlook?: Outlook): DeliveryJson {
   const names = {
     id: deliveryId(found.eventId, found.destinationId),
     event_id: eventId(found.eventId),
     destination_id: found.destinationId,
   };
-  return { ...names, ...(found.kind === "stored" ? storedView(found.row, outlook) : plannedView(found)) };
+  return {
+    ...names,
+    ...(found.kind === "stored" ? storedView(found.row, outlook) : plannedView(found, now)),
+  };
 }
 
 type Standing = Omit<DeliveryJson, "id" | "event_id" | "destination_id">;
 
+type Planned = Extract<FoundDelivery, { kind: "planned" }>;
+
 /** No outcome yet: on its way, or not any more when its destination is gone. */
-function plannedView({ destination, acceptedAt }: Extract<FoundDelivery, { kind: "planned" }>): Standing {
-  const isGone = destination === null || destination.deletedAt !== null;
-  const { giveUpAfterMs } = retryPolicyOf(destination ?? { retry: null });
+function plannedView(found: Planned, now: number): Standing {
+  const { giveUpAfterMs } = retryPolicyOf(found.destination ?? { retry: null });
   return {
-    ...(isGone ? { state: "cancelled", because: "destination_deleted" } : { state: "queued" }),
+    ...plannedState(found, now),
     attempts: 0,
-    give_up_at: isoTime(acceptedAt + giveUpAfterMs),
+    give_up_at: isoTime(dueAtOf(found) + giveUpAfterMs),
     log: [],
   };
+}
+
+function plannedState({ destination, deliverAt }: Planned, now: number) {
+  if (destination === null || destination.deletedAt !== null) {
+    return { state: "cancelled", because: "destination_deleted" } as const;
+  }
+  if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
+  return { state: "queued", because: "scheduled", waiting_until: isoTime(deliverAt) } as const;
 }
 
 function storedView(row: DeliveryRow, outlook: Outlook | undefined): Standing {

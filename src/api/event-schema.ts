@@ -5,6 +5,7 @@ import { eventType, tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 
 const MAX_BATCH = 1000;
+const TIME_EXPECTED = "expected a time in ISO 8601 with Z or an offset";
 
 const EVENTS_EXPECTED = `expected a list of 1 to ${MAX_BATCH} events`;
 
@@ -12,6 +13,18 @@ export const newEvent = strict({
   type: eventType,
   data: z.unknown().openapi({ description: "Any JSON value, delivered as it is." }),
   tenant: tenantName.optional(),
+  deliver_at: z.iso
+    .datetime({ offset: true, error: TIME_EXPECTED })
+    .transform((text) => Date.parse(text))
+    .optional()
+    .openapi({
+      type: "string",
+      format: "date-time",
+      description:
+        "Not to be delivered before this, at most 30 days ahead; at once when it is over. Who gets the event is " +
+        "decided when it is accepted.",
+      example: "2026-12-24T18:00:00Z",
+    }),
 }).openapi("NewEvent", { required: ["type", "data"] });
 
 const events = z
@@ -24,6 +37,7 @@ export const newEvents = strict({ events }).openapi("NewEvents");
 export const acceptedEvent = z
   .object({
     id: z.string(),
+    deliver_at: z.iso.datetime().optional().openapi({ description: "Present when it is not at once." }),
     deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
   })
   .openapi("AcceptedEvent");
@@ -36,6 +50,7 @@ export const eventSchema = z
     tenant: z.string(),
     type: z.string(),
     timestamp: z.iso.datetime(),
+    deliver_at: z.iso.datetime().optional(),
     data: z.unknown(),
     deliveries: z.array(deliverySchema),
   })

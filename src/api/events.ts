@@ -71,7 +71,9 @@ const getEvent = createRoute({
 
 export function registerEvents(api: Api): void {
   api.openapi(postEvent, async (c) => {
-    const acceptance = await acceptEvents(c, [c.req.valid("json")], c.req.valid("header")["idempotency-key"]);
+    const { "idempotency-key": key } = c.req.valid("header");
+    const posting = { events: [c.req.valid("json")], key, fieldOf: (_: number, field: string) => field };
+    const acceptance = await acceptEvents(c, posting);
     if (acceptance.kind === "refused") return acceptance.answer;
     const [event] = acceptance.events;
     if (event === undefined) throw new Error("An accepted event must have an id");
@@ -82,7 +84,9 @@ export function registerEvents(api: Api): void {
     const { events: given } = c.req.valid("json");
     const tooLarge = c.get("bodyBytes") > MAX_EVENT_BYTES ? oversized(given) : [];
     if (tooLarge.length > 0) return problem(413, "An event of the batch is too large", tooLarge);
-    const acceptance = await acceptEvents(c, given, c.req.valid("header")["idempotency-key"]);
+    const { "idempotency-key": key } = c.req.valid("header");
+    const fieldOf = (i: number, field: string) => `events[${i}].${field}`;
+    const acceptance = await acceptEvents(c, { events: given, key, fieldOf });
     return acceptance.kind === "refused" ? acceptance.answer : c.json({ events: acceptance.events }, 202);
   });
 
@@ -92,10 +96,11 @@ export function registerEvents(api: Api): void {
     const row = eventRow(id);
     const found = row && (await findEvent(services.db, row, c.get("principal").tenant));
     if (!found) return noSuch("event", id);
-    const { tenant, type, body } = found.event;
+    const { tenant, type, body, deliverAt } = found.event;
     const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };
     const deliveries = await showDeliveries(services, found.deliveries);
-    return c.json({ id, tenant, type, timestamp, data, deliveries }, 200);
+    const scheduled = deliverAt !== null && { deliver_at: new Date(deliverAt).toISOString() };
+    return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
   });
 }
 

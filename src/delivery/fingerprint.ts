@@ -6,7 +6,7 @@ import type { PostedEvent } from "./ingest.ts";
 
 /** SHA-256 in hexadecimal. */
 export async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
-  const said = posted.map(({ tenant, type, data }) => [tenant, type, data]);
+  const said = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(said)));
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

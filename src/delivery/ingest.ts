@@ -9,9 +9,16 @@ import { type AcceptedOnce, insertEventsOnce } from "../store/events-once.ts";
 import { noteRepeat } from "./dedupe.ts";
 import { enqueue } from "./enqueue.ts";
 import { fingerprintOf } from "./fingerprint.ts";
+import { isSoon } from "./schedule.ts";
 
 /** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
-export type PostedEvent = Readonly<{ tenant: string; type: string; data: unknown }>;
+export type PostedEvent = Readonly<{
+  tenant: string;
+  type: string;
+  data: unknown;
+  /** Not before this, epoch ms; at once when it is over already. */
+  deliverAt?: number | undefined;
+}>;
 
 /** Stores the events, all or none, in the order given, and has them delivered. */
 export async function accept(
@@ -20,7 +27,7 @@ export async function accept(
 ): Promise<readonly AcceptedEvent[]> {
   const now = services.now();
   const accepted = await insertEvents(services.db, newEvents(posted, now), now);
-  services.background(enqueue(services, accepted));
+  sendFor(services, accepted, now);
   return accepted;
 }
 
@@ -33,16 +40,22 @@ export async function acceptOnce(
   const now = services.now();
   const once = { key, fingerprint: await fingerprintOf(posted) };
   const result = await insertEventsOnce(services.db, newEvents(posted, now), now, once);
-  if (result.kind === "accepted") services.background(enqueue(services, result.events));
+  if (result.kind === "accepted") sendFor(services, result.events, now);
   if (result.kind === "replayed") services.background(noteRepeat(services, posted));
   return result;
 }
 
+function sendFor(services: Services, accepted: readonly AcceptedEvent[], now: number): void {
+  const soon = accepted.filter((event) => isSoon(event, now));
+  services.background(enqueue(services, soon));
+}
+
 function newEvents(posted: readonly PostedEvent[], now: number): NewEvent[] {
   const timestamp = new Date(now).toISOString();
-  return posted.map(({ tenant, type, data }) => ({
+  return posted.map(({ tenant, type, data, deliverAt = 0 }) => ({
     tenant,
     type,
     body: JSON.stringify({ type, timestamp, data }),
+    ...(deliverAt > now && { deliverAt }),
   }));
 }

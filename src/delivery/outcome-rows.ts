@@ -8,7 +8,7 @@ import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
-import type { DeliveryRow, Work } from "../store/work.ts";
+import { type DeliveryRow, dueAtOf, type Work } from "../store/work.ts";
 import type { Attempt } from "./send.ts";
 
 /** Entries that a delivery's log keeps: with more attempts the oldest go. */
@@ -24,8 +24,8 @@ export function standing(work: Work): DeliveryRow {
       state: "waiting",
       because: null,
       attempts: 0,
-      nextAttemptAt: null,
-      giveUpAt: event.acceptedAt + retryPolicyOf(destination).giveUpAfterMs,
+      nextAttemptAt: event.deliverAt ?? null,
+      giveUpAt: dueAtOf(event) + retryPolicyOf(destination).giveUpAfterMs,
       endedAt: null,
       lastStatus: null,
       lastError: null,

@@ -1,5 +1,6 @@
 /**
- * The sweep, every minute: whatever was lost on the way is made to wait, and whatever waits is rung for.
+ * The sweep, every minute: what falls due is sent for, whatever was lost on the way is made to wait, and
+ * whatever waits is rung for.
  *
  * It repairs with the mechanism that is there anyway: a lost delivery becomes a waiting one, and the drain
  * brings it through the gate like any other, so that a mass recovery cannot become a storm. Everything it
@@ -8,18 +9,11 @@
 import { ringGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { recordOutcomes } from "../store/record.ts";
-import { beat, findLost, moveWatermark, readWatermark, recoverOverdue } from "../store/sweep.ts";
+import { beat, recoverOverdue } from "../store/sweep.ts";
 import { expireWaiting, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
-import { loadWork } from "../store/work.ts";
-import type { DeliveryMessage } from "./message.ts";
-import { waitingRow } from "./outcome-rows.ts";
+import { recoverLost } from "./recover.ts";
+import { enqueueScheduled } from "./schedule.ts";
 
-/** Events looked at in one statement, and statements in one sweep. */
-const PAGE = 1_000;
-const PAGES = 20;
-/** Deliveries loaded at once when they are recovered: their bodies come with them. */
-const CHUNK = 50;
 /** Rows changed by one statement, and destinations looked after in one sweep. */
 const STEP = 500;
 const DESTINATIONS = 1_000;
@@ -30,13 +24,14 @@ const SLOW_MS = 15 * 60_000;
 
 export async function sweep(services: Services): Promise<void> {
   const now = services.now();
+  const scheduled = await enqueueScheduled(services, now);
   const horizon = await horizonOf(services, now);
   const lost = await recoverLost(services, horizon, now);
   const overdue = await recoverOverdue(services.db, horizon, now, STEP);
   const waiting = await lookAfterWaiting(services, now);
   // Only here: a sweep that breaks down half way must be missed.
   await beat(services.db, now);
-  services.log({ what: "sweep", lost, overdue, ...waiting, took_ms: services.now() - now });
+  services.log({ what: "sweep", scheduled, lost, overdue, ...waiting, took_ms: services.now() - now });
 }
 
 /**
@@ -52,30 +47,6 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
     log({ what: "queue_metrics_unavailable", error: faultOf(error) });
     return overdue;
   }
-}
-
-/** Events whose plan has no outcome. The watermark makes each event be looked at once. */
-async function recoverLost(services: Services, horizon: number, now: number): Promise<number> {
-  let watermark = await readWatermark(services.db);
-  let count = 0;
-  for (let page = 0; page < PAGES; page++) {
-    const { upto, lost } = await findLost(services.db, watermark, horizon, PAGE);
-    for (let from = 0; from < lost.length; from += CHUNK)
-      await letWait(services, lost.slice(from, from + CHUNK), now);
-    if (upto > watermark) await moveWatermark(services.db, upto);
-    count += lost.length;
-    if (upto < watermark + PAGE) break;
-    watermark = upto;
-  }
-  return count;
-}
-
-async function letWait(services: Services, lost: readonly DeliveryMessage[], now: number): Promise<void> {
-  const works = await loadWork(services.db, lost);
-  const rows = works.flatMap((work) =>
-    work && !work.row ? waitingRow(work, { reason: "recovered", until: now }) : [],
-  );
-  await recordOutcomes(services.db, rows, [], now);
 }
 
 /** Ends what has waited past its age limit, and rings for the rest. */

@@ -6,7 +6,7 @@ import { deliveryId, eventId } from "../id.ts";
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
-import type { DeliveryRow, Work } from "../store/work.ts";
+import { type DeliveryRow, dueAtOf, type Work } from "../store/work.ts";
 import { type GroupRun, leftoverReason } from "./group.ts";
 import { inFlightRow, type Outcome, outcomeOf, waitingRow } from "./outcome-rows.ts";
 import type { Attempt } from "./send.ts";
@@ -95,7 +95,7 @@ function logAttempt(
     error: exchange.kind === "response" ? undefined : exchange.kind,
     fault,
     latency_ms: endedAt - startedAt,
-    age_ms: startedAt - work.event.acceptedAt,
+    age_ms: startedAt - dueAtOf(work.event),
     state: row.state,
     because: row.because,
     next_attempt_at: row.nextAttemptAt,

@@ -31,14 +31,16 @@ export function readinessOf(standing: Standing, bringer: Bringer, now: number): 
       return { kind: "done" };
     case "waiting":
       return bringer === "drain" ? attemptable(standing, now) : { kind: "done" };
-    case "retrying": {
-      if (bringer === "drain") return { kind: "done" };
-      const at = standing.nextAttemptAt ?? now;
-      return at > now && !standing.destinationDeleted ? { kind: "early", at } : attemptable(standing, now);
-    }
+    case "retrying":
+      return bringer === "drain" ? { kind: "done" } : atItsTime(standing, now);
     case undefined:
-      return attemptable(standing, now);
+      return atItsTime(standing, now);
   }
+}
+
+function atItsTime(standing: Standing, now: number): Readiness {
+  const at = standing.nextAttemptAt ?? now;
+  return at > now && !standing.destinationDeleted ? { kind: "early", at } : attemptable(standing, now);
 }
 
 function attemptable({ destinationDeleted, giveUpAt }: Standing, now: number): Readiness {

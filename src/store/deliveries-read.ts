@@ -17,7 +17,10 @@ export type FoundDelivery = Readonly<{
   destinationId: string;
   destination: Destination | null;
 }> &
-  (Readonly<{ kind: "stored"; row: DeliveryRow }> | Readonly<{ kind: "planned"; acceptedAt: number }>);
+  (
+    | Readonly<{ kind: "stored"; row: DeliveryRow }>
+    | Readonly<{ kind: "planned"; acceptedAt: number; deliverAt: number | null }>
+  );
 
 /** `next` is where the following page starts; absent on the last one. */
 export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: DeliveryKey | undefined }>;

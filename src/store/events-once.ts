@@ -6,7 +6,14 @@
  * whole or not at all, and one key costs one index entry however many events it stands for. Rows that are
  * inserted in one transaction have consecutive ids, so that the last one and their number name them all.
  */
-import { type AcceptedEvent, type AcceptedRow, acceptedFrom, insertions, type NewEvent } from "./events.ts";
+import {
+  type AcceptedEvent,
+  type AcceptedRow,
+  acceptedFrom,
+  acceptedOf,
+  insertions,
+  type NewEvent,
+} from "./events.ts";
 
 /** A request's name, and the digest of its content by which its repeat is known. */
 export type Once = Readonly<{ key: string; fingerprint: string }>;
@@ -21,7 +28,7 @@ const UNLESS_TAKEN = `
 
 const STORED = `
   WITH last AS (SELECT id, fingerprint FROM events WHERE tenant = ?1 AND idempotency_key = ?2)
-  SELECT e.id, e.plan, last.id AS last, last.fingerprint
+  SELECT e.id, e.plan, e.deliver_at AS deliverAt, last.id AS last, last.fingerprint
   FROM last JOIN events e ON e.id > last.id - ?3 AND e.id <= last.id`;
 
 type StoredRow = AcceptedRow & Readonly<{ last: number; fingerprint: string }>;
@@ -54,7 +61,7 @@ export async function insertEventsOnce(
 
 /** All `count` events up to `last`: of one that is there no more, its id is known and its plan is over. */
 function complete(stored: readonly StoredRow[], last: number, count: number): AcceptedEvent[] {
-  const plans = new Map(stored.map(({ id, plan }) => [id, JSON.parse(plan) as string[]]));
+  const found = new Map(stored.map((row) => [row.id, acceptedOf(row)]));
   const ids = Array.from({ length: count }, (_, i) => last - count + 1 + i);
-  return ids.map((id) => ({ id, plan: plans.get(id) ?? [] }));
+  return ids.map((id) => found.get(id) ?? { id, plan: [] });
 }

@@ -4,6 +4,8 @@ export type NewEvent = Readonly<{
   tenant: string;
   type: string;
   body: string;
+  /** Not to be delivered before this, epoch ms; at once without it. */
+  deliverAt?: number;
   idempotencyKey?: string;
   fingerprint?: string;
 }>;
@@ -13,10 +15,12 @@ export type AcceptedEvent = Readonly<{
   id: number;
   /** The destinations that are to get it. */
   plan: readonly string[];
+  /** When it is to be delivered, epoch ms, unless at once. */
+  deliverAt?: number;
 }>;
 
 /** An event as D1 gives it back. */
-export type AcceptedRow = Readonly<{ id: number; plan: string }>;
+export type AcceptedRow = Readonly<{ id: number; plan: string; deliverAt: number | null }>;
 
 /**
  * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
@@ -25,8 +29,9 @@ export type AcceptedRow = Readonly<{ id: number; plan: string }>;
  * array, in which `json_each` goes; to sort by it would be one more row read for each.
  */
 const INSERT = `
-  INSERT INTO events (tenant, type, accepted_at, idempotency_key, fingerprint, plan, body)
-  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2, e.value ->> 'idempotencyKey', e.value ->> 'fingerprint', (
+  INSERT INTO events (tenant, type, accepted_at, idempotency_key, fingerprint, deliver_at, plan, body)
+  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2,
+    e.value ->> 'idempotencyKey', e.value ->> 'fingerprint', e.value ->> 'deliverAt', (
       SELECT json_group_array(d.id) FROM destinations d
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
@@ -64,7 +69,7 @@ export function insertions(
   acceptedAt: number,
   { where, values }: Guard = { where: "", values: [] },
 ): D1PreparedStatement[] {
-  const insert = db.prepare(`${INSERT} ${where} RETURNING id, plan`);
+  const insert = db.prepare(`${INSERT} ${where} RETURNING id, plan, deliver_at AS deliverAt`);
   return chunksOf(events).map((json) => insert.bind(json, acceptedAt, ...values));
 }
 
@@ -73,7 +78,11 @@ export function acceptedFrom(results: readonly D1Result<AcceptedRow>[]): Accepte
   return results
     .flatMap(({ results }) => results)
     .sort((a, b) => a.id - b.id)
-    .map(({ id, plan }) => ({ id, plan: JSON.parse(plan) as string[] }));
+    .map(acceptedOf);
+}
+
+export function acceptedOf({ id, plan, deliverAt }: AcceptedRow): AcceptedEvent {
+  return { id, plan: JSON.parse(plan), ...(deliverAt !== null && { deliverAt }) };
 }
 
 /** The events as JSON arrays, each below the size that one parameter may have. */

@@ -16,6 +16,7 @@ export type StoredEvent = typeof events.$inferSelect;
 type Planned = Readonly<{
   eventId: number;
   acceptedAt: number;
+  deliverAt: number | null;
   destinationId: string;
   row: DeliveryRow | null;
   destination: Destination | null;
@@ -99,6 +100,7 @@ function plans(db: DrizzleD1Database) {
     .select({
       eventId: events.id,
       acceptedAt: events.acceptedAt,
+      deliverAt: events.deliverAt,
       destinationId,
       row: getTableColumns(deliveries),
       destination: getTableColumns(destinations),
@@ -110,9 +112,9 @@ function plans(db: DrizzleD1Database) {
     .$dynamic();
 }
 
-function foundOf({ eventId, destinationId: id, acceptedAt, row, destination }: Planned): FoundDelivery {
+function foundOf({ eventId, destinationId: id, row, destination, ...times }: Planned): FoundDelivery {
   const key = { eventId, destinationId: id, destination };
-  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", acceptedAt };
+  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", ...times };
 }
 
 async function bounds(db: DrizzleD1Database): Promise<{ watermark: number; newest: number }> {

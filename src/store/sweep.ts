@@ -1,5 +1,6 @@
 /** What the sweep looks for in D1, each in one bounded statement, and what it remembers. */
 import type { DeliveryMessage } from "../delivery/message.ts";
+import type { Position } from "./cursors.ts";
 
 /** The sweep's own row. */
 const ID = 1;
@@ -29,14 +30,18 @@ export async function beat(db: D1Database, now: number): Promise<void> {
   await db.prepare(BEAT).bind(now).run();
 }
 
-/** The next events after the watermark, up to the first that was accepted too recently to be lost. */
+/**
+ * The next events after the watermark, up to the first that was accepted too recently to be lost. Those that
+ * are scheduled are passed, unless the walk in order of time has been where they are.
+ */
 const LOST = `
-  WITH page AS (SELECT id, accepted_at, plan FROM events WHERE id > ?1 ORDER BY id LIMIT ?3),
+  WITH page AS (SELECT id, accepted_at, deliver_at, plan FROM events WHERE id > ?1 ORDER BY id LIMIT ?3),
     upto AS (SELECT coalesce(
       (SELECT min(id) - 1 FROM page WHERE accepted_at > ?2), (SELECT max(id) FROM page), ?1) AS id)
   SELECT upto.id AS upto, lost.event, lost.destination FROM upto LEFT JOIN (
     SELECT page.id AS event, p.value AS destination FROM page JOIN json_each(page.plan) p
-    WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.destination_id = p.value AND d.event_id = page.id)
+    WHERE (page.deliver_at IS NULL OR (page.deliver_at, page.id) <= (?4, ?5))
+      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.destination_id = p.value AND d.event_id = page.id)
   ) lost ON lost.event <= upto.id`;
 
 export type LostPage = Readonly<{
@@ -46,15 +51,22 @@ export type LostPage = Readonly<{
   lost: readonly DeliveryMessage[];
 }>;
 
-/** Checks up to `limit` events after `after` that were accepted by `horizon` (epoch ms). */
+type Reach = Readonly<{
+  /** Accepted by this, epoch ms. */
+  horizon: number;
+  /** How far scheduled events have been checked in order of their times. */
+  scheduledUpto: Position;
+}>;
+
+/** Checks up to `limit` events after the row `after`, as far as the reach goes. */
 export async function findLost(
   db: D1Database,
   after: number,
-  horizon: number,
+  { horizon, scheduledUpto: { at, event } }: Reach,
   limit: number,
 ): Promise<LostPage> {
   type Row = { upto: number; event: number | null; destination: string };
-  const { results } = await db.prepare(LOST).bind(after, horizon, limit).all<Row>();
+  const { results } = await db.prepare(LOST).bind(after, horizon, limit, at, event).all<Row>();
   const lost = results.flatMap(({ event, destination }) => (event === null ? [] : [{ event, destination }]));
   return { upto: results[0]?.upto ?? after, lost };
 }

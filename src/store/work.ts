@@ -7,7 +7,19 @@ import { deliveries, destinations } from "./schema.ts";
 
 export type DeliveryRow = InferSelectModel<typeof deliveries>;
 
-export type EventRow = Readonly<{ id: number; type: string; body: string; acceptedAt: number }>;
+export type EventRow = Readonly<{
+  id: number;
+  type: string;
+  body: string;
+  acceptedAt: number;
+  /** Not to be delivered before this; null: at once. */
+  deliverAt: number | null;
+}>;
+
+/** From when on an event could be delivered: its age counts from here. Epoch ms. */
+export function dueAtOf({ acceptedAt, deliverAt }: Pick<EventRow, "acceptedAt" | "deliverAt">): number {
+  return deliverAt ?? acceptedAt;
+}
 
 /** One delivery with all that an attempt needs. */
 export type Work = Readonly<{
@@ -49,7 +61,8 @@ function statementsFor(db: D1Database, messages: readonly DeliveryMessage[]): D1
   return [
     db.prepare(
       `WITH wanted (id) AS (VALUES ${events.map((event) => `(${event})`)})
-       SELECT e.id, e.type, e.body, e.accepted_at AS acceptedAt FROM wanted CROSS JOIN events e ON e.id = wanted.id`,
+       SELECT e.id, e.type, e.body, e.accepted_at AS acceptedAt, e.deliver_at AS deliverAt
+       FROM wanted CROSS JOIN events e ON e.id = wanted.id`,
     ),
     db
       .prepare(

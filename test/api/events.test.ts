@@ -109,7 +109,7 @@ describe("POST /v1/events", () => {
       { type: "a", data: 1, payload: 2 },
       "payload",
       "is not a field here",
-      "type, data, tenant",
+      "type, data, tenant, deliver_at",
     ],
   ])("refuses %s and names the field", async (_what, body, field, fault, expected) => {
     const { call } = testApi();
@@ -248,12 +248,16 @@ describe("POST /v1/events/batch", () => {
     [
       "a number",
       { events: [3] },
-      { field: "events[0]", fault: "is 3", expected: "an object of type, data, tenant" },
+      { field: "events[0]", fault: "is 3", expected: "an object of type, data, tenant, deliver_at" },
     ],
     [
       "an unknown field",
       { events: [{ type: "a", data: 1, x: 1 }] },
-      { field: "events[0].x", fault: "is not a field here", expected: "one of type, data, tenant" },
+      {
+        field: "events[0].x",
+        fault: "is not a field here",
+        expected: "one of type, data, tenant, deliver_at",
+      },
     ],
   ])("refuses %s", async (_what, body, error) => {
     const { status, json } = await testApi().call("POST", "/v1/events/batch", body);
@@ -352,5 +356,90 @@ describe("GET /v1/events/:id", () => {
       status: 404,
       json: { type: "/problems/not-found" },
     });
+  });
+});
+
+describe("deliver_at", () => {
+  const at = (time: unknown) => ({ type: "a", data: 1, deliver_at: time });
+  const stored = () => env.DB.prepare("SELECT deliver_at FROM events").first("deliver_at");
+
+  it("is kept, answered and shown, and says why the delivery is queued", async () => {
+    const { call, messages } = testApi();
+    await destination(call);
+    const { status, json } = await call("POST", "/v1/events", at("2026-11-22T10:30:00+01:30"));
+    expect(status).toBe(202);
+    expect(json).toMatchObject({ deliver_at: "2026-11-22T09:00:00.000Z", deliveries: [{ state: "queued" }] });
+    expect(await stored()).toBe(NOW + 86_400_000);
+    expect(messages).toEqual([]);
+
+    const { json: shown } = await call("GET", `/v1/events/${json.id}`);
+    expect(shown).toMatchObject({
+      timestamp: "2026-11-21T09:00:00.000Z",
+      deliver_at: "2026-11-22T09:00:00.000Z",
+      deliveries: [
+        {
+          state: "queued",
+          because: "scheduled",
+          waiting_until: "2026-11-22T09:00:00.000Z",
+          give_up_at: "2026-11-25T09:00:00.000Z",
+        },
+      ],
+    });
+    const later = testApi({ services: { now: () => NOW + 86_400_000 } });
+    const { json: due } = await later.call("GET", `/v1/deliveries/${json.deliveries[0].id}`);
+    expect(due).toMatchObject({ state: "queued" });
+    expect(due).not.toHaveProperty("because");
+  });
+
+  it("that is over is at once", async () => {
+    const { call, messages } = testApi();
+    await destination(call);
+    const { status, json } = await call("POST", "/v1/events", at("1999-12-31T23:59:59Z"));
+    expect(status).toBe(202);
+    expect(json).not.toHaveProperty("deliver_at");
+    expect(messages).toHaveLength(1);
+  });
+
+  it.each([
+    ["2026-11-22"],
+    ["2026-11-22T09:00:00"],
+    ["2026-02-30T09:00:00Z"],
+    ["tomorrow"],
+    [1_800_000_000],
+    [null],
+    [""],
+  ])("is refused when it is %j", async (time) => {
+    const { status, json } = await testApi().call("POST", "/v1/events", at(time));
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([
+      {
+        field: "deliver_at",
+        fault: `is ${JSON.stringify(time)}`,
+        expected: "a time in ISO 8601 with Z or an offset",
+      },
+    ]);
+  });
+
+  it("is at most 30 days ahead", async () => {
+    const { call } = testApi();
+    expect((await call("POST", "/v1/events", at("2026-12-21T09:00:00Z"))).status).toBe(202);
+    const far = await call("POST", "/v1/events", at("2026-12-21T09:00:00.001Z"));
+    expect(far).toMatchObject({ status: 422, json: { errors: [{ field: "deliver_at" }] } });
+    const batch = await call("POST", "/v1/events/batch", {
+      events: [at(undefined), at("9999-12-31T00:00:00Z")],
+    });
+    expect(batch).toMatchObject({ status: 422, json: { errors: [{ field: "events[1].deliver_at" }] } });
+    expect(await countRows("events")).toBe(1);
+  });
+
+  it("is part of what a key stands for, and its answer stays the first when the time is over", async () => {
+    const headers = { "idempotency-key": "k" };
+    const event = at("2026-11-21T10:00:00Z");
+    const { text } = await testApi().call("POST", "/v1/events", event, headers);
+    const later = testApi({ services: { now: () => NOW + 86_400_000 } });
+    const again = await later.call("POST", "/v1/events", event, headers);
+    expect([again.status, again.text]).toEqual([202, text]);
+    const other = await later.call("POST", "/v1/events", at("2026-11-21T10:00:01Z"), headers);
+    expect(other.status).toBe(409);
   });
 });

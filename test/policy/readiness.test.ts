@@ -20,6 +20,8 @@ describe("readinessOf", () => {
     ["is due before its first outcome when a drain brings it", {}, "drain", due],
     ["leaves what waits to the drain", { state: "waiting" }, "queue", done],
     ["is due when the drain brings what waits", { state: "waiting" }, "drain", due],
+    ["is early before its first time", { nextAttemptAt: now + 1 }, "queue", { kind: "early", at: now + 1 }],
+    ["is due at its first time", { nextAttemptAt: now }, "queue", due],
     ["is due when its retry's time has come", { state: "retrying", nextAttemptAt: now }, "queue", due],
     [
       "is early before that",
