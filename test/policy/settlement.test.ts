@@ -53,6 +53,14 @@ describe("a settlement", () => {
     expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
   });
 
+  it("rings for what it leaves over, which waits in D1 now: at once, or when the door opens", () => {
+    const { state, grant } = lease(wide);
+    const leaving = (signs: Sign[]) =>
+      settling(state, grant, signs, now + 100, steady, { left: 9 }).state.bell;
+    expect(leaving([fine(now)])).toMatchObject({ waitingSince: now + 100, at: now + 100 });
+    expect(leaving([{ ...busy(now), holdUntil: now + 60_000 }]).at).toBe(now + 60_000);
+  });
+
   it("changes nothing when it is repeated", () => {
     const { state, grant } = lease(wide);
     const once = settling(state, grant, [failed(now)]).state;

@@ -28,13 +28,28 @@ describe("the window", () => {
   });
 
   it("is halved by trouble, and remembers where", () => {
-    expect(halved({ size: 16, threshold: 100 })).toEqual({ size: 8, threshold: 8 });
-    expect(halved({ size: 3, threshold: 100 })).toEqual({ size: 1.5, threshold: 2 });
+    expect(halved({ size: 16, threshold: 100 })).toMatchObject({ size: 8, threshold: 8 });
+    expect(halved({ size: 3, threshold: 100 })).toMatchObject({ size: 1.5, threshold: 2 });
   });
 
   it("is never below one", () => {
-    expect(halved({ size: 1, threshold: 100 })).toEqual({ size: 1, threshold: 2 });
+    expect(halved({ size: 1, threshold: 100 })).toMatchObject({ size: 1 });
     expect(widthOf({ size: 1, threshold: 2 }, 1)).toBe(1);
+  });
+
+  it("learns one threshold from one trouble, however many were under way", () => {
+    const outage = Array.from({ length: 16 }).reduce<Window>(halved, { size: 16, threshold: 100 });
+    expect(outage).toMatchObject({ size: 1, threshold: 8 });
+    expect(reopened(outage)).toMatchObject({ size: 1, threshold: 8 });
+  });
+
+  it("learns again from trouble that comes after a success", () => {
+    const again = halved(grown(halved({ size: 16, threshold: 100 }), 1000));
+    expect(again.threshold).toBeCloseTo(8.125 / 2);
+  });
+
+  it("learns nothing from trouble with one at a time: it was not the width", () => {
+    expect(halved(newWindow).threshold).toBe(newWindow.threshold);
   });
 
   it("begins with one after a reopening, and grows fast up to the size that worked", () => {
