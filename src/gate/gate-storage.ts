@@ -3,6 +3,7 @@
  * value that is not a state of ours is replaced by a new one and reported: no delivery is lost by that,
  * because D1 knows what waits and the sweep rings for it.
  */
+import { closedCircuit } from "../policy/circuit.ts";
 import { type GateState, newGateState } from "../policy/gate-state.ts";
 
 const KEY = "gate";
@@ -35,10 +36,12 @@ function gateStateOf(value: unknown): GateState | undefined {
   const fresh = newGateState(0);
   if (!isLike(coreOf(fresh), value)) return undefined;
   const stored = value as GateState;
+  const { circuit } = stored.condition;
+  const filled = circuit.kind === "closed" ? { ...closedCircuit(0), ...circuit } : circuit;
   const state = {
     ...fresh,
     ...stored,
-    condition: { ...fresh.condition, ...stored.condition },
+    condition: { ...fresh.condition, ...stored.condition, circuit: filled },
     bell: { ...fresh.bell, ...stored.bell },
   };
   const lease = { id: "", slots: 0, width: 0, deliveries: [], expiresAt: 0 };

@@ -11,16 +11,28 @@ import type { Health } from "./outcome.ts";
 type Slice = Readonly<{ from: number; attempts: number; failures: number }>;
 
 export type Circuit =
-  | Readonly<{ kind: "closed"; since: number; trips: number; slices: readonly Slice[] }>
+  | Readonly<{
+      kind: "closed";
+      since: number;
+      trips: number;
+      slices: readonly Slice[];
+      /** Failures in a row, up to now. */
+      streak: number;
+    }>
   | Readonly<{ kind: "open"; since: number; until: number; trips: number }>
   | Readonly<{ kind: "half_open"; since: number; trips: number }>;
 
 const SLICES = 10;
+/**
+ * So many times the least number of attempts, failing one after the other, open it whatever the ratio: a busy
+ * destination has so many successes in its window that the ratio alone would cost hundreds of attempts.
+ */
+const STREAK = 2;
 /** Cool-downs end at different moments for senders that saw the same outage. Only ever later. */
 const COOLDOWN_SPREAD = 0.1;
 
 export function closedCircuit(now: number): Circuit {
-  return { kind: "closed", since: now, trips: 0, slices: [] };
+  return { kind: "closed", since: now, trips: 0, slices: [], streak: 0 };
 }
 
 /** An open circuit whose cool-down is over lets a probe in: it is half-open. */
@@ -49,7 +61,7 @@ export function circuitAfter(
     case "half_open":
       return health === "unhealthy"
         ? opened(circuit.trips + 1, settings, now, random)
-        : { kind: "closed", since: now, trips: circuit.trips, slices: [] };
+        : { kind: "closed", since: now, trips: circuit.trips, slices: [], streak: 0 };
     case "closed":
       return health === "throttled" ? circuit : counted(circuit, health, settings, now, random);
   }
@@ -67,10 +79,12 @@ function counted(
   const failures = slices.reduce((sum, slice) => sum + slice.failures, 0);
   // A whole window without an opening: the next one starts from the first cool-down again.
   const trips = now - circuit.since >= settings.windowMs ? 0 : circuit.trips;
-  if (attempts >= settings.minAttempts && failures >= attempts * settings.failureRatio) {
+  const streak = health === "unhealthy" ? circuit.streak + 1 : 0;
+  const failing = attempts >= settings.minAttempts && failures >= attempts * settings.failureRatio;
+  if (failing || streak >= STREAK * settings.minAttempts) {
     return opened(trips + 1, settings, now, random);
   }
-  return { ...circuit, trips, slices };
+  return { ...circuit, trips, slices, streak };
 }
 
 function withOutcome(slices: readonly Slice[], health: Health, windowMs: number, now: number): Slice[] {

@@ -284,6 +284,8 @@ describe("a stored state", () => {
     ["its history", without("history")],
     ["what was settled", without("settled")],
     ["how long attempts take", without("condition", "tookMs")],
+    ["its failures in a row", without("condition", "circuit", "streak")],
+    ["what 429s have taught", without("condition", "ceiling")],
   ])("that an earlier version wrote without %s is filled in, and its leases hold", async (_, make) => {
     await storeState(await make());
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});

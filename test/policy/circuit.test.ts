@@ -50,6 +50,15 @@ describe("a closed circuit", () => {
     expect(hearing(outcomes).kind).toBe(kind);
   });
 
+  it("opens for a run of twice the least number of failures, however many successes came before", () => {
+    const busy = hearing("s".repeat(100));
+    const failing = (n: number, c = busy) => hearing("f".repeat(n), start + 1_000, breaker, c);
+    expect(failing(9).kind).toBe("closed");
+    expect(failing(10).kind).toBe("open");
+    expect(failing(9, hear(failing(9), "healthy", start + 1_000)).kind).toBe("closed");
+    expect(failing(1, hear(failing(9), "throttled", start + 1_000)).kind).toBe("open");
+  });
+
   it("does not trip over one failure after an idle hour (regression: cockatiel)", () => {
     expect(hear(hearing("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
   });
@@ -110,6 +119,7 @@ describe("a half-open circuit", () => {
       since: start,
       trips: 1,
       slices: [],
+      streak: 0,
     });
   });
 
