@@ -27,6 +27,9 @@ const healthSchema = z
     window: z.number().openapi({ description: "Attempts allowed at once at the moment." }),
     in_flight: z.number(),
     max_concurrency: z.number(),
+    rate_per_second: z.number().openapi({
+      description: "Attempts a second: the destination's own, or less where its 429s ask for less.",
+    }),
     rate_tokens: z.number().openapi({ description: "Attempts that the rate allows at this moment." }),
     latency_ms: z.number().openapi({ description: "What an attempt takes of late, a moving average." }),
     door: z
@@ -89,6 +92,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     window: view.window,
     in_flight: view.inFlight,
     max_concurrency: row.maxConcurrency,
+    rate_per_second: Math.round(view.ratePerSecond * 100) / 100,
     rate_tokens: view.rateTokens,
     latency_ms: view.tookMs,
     door: refusal && { reason: refusal.reason, until: iso(refusal.until) },

@@ -4,6 +4,7 @@
  */
 import type { Answer, Ask, Refusal } from "./ask.ts";
 import { answered, sooner, turnedAway } from "./bell.ts";
+import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
@@ -76,7 +77,7 @@ function rateFor(
   settings: GateSettings,
   now: number,
 ): Reservation {
-  const rate = { perSecond: settings.ratePerSecond, burst: settings.rateBurst };
+  const rate = rateUnder(state.condition.ceiling, settings, now);
   const horizonAt = now + aheadMs(state, sideOf(ask.lane), ask.startWithinMs, now);
   const reserved = reserve(state.tat, wanted, rate, horizonAt, now);
   // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
@@ -86,7 +87,7 @@ function rateFor(
 }
 
 function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
-  const rate = { perSecond: settings.ratePerSecond, burst: settings.rateBurst };
+  const rate = rateUnder(state.condition.ceiling, settings, now);
   return { reason: "rate", until: nextSendAt(state.tat, rate, now) };
 }
 

@@ -3,6 +3,7 @@
  * holds a lease carries a copy and moves it with the same function after each attempt, so that it stops
  * at the failure that shuts the door and widens with the successes that open it, without asking.
  */
+import { type Ceiling, lowered, noCeiling } from "./ceiling.ts";
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { Health } from "./outcome.ts";
@@ -15,6 +16,8 @@ export type Condition = Readonly<{
   heldUntil: number;
   /** How long an attempt takes of late, a moving average. */
   tookMs: number;
+  /** What its 429s have taught. */
+  ceiling: Ceiling;
 }>;
 
 /** What an attempt tells about its destination. */
@@ -40,7 +43,7 @@ export type Shut = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until:
 const NEWEST_WEIGHT = 0.3;
 
 export function newCondition(now: number): Condition {
-  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0, tookMs: 0 };
+  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0, tookMs: 0, ceiling: noCeiling };
 }
 
 /** The condition at `now`: a cool-down that is over makes the circuit half-open. */
@@ -73,10 +76,14 @@ export function conditionAfter(
   const circuit = circuitAfter(condition.circuit, sign.health, watching(settings), sign.at, random);
   const heldUntil = Math.max(condition.heldUntil, sign.holdUntil ?? 0);
   const turned = circuit.kind !== condition.circuit.kind || heldUntil > condition.heldUntil;
+  // What ends behind a shut door was under way before it shut: the same trouble again teaches nothing new.
+  const open = condition.circuit.kind === "closed" && !shutBy(condition, settings, sign.at);
+  const heard = open ? windowAfter(condition.window, sign, settings) : condition.window;
   return {
     circuit,
     heldUntil,
-    window: turned ? reopened(condition.window) : windowAfter(condition, sign, settings),
+    window: turned ? reopened(condition.window) : heard,
+    ceiling: sign.health === "throttled" ? taught(condition, settings, sign.at) : condition.ceiling,
     tookMs: condition.tookMs + ((sign.tookMs ?? condition.tookMs) - condition.tookMs) * NEWEST_WEIGHT,
   };
 }
@@ -87,15 +94,19 @@ export function withNews(own: Condition, news: Condition): Condition {
   return { ...own, circuit, heldUntil: Math.max(own.heldUntil, news.heldUntil) };
 }
 
-function windowAfter(condition: Condition, sign: Sign, settings: GateSettings): Window {
-  const { window, circuit } = condition;
-  // What ends behind a shut door was under way before it shut: traffic begins with one after it anyway, and
-  // the same trouble again does not unlearn the size that worked.
-  const open = circuit.kind === "closed" && shutBy(condition, settings, sign.at) === undefined;
-  if (!open) return window;
+/**
+ * What was being sent, by Little's law: so many at once, each taking so long. A hold is told before its lease is
+ * settled, so the door may have been shut meanwhile: then its width is remembered as the size that worked.
+ */
+function taught({ ceiling, window, tookMs }: Condition, settings: GateSettings, now: number): Ceiling {
+  const width = Math.min(settings.maxConcurrency, window.size > 1 ? window.size : window.threshold);
+  return lowered(ceiling, settings, (width * 1000) / Math.max(1, tookMs), now);
+}
+
+function windowAfter(window: Window, sign: Sign, { maxConcurrency }: GateSettings): Window {
   if (sign.backsOff) return halved(window);
   if (sign.health !== "healthy") return window;
-  return eased(grown(window, settings.maxConcurrency), sign.remaining);
+  return eased(grown(window, maxConcurrency), sign.remaining);
 }
 
 /**

@@ -1,11 +1,12 @@
 /** A gate as a person wants to see it: why it is as wide as it is, and what has happened to it of late. */
 import { refusalAt } from "./admission.ts";
 import type { Refusal } from "./ask.ts";
+import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { DoorEvent, GateState } from "./gate-state.ts";
 import { live, slotsOf } from "./lease.ts";
-import { nextSendAt } from "./rate.ts";
+import { nextSendAt, type Rate } from "./rate.ts";
 import { type TrafficSum, trafficSum } from "./traffic.ts";
 import { widthOf } from "./window.ts";
 
@@ -20,6 +21,8 @@ export type GateView = Readonly<{
   window: number;
   /** Connections under lease. */
   inFlight: number;
+  /** Attempts a second: the owner's rate, or less when the receiver's 429s have taught less. */
+  ratePerSecond: number;
   /** Attempts that the rate allows at this moment. */
   rateTokens: number;
   tookMs: number;
@@ -30,7 +33,8 @@ export type GateView = Readonly<{
 }>;
 
 export function viewOf(state: GateState, settings: GateSettings, now: number): GateView {
-  const { circuit, window, heldUntil, tookMs } = conditionAt(state.condition, now);
+  const { circuit, window, heldUntil, tookMs, ceiling } = conditionAt(state.condition, now);
+  const rate = rateUnder(ceiling, settings, now);
   return {
     circuit: circuit.kind,
     circuitUntil: circuit.kind === "open" ? circuit.until : null,
@@ -38,7 +42,8 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     heldUntil: heldUntil > now ? heldUntil : null,
     window: widthOf(window, settings.maxConcurrency),
     inFlight: slotsOf(live(state.leases, now)),
-    rateTokens: tokensAt(state.tat, settings, now),
+    ratePerSecond: rate.perSecond,
+    rateTokens: tokensAt(state.tat, rate, now),
     tookMs: Math.round(tookMs),
     refusal: refusalAt(state, "backlog", settings, now) ?? null,
     traffic: trafficSum(state.traffic, now),
@@ -46,7 +51,7 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
   };
 }
 
-function tokensAt(tat: number, { ratePerSecond, rateBurst }: GateSettings, now: number): number {
-  const next = nextSendAt(tat, { perSecond: ratePerSecond, burst: rateBurst }, now);
-  return Math.max(0, Math.min(rateBurst, Math.floor(((now - next) * ratePerSecond) / 1000) + 1));
+function tokensAt(tat: number, rate: Rate, now: number): number {
+  const next = nextSendAt(tat, rate, now);
+  return Math.max(0, Math.min(rate.burst, Math.floor(((now - next) * rate.perSecond) / 1000) + 1));
 }

@@ -57,6 +57,17 @@ describe("an open door", () => {
     });
   });
 
+  it("keeps below the rate that 429s have taught, without bursts", () => {
+    const taught = gate({ ...wide, ceiling: { perSecond: 10, loweredAt: now } });
+    const { grant, answer } = granted(taught, {
+      ...fresh,
+      deliveries: Array.from({ length: 50 }, (_, i) => i),
+    });
+    expect(grant.pace).toEqual({ firstInMs: 0, everyMs: 100 });
+    expect(grant.deliveries).toHaveLength(11);
+    expect(answer.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
+  });
+
   it("leaves alone what lies beyond the most that is asked for", () => {
     const { answer } = granted(gate(), { ...fresh, most: 2 });
     expect(answer).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { rateUnder } from "../../src/policy/ceiling.ts";
 import {
   type Condition,
   conditionAfter,
@@ -131,7 +132,7 @@ describe("conditionAfter", () => {
   it("does not count trouble behind a shut door again: the size that worked stays remembered", () => {
     const held = conditionAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
     expect(hearing(held, [busy(start + 1), failed(start + 2)]).window).toEqual({ size: 1, threshold: 8 });
-    expect(hearing(held, [busy(start + 10_000)]).window).toEqual({ size: 1, threshold: 2 });
+    expect(hearing(held, [busy(start + 10_000)]).window).toMatchObject({ size: 1, threshold: 8 });
   });
 
   it("does not open for 429s, however many", () => {
@@ -141,6 +142,15 @@ describe("conditionAfter", () => {
         Array.from({ length: 100 }, () => busy()),
       ).circuit.kind,
     ).toBe("closed");
+  });
+
+  it("learns from a 429 that the rate at which it was sent was too much, and from nothing else", () => {
+    const ten = { ...wide, window: { size: 10, threshold: 100 }, tookMs: 200 };
+    const rateAfter = (sign: Sign) => rateUnder(hearing(ten, [sign]).ceiling, steady, start).perSecond;
+    // Ten at once that take 200 ms each are 50 a second.
+    expect(rateAfter(busy())).toBeCloseTo(35);
+    expect(rateAfter(failed())).toBe(steady.ratePerSecond);
+    expect(rateAfter(fine())).toBe(steady.ratePerSecond);
   });
 
   it("sees a receiver that hangs: one failure per timeout is enough to open", () => {
