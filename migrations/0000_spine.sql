@@ -64,7 +64,7 @@ CREATE TABLE `destinations` (
 	`breaker_min_attempts` integer DEFAULT 5 NOT NULL,
 	`breaker_window_s` integer DEFAULT 60 NOT NULL,
 	`breaker_cooldown_s` integer DEFAULT 30 NOT NULL,
-	`breaker_max_cooldown_s` integer DEFAULT 300 NOT NULL,
+	`breaker_max_cooldown_s` integer DEFAULT 45 NOT NULL,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL,
 	`deleted_at` integer

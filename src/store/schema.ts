@@ -114,7 +114,7 @@ export const destinations = sqliteTable(
     breakerMinAttempts: integer("breaker_min_attempts").notNull().default(5),
     breakerWindowS: integer("breaker_window_s").notNull().default(60),
     breakerCooldownS: integer("breaker_cooldown_s").notNull().default(30),
-    breakerMaxCooldownS: integer("breaker_max_cooldown_s").notNull().default(300),
+    breakerMaxCooldownS: integer("breaker_max_cooldown_s").notNull().default(45),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
     /** A deleted destination stays as a tombstone, so that what was planned for it ends as cancelled. */
