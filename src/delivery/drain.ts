@@ -19,8 +19,10 @@ import { type DrainMessage, drainMessage } from "./message.ts";
 import { sortOut } from "./sort-out.ts";
 import type { Verdict } from "./verdicts.ts";
 
-/** How long one drain works. Short, so that a queue of drains moves on. */
-const BUDGET_MS = 3_000;
+/** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
+const BUDGET_MS = 6_000;
+/** How long it starts attempts under one lease, and how long it awaits one. */
+const STEP_MS = 3_000;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
 /** Deliveries that one drain leases at once. It looks at as many for each drain at work beside it. */
@@ -51,7 +53,7 @@ async function drain(services: Services, shared: Connections, bell: DrainMessage
   const endsAt = services.now() + BUDGET_MS;
   let step: Step = "more";
   while (step === "more" && services.now() < endsAt) {
-    step = await drainStep(services, shared, bell, endsAt - services.now());
+    step = await drainStep(services, shared, bell, Math.min(STEP_MS, endsAt - services.now()));
   }
   if (step === "more") await services.drains.send(bell);
 }
@@ -96,7 +98,7 @@ async function attemptWaiting(
     return due;
   };
   const ask = { lane: "backlog", deliveries: events, most: LEASED, startWithinMs: budgetMs } as const;
-  const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: BUDGET_MS, load });
+  const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: STEP_MS, load });
   const continues = Boolean(groupRun.answer?.grant && !groupRun.answer.refused);
   const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, continues });
   await sendAgain(

@@ -81,10 +81,10 @@ export class DestinationGate extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     const now = Date.now();
     const state = this.#load(now);
-    const { bell, drains } = rings(state, now);
+    const { bell, drains, abreast } = rings(state, now);
     // Saved before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await saveGate(this.ctx.storage, { ...state, bell: { ...state.bell, at: null } }, { ...state, bell });
-    const message = { body: { destination: this.#destination(), drains } };
+    const message = { body: { destination: this.#destination(), drains: abreast } };
     if (drains > 0)
       await this.env.DRAINS.sendBatch(Array.from({ length: Math.min(drains, 100) }, () => message));
   }

@@ -60,15 +60,24 @@ export function answered(bell: Bell): Bell {
   return bell.expected === 0 ? bell : { ...bell, expected: bell.expected - 1 };
 }
 
+export type Ring = Readonly<{
+  bell: Bell;
+  /** Drains to send for. */
+  drains: number;
+  /** Drains that will then be at work side by side, at most: each looks past what the others have leased. */
+  abreast: number;
+}>;
+
 /** The alarm has gone off: how many drains to send for, and when to ring next. */
-export function rings(state: GateState, now: number): Readonly<{ bell: Bell; drains: number }> {
-  const silent = (at: number | null) => ({ bell: { ...state.bell, at }, drains: 0 });
+export function rings(state: GateState, now: number): Ring {
+  const silent = (at: number | null) => ({ bell: { ...state.bell, at }, drains: 0, abreast: 0 });
   if (state.bell.waitingSince === 0) return silent(null);
   const shut = shutBy(state.condition, { paused: false }, now);
   if (shut) return silent(shut.until);
   const drains = drainsMissing(state, 0, now);
   if (drains <= 0) return silent(now + LOST_MS);
-  return { bell: { ...state.bell, rungAt: now, at: now + LOST_MS, expected: drains }, drains };
+  const bell = { ...state.bell, rungAt: now, at: now + LOST_MS, expected: drains };
+  return { bell, drains, abreast: drainsWanted(state) };
 }
 
 /** How many drains the window has room for: one invocation works over a few connections only. */

@@ -1,8 +1,9 @@
 /**
  * Fair shares between live traffic and backlog, when both want in.
  *
- * Of any capacity above one, each side leaves a quarter (at least one) to the other while the other is
- * about. A capacity of one cannot be shared, so it takes turns: live traffic stands back when the backlog
+ * Of any capacity above one, live traffic leaves a quarter to the backlog, and the backlog an eighth to live
+ * traffic (at least one each), while the other is about: what live traffic does not use of its part is lost to
+ * the drain, and what it lacks at once it gets from the next lease that ends. A capacity of one cannot be shared, so it takes turns: live traffic stands back when the backlog
  * has been turned away since live was last served. The backlog never stands back from a capacity of one:
  * live deliveries that are turned away become backlog themselves, and the drain takes the newest first
  * among its own.
@@ -37,9 +38,9 @@ export function aheadMs(state: GateState, side: Side, startWithinMs: number, now
 
 function reservedAgainst(state: GateState, side: Side, capacity: number, now: number): number {
   if (side === "backlog")
-    return capacity > 1 && isAbout(state.turns.live.askedAt, now) ? quarter(capacity) : 0;
+    return capacity > 1 && isAbout(state.turns.live.askedAt, now) ? part(capacity, 8) : 0;
   if (!wantsMore(state, now)) return 0;
-  return capacity > 1 ? quarter(capacity) : isBacklogsTurn(state, now) ? 1 : 0;
+  return capacity > 1 ? part(capacity, 4) : isBacklogsTurn(state, now) ? 1 : 0;
 }
 
 /** Whether live traffic, when there is not enough for both, has to let the backlog go first. */
@@ -55,6 +56,6 @@ function isAbout(at: number, now: number): boolean {
   return at > 0 && now - at < ABOUT_MS;
 }
 
-function quarter(capacity: number): number {
-  return Math.max(1, Math.floor(capacity / 4));
+function part(capacity: number, of: number): number {
+  return Math.max(1, Math.floor(capacity / of));
 }

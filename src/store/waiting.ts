@@ -6,10 +6,10 @@ import { destinations } from "./schema.ts";
 const DESTINATION = "SELECT * FROM destinations WHERE id = ?1";
 
 const BOTH_ENDS = `
-  SELECT event_id FROM (SELECT event_id FROM deliveries
+  SELECT event_id, attempts FROM (SELECT event_id, attempts FROM deliveries
     WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id LIMIT ?2)
   UNION
-  SELECT event_id FROM (SELECT event_id FROM deliveries
+  SELECT event_id, attempts FROM (SELECT event_id, attempts FROM deliveries
     WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id DESC LIMIT ?2)
   ORDER BY event_id`;
 
@@ -17,7 +17,9 @@ export type Waiting = Readonly<{ destination: Destination | undefined; events: r
 
 /**
  * The destination, and the events that wait for it from both ends, the oldest and the newest in turn: so
- * the oldest cannot starve, and what has just been turned away does not queue behind a million others.
+ * the oldest cannot starve, and what has just been turned away does not queue behind a million others. Of
+ * these, what has been attempted least goes first: an outage's probes are spread over many deliveries instead of
+ * using up the attempts, and lengthening the backoff, of the oldest.
  */
 export async function waitingFor(db: D1Database, destination: string, perEnd: number): Promise<Waiting> {
   const [places, ids] = await db.batch<RawRow>([
@@ -25,11 +27,12 @@ export async function waitingFor(db: D1Database, destination: string, perEnd: nu
     db.prepare(BOTH_ENDS).bind(destination, perEnd),
   ]);
   const row = places?.results[0];
-  const events = (ids?.results ?? []).map((raw) => raw.event_id as number);
-  return { destination: row && modelOf(destinations, row), events: inTurn(events) };
+  const found = (ids?.results ?? []) as unknown as readonly { event_id: number; attempts: number }[];
+  const events = inTurn(found).toSorted((a, b) => a.attempts - b.attempts);
+  return { destination: row && modelOf(destinations, row), events: events.map((raw) => raw.event_id) };
 }
 
-function inTurn(ascending: readonly number[]): number[] {
+function inTurn<T>(ascending: readonly T[]): T[] {
   const half = Math.ceil(ascending.length / 2);
   const newest = ascending.slice(half).reverse();
   return ascending.slice(0, half).flatMap((oldest, i) => [oldest, ...newest.slice(i, i + 1)]);

@@ -45,9 +45,9 @@ describe("a capacity above one", () => {
     expect(left(gate(wanting, { live: 9 }), "live", 12)).toBe(0);
   });
 
-  it("is left to live traffic by a quarter while that is about", () => {
-    expect(left(gate(about), "backlog", 12)).toBe(9);
-    expect(left(gate({ live: { ...about.live, askedAt: now - 10_000 } }), "backlog", 12)).toBe(12);
+  it("is left to live traffic by an eighth while that is about", () => {
+    expect(left(gate(about), "backlog", 16)).toBe(14);
+    expect(left(gate({ live: { ...about.live, askedAt: now - 10_000 } }), "backlog", 16)).toBe(16);
   });
 
   it("is left by one at least", () => {

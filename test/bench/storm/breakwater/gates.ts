@@ -37,7 +37,7 @@ const ALARM_LATE_MS = 10;
 export function virtualGates(
   engine: Engine,
   roundTripMs: number,
-  sendDrains: (destination: string, drains: number) => Promise<void>,
+  sendDrains: (destination: string, drains: number, abreast: number) => Promise<void>,
 ): Gates {
   const states = new Map<string, GateState>();
   const load = (name: string) => states.get(name) ?? newGateState(engine.now());
@@ -52,9 +52,9 @@ export function virtualGates(
   async function alarm(name: string, at: number): Promise<void> {
     const state = load(name);
     if (state.bell.at !== at) return;
-    const { bell, drains } = rings(state, engine.now());
+    const { bell, drains, abreast } = rings(state, engine.now());
     save(name, null, { ...state, bell });
-    if (drains > 0) await sendDrains(name, Math.min(drains, 100));
+    if (drains > 0) await sendDrains(name, Math.min(drains, 100), abreast);
   }
 
   async function trip<T>(name: string, call: (state: GateState, now: number) => [GateState, T]): Promise<T> {

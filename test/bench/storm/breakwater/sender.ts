@@ -49,8 +49,8 @@ export function breakwater(scene: SenderScene): Sender {
   const drains = platformQueue<DrainMessage>(engine, platform.drains, (batch) =>
     answerBells(services, batch),
   );
-  const gates = virtualGates(engine, platform.rpcMs, async (destination, count) => {
-    const message = { body: { destination, drains: count } };
+  const gates = virtualGates(engine, platform.rpcMs, async (destination, count, abreast) => {
+    const message = { body: { destination, drains: abreast } };
     await drains.sendBatch(Array.from({ length: count }, () => message));
   });
   const services: Services = {
