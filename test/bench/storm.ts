@@ -45,7 +45,7 @@ async function compareAll(): Promise<Comparison[]> {
 }
 
 async function presetsBehindTheGate(): Promise<Comparison[]> {
-  const hour = await compare(outageOfAnHour(5_000), behindTheGate, SEED, progress);
+  const hour = await compare(outageOfAnHour(3_000), behindTheGate, SEED, progress);
   const uncertain = await compare(erratic, behindTheGate, SEED, progress);
   show("# Presets behind the gate", ...section(hour), ...section(uncertain));
   return [hour, uncertain];

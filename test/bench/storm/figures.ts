@@ -1,8 +1,8 @@
 /** What is read off a simulation. Each figure says what exactly it counts. */
-import { WIRE_MS } from "./exchange.ts";
-import { type DeliveryRecord, secondOf } from "./ledger.ts";
+import { drainOf, optimumMs } from "./drain-time.ts";
+import { secondOf } from "./ledger.ts";
 import { capacityOf } from "./receiver.ts";
-import { recoveryOf, type Scenario } from "./scenario.ts";
+import { recoveryOf } from "./scenario.ts";
 import type { Simulated } from "./simulate.ts";
 
 export type Figures = Readonly<{
@@ -14,8 +14,10 @@ export type Figures = Readonly<{
   wasted: number;
   /** Seconds from the recovery to the first request that arrives; undefined when there was no trouble. */
   noticedS: number | undefined;
-  /** Time from the recovery until nothing is overdue ÷ the same at the best possible rate. Undefined when some were lost or are still open. */
+  /** Time from the recovery until nothing is overdue ÷ the optimum; undefined: see drain-time.ts. */
   drain: number | undefined;
+  /** Seconds that the backlog takes at the best possible rate. */
+  optimumS: number;
   p50S: number;
   p99S: number;
   /** Given up. */
@@ -23,9 +25,6 @@ export type Figures = Readonly<{
   /** Neither delivered nor given up two days after the recovery. */
   pending: number;
 }>;
-
-/** A delivery is overdue when it has not ended so long after it was accepted: the way through an idle sender. */
-const OVERDUE_MS = 3_000;
 
 export function figuresOf(simulated: Simulated): Figures {
   const { scenario, ledger, breakdowns } = simulated;
@@ -40,6 +39,7 @@ export function figuresOf(simulated: Simulated): Figures {
     wasted: ledger.failures.reduce((sum, bins) => sum + total(bins), 0),
     noticedS: scenario.troubles.length > 0 ? noticed(simulated) : undefined,
     drain: drainOf(scenario, watched),
+    optimumS: optimumMs(scenario, watched) / 1000,
     p50S: quantile(delays, 0.5),
     p99S: quantile(delays, 0.99),
     lost: ledger.deliveries.filter(({ dead }) => dead).length,
@@ -73,45 +73,4 @@ function noticed({ scenario, ledger }: Simulated): number {
   const from = secondOf(recoveryOf(scenario));
   const firsts = ledger.arrivals.map((bins) => bins.findIndex((n, second) => second >= from && n > 0) - from);
   return Math.max(0, Math.max(...firsts));
-}
-
-/** For one receiver; with several, the longest. */
-function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
-  if (scenario.receivers > 1 || deliveries.some(({ dead }) => dead)) return undefined;
-  const optimum = optimumMs(scenario, deliveries);
-  const until = drainedAt(scenario, deliveries);
-  return optimum === 0 || until === undefined ? undefined : (until - recoveryOf(scenario)) / optimum;
-}
-
-/** The first moment after the recovery at which nothing is overdue. */
-function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
-  const recovery = recoveryOf(scenario);
-  let until = recovery;
-  for (const { acceptedAt, endedAt } of deliveries) {
-    if (acceptedAt > recovery && acceptedAt + OVERDUE_MS > until) break;
-    if (endedAt === 0) return undefined;
-    until = Math.max(until, endedAt - acceptedAt > OVERDUE_MS ? endedAt : 0);
-  }
-  return until;
-}
-
-/** How long what is open at the recovery and what comes meanwhile takes at the best possible rate. */
-function optimumMs(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number {
-  const recovery = recoveryOf(scenario);
-  const eachMs = 1000 / bestRateOf(scenario);
-  const open = deliveries.filter(
-    (d) => d.acceptedAt <= recovery && (d.endedAt === 0 || d.endedAt > recovery),
-  );
-  let lastMs = open.length * eachMs;
-  for (const { acceptedAt } of deliveries) {
-    if (acceptedAt > recovery && acceptedAt <= recovery + lastMs) lastMs += eachMs;
-  }
-  return lastMs;
-}
-
-/** The least of what the receiver can serve and what the destination's limits allow. */
-function bestRateOf({ server, settings }: Scenario): number {
-  const { maxConcurrency = 10, ratePerSecond = 100 } = settings;
-  const inFlight = (maxConcurrency * 1000) / (server.serviceMs + 2 * WIRE_MS);
-  return Math.min(capacityOf(server), ratePerSecond, inFlight);
 }

@@ -8,6 +8,11 @@ export type Goal = Readonly<{ goal: string; figure: string; met: boolean }>;
 
 export const limits = { peak: 1, wasted: 100, drain: 1.15, wide: 800 };
 
+/** Receivers that take less than the limits of their destinations say: the fault is not ours, the figure is. */
+const MISJUDGED: readonly string[] = ["weak", "429", "429-known"];
+
+type Ours = Readonly<{ name: string; figures: Figures }>;
+
 /** The drain and the waste are promised for the outage of an hour, the rest for every scenario. */
 export function goalsOf(comparisons: readonly Comparison[], wide: WideDrain): Goal[] {
   const ours = comparisons.map((comparison) => ({
@@ -15,35 +20,40 @@ export function goalsOf(comparisons: readonly Comparison[], wide: WideDrain): Go
     figures: resultOf(comparison, ourselves.name).figures,
   }));
   const hour = ours.find(({ name }) => name === "outage-1h")?.figures;
-  const most = (read: (figures: Figures) => number) =>
-    ours.reduce(
-      (worst, { name, figures }) => (read(figures) > worst.at ? { name, at: read(figures) } : worst),
-      {
-        name: "every scenario",
-        at: 0,
-      },
-    );
-  const peak = most(({ peak }) => peak);
-  const outages = most(({ secondOutages }) => secondOutages);
-  const lost = most(({ lost, pending }) => lost + pending);
+  const outages = total(ours, ({ secondOutages }) => secondOutages);
+  const lost = total(ours, (figures) => figures.lost + figures.pending);
   return [
-    goal(
+    peakGoal(
       "peak after recovery ≤ 1.0 × capacity",
-      `${peak.at.toFixed(2)} (${peak.name})`,
-      peak.at <= limits.peak,
+      ours.filter(({ name }) => !MISJUDGED.includes(name)),
     ),
-    goal("no second outage", `${outages.at}`, outages.at === 0),
-    goal("≤ 100 wasted attempts, 1 h outage", `${hour?.wasted}`, (hour?.wasted ?? 1e9) <= limits.wasted),
-    goal(
-      "drain ≤ 1.15 × optimum, 1 h outage",
-      `${hour?.drain?.toFixed(2)}`,
-      (hour?.drain ?? 1e9) <= limits.drain,
+    peakGoal(
+      "the same, limits above the receiver's capacity",
+      ours.filter(({ name }) => MISJUDGED.includes(name)),
     ),
-    goal("nothing lost, nothing left open", `${lost.at}`, lost.at === 0),
-    goal("wide drain ≥ 800/s of 1,000/s", `${Math.round(wide.sustained)}/s`, wide.sustained >= limits.wide),
+    atMost("second outages, every scenario: none", outages, 0),
+    atMost("wasted attempts, 1 h outage: ≤ 100", hour?.wasted, limits.wasted),
+    atMost("drain ÷ optimum, 1 h outage: ≤ 1.15", hour?.drain, limits.drain),
+    atMost("lost or left open, every scenario: none", lost, 0),
+    {
+      goal: "wide drain: ≥ 800 of 1,000/s",
+      figure: `${Math.round(wide.sustained)}/s`,
+      met: wide.sustained >= limits.wide,
+    },
   ];
 }
 
-function goal(text: string, figure: string, met: boolean): Goal {
-  return { goal: text, figure, met };
+function total(ours: readonly Ours[], read: (figures: Figures) => number): number {
+  return ours.reduce((sum, { figures }) => sum + read(figures), 0);
+}
+
+function peakGoal(goal: string, ours: readonly Ours[]): Goal {
+  const [worst] = ours.toSorted((a, b) => b.figures.peak - a.figures.peak);
+  const peak = worst?.figures.peak ?? 0;
+  return { goal, figure: `${peak.toFixed(2)} (${worst?.name})`, met: peak <= limits.peak };
+}
+
+function atMost(goal: string, figure: number | undefined, limit: number): Goal {
+  const shown = figure === undefined ? "–" : String(Math.round(figure * 100) / 100);
+  return { goal, figure: shown, met: figure !== undefined && figure <= limit };
 }

@@ -31,7 +31,7 @@ slower; with more than 300 it breaks down for a minute and fails all it holds.
 - **drain ÷ optimum**: from the recovery until nothing is older than 3 s, the time it took to notice included,
   divided by the time in which the same backlog and the same new traffic are served without a pause at the best rate
   that the receiver and the destination's limits (10 at once) allow: 83 a second. Who has no limits can be below 1.
-  "–" where deliveries were lost or are open: dropping them is no way to drain.
+  "–" where deliveries were lost or are open (dropping them is no way to drain), or hardly any waited.
 - **noticed**: from the recovery to the next request. **p50**, **p99**: from acceptance to delivery, of what was
   delivered. **lost**: given up; **open**: neither delivered nor given up two days later.`;
 

@@ -48,7 +48,7 @@ export function outageOfAnHour(deliveries = 50_000): Scenario {
 
 export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
 export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
-export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 20,000 deliveries", 6 * HOUR, 20_000);
+export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
 
 export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MINUTE, 6_000, {
   kind: "slow",
@@ -63,9 +63,9 @@ export const weak: Scenario = {
 /** Below the share that opens the circuit: here the schedule decides, whoever sends. */
 export const erratic = troubled(
   "erratic",
-  "30 % of all answers are 503 for 20 min, 10/s",
-  20 * MINUTE,
-  12_000,
+  "30 % of all answers are 503 for 10 min, 10/s",
+  10 * MINUTE,
+  6_000,
   {
     kind: "erratic",
     share: 0.3,
