@@ -61,7 +61,8 @@ function within(tallies: Tallies, hours: Hours, window: StatsWindow, now: number
   const start = beginning(window, now);
   const open = tallies.minutes.filter(({ from }) => from >= tallies.rolledUpTo);
   const source = spans[window].stepMs === MINUTE_MS ? tallies.minutes : [...hours, ...open];
-  return source.filter(({ from }) => from >= start);
+  // What a clock that was set back since calls the future belongs to no window yet.
+  return source.filter(({ from }) => from >= start && from <= now);
 }
 
 function beginning(window: StatsWindow, now: number): number {

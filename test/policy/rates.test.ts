@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { type Rates, ratesOf } from "../../src/policy/rates.ts";
+import type { Sample } from "../../src/policy/sample.ts";
+import { emptyTally, tallied } from "../../src/policy/tally.ts";
+import { sample } from "../support/samples.ts";
+
+const of = (...samples: Sample[]) => ratesOf(tallied(emptyTally(0), samples));
+const again = (attempt: number) => sample({ attempt, result: "5xx", end: "again" });
+
+describe("rates", () => {
+  it("of nothing are unknown, not zero", () => {
+    const { retryRatio, ...shares } = of();
+    expect(retryRatio).toBe(0);
+    expect(new Set(Object.values(shares))).toEqual(new Set([null]));
+  });
+
+  it.each<[string, Sample[], Partial<Rates>]>([
+    ["one of four has to be tried again", [sample(), sample(), sample(), again(1)], { retryRate: 0.25 }],
+    [
+      "a first attempt that ends dead is not tried again",
+      [sample(), sample({ end: "dead", result: "4xx" })],
+      { retryRate: 0, deadRate: 0.5 },
+    ],
+    [
+      "retries do not count as first attempts",
+      [sample(), again(2), again(3)],
+      { retryRate: 0, retryRatio: 2 },
+    ],
+    [
+      "a storm without a single first attempt",
+      [again(2), again(2), again(3)],
+      { retryRate: null, retryRatio: 3 },
+    ],
+    [
+      "half of the second attempts deliver",
+      [sample({ attempt: 2 }), again(2)],
+      { secondAttemptSuccess: 0.5 },
+    ],
+    [
+      "one at once and one at the third",
+      [sample(), again(1), again(2), sample({ attempt: 3 })],
+      { meanAttemptsToSuccess: 2 },
+    ],
+    [
+      "an answer that is no 2xx, a timeout, no answer",
+      [sample(), sample({ result: "429" }), sample({ result: "timeout" }), sample({ result: "network" })],
+      { non2xxRate: 0.25, timeoutRate: 0.25 },
+    ],
+  ])("%s", (_, samples, rates) => {
+    expect(of(...samples)).toMatchObject(rates);
+  });
+
+  it("show how long attempts take and how late they start, to within a slot", () => {
+    const fast = Array.from({ length: 90 }, () => sample({ tookMs: 80, lateMs: 900 }));
+    const slow = Array.from({ length: 10 }, () => sample({ tookMs: 4_000, lateMs: 200_000 }));
+    const rates = of(...fast, ...slow);
+    expect(rates.latencyP50Ms).toBeGreaterThan(50);
+    expect(rates.latencyP50Ms).toBeLessThanOrEqual(100);
+    expect(rates.latencyP95Ms).toBeGreaterThan(2_500);
+    expect(rates.latencyP95Ms).toBeLessThanOrEqual(5_000);
+    expect(rates.queueDelayP50Ms).toBeLessThanOrEqual(1_000);
+    expect(rates.queueDelayP95Ms).toBeGreaterThan(60_000);
+  });
+});

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import type { Exchange } from "../../src/policy/outcome.ts";
+import { type Result, resultOf } from "../../src/policy/sample.ts";
+
+test.each<[Exchange, Result]>([
+  [{ kind: "response", status: 200 }, "2xx"],
+  [{ kind: "response", status: 204 }, "2xx"],
+  [{ kind: "response", status: 302 }, "3xx"],
+  [{ kind: "response", status: 404 }, "4xx"],
+  [{ kind: "response", status: 428 }, "4xx"],
+  [{ kind: "response", status: 429 }, "429"],
+  [{ kind: "response", status: 503 }, "5xx"],
+  [{ kind: "response", status: 101 }, "other"],
+  [{ kind: "response", status: 999 }, "other"],
+  [{ kind: "timeout" }, "timeout"],
+  [{ kind: "refused" }, "network"],
+  [{ kind: "dns" }, "network"],
+  [{ kind: "network" }, "network"],
+])("%j counts as %s", (exchange, result) => {
+  expect(resultOf(exchange)).toBe(result);
+});

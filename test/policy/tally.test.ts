@@ -1,0 +1,75 @@
+import fc from "fast-check";
+import { describe, expect, it, test } from "vitest";
+import { totalOf } from "../../src/policy/histogram.ts";
+import { results } from "../../src/policy/sample.ts";
+import { emptyTally, plus, type Tally, tallied } from "../../src/policy/tally.ts";
+import { sample, sampleArbitrary } from "../support/samples.ts";
+
+const empty = emptyTally(0);
+
+describe("counting", () => {
+  it.each<[string, Parameters<typeof sample>[0], Partial<Tally>]>([
+    ["a success at once", {}, { delivered: 1, attemptsToSuccess: 1, firstsAgain: 0, dead: 0 }],
+    ["a first attempt that fails", { result: "5xx", end: "again" }, { firstsAgain: 1, delivered: 0 }],
+    ["a second attempt that delivers", { attempt: 2 }, { secondsDelivered: 1, attemptsToSuccess: 2 }],
+    [
+      "a second attempt that fails",
+      { attempt: 2, result: "5xx", end: "again" },
+      { secondsDelivered: 0, firstsAgain: 0 },
+    ],
+    ["a third attempt that delivers", { attempt: 3 }, { secondsDelivered: 0, attemptsToSuccess: 3 }],
+    [
+      "a first attempt that ends it",
+      { result: "4xx", end: "dead" },
+      { dead: 1, firstsAgain: 0, attemptsToSuccess: 0 },
+    ],
+    [
+      "how long it took and how late it was",
+      { tookMs: 120, lateMs: 7_000 },
+      { latencyMs: 120, delayMs: 7_000 },
+    ],
+  ])("sees %s", (_, more, counted) => {
+    expect(tallied(empty, [sample(more)])).toMatchObject(counted);
+  });
+
+  it.each([
+    [1, 0],
+    [2, 1],
+    [5, 4],
+    [6, 5],
+    [10, 5],
+    [11, 6],
+    [1_000, 6],
+  ])("puts attempt %d in place %d", (attempt, place) => {
+    expect(tallied(empty, [sample({ attempt })]).attempts[place]).toBe(1);
+  });
+
+  it("counts each class of results by itself", () => {
+    for (const [place, result] of results.entries())
+      expect(tallied(empty, [sample({ result })]).results[place]).toBe(1);
+  });
+});
+
+const samples = fc.array(sampleArbitrary, { maxLength: 50 });
+
+test("counting in two steps, or in two places, comes to the same as counting at once", () => {
+  fc.assert(
+    fc.property(samples, samples, (a, b) => {
+      const atOnce = tallied(empty, [...a, ...b]);
+      expect(tallied(tallied(empty, a), b)).toEqual(atOnce);
+      expect(plus(tallied(empty, a), tallied(empty, b))).toEqual(atOnce);
+    }),
+  );
+});
+
+test("every attempt is counted once in each distribution, and a tally stays as small as it began", () => {
+  fc.assert(
+    fc.property(samples, (all) => {
+      const tally = tallied(empty, all);
+      for (const counts of [tally.attempts, tally.results, tally.latency, tally.delay])
+        expect(totalOf(counts)).toBe(all.length);
+      const numbers = (value: Tally) => Object.values(value).flat().length;
+      expect(numbers(tally)).toBe(numbers(empty));
+    }),
+  );
+});

@@ -1,0 +1,15 @@
+/** Attempts as they are counted: one that delivers at once, unless told otherwise, and random ones. */
+import fc from "fast-check";
+import { results, type Sample } from "../../src/policy/sample.ts";
+
+export function sample(more: Partial<Sample> = {}): Sample {
+  return { attempt: 1, result: "2xx", end: "delivered", tookMs: 40, lateMs: 300, ...more };
+}
+
+export const sampleArbitrary: fc.Arbitrary<Sample> = fc.record({
+  attempt: fc.integer({ min: 1, max: 2_000 }),
+  result: fc.constantFrom(...results),
+  end: fc.constantFrom("delivered" as const, "again" as const, "dead" as const),
+  tookMs: fc.integer({ min: 0, max: 100_000 }),
+  lateMs: fc.integer({ min: 0, max: 200_000_000 }),
+});
