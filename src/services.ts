@@ -18,6 +18,8 @@ export type Services = Readonly<{
   gates: DurableObjectNamespace<DestinationGate>;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
+  /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
+  attempts?: AnalyticsEngineDataset | undefined;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
   now: () => number;
@@ -52,6 +54,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     drains: env.DRAINS,
     gates: env.GATES,
     ingestLimit: env.INGEST_LIMIT,
+    attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),
     random: () => Math.random(),

@@ -10,6 +10,7 @@ import type { Services } from "../services.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { report } from "./report.ts";
+import { tellDead } from "./tell-dead.ts";
 import { attemptVerdicts, runVerdicts, type Verdict } from "./verdicts.ts";
 
 export type Worked = Readonly<{
@@ -38,6 +39,7 @@ export async function attemptGroups(
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
   await report(services, verdicts);
+  tellDead(services, also);
   await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };

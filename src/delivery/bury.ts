@@ -7,6 +7,7 @@ import { loadWork } from "../store/work.ts";
 import { carriersOf, dispose } from "./carry.ts";
 import { overRow } from "./outcome-rows.ts";
 import { report } from "./report.ts";
+import { tellDead } from "./tell-dead.ts";
 
 export async function bury(services: Services, batch: MessageBatch): Promise<void> {
   const carriers = carriersOf(services, batch);
@@ -15,9 +16,8 @@ export async function bury(services: Services, batch: MessageBatch): Promise<voi
     carriers.map(({ named }) => named),
   );
   const now = services.now();
-  await report(
-    services,
-    works.flatMap((work) => (work ? { work, row: overRow(work, "dead", "poison", now) } : [])),
-  );
+  const verdicts = works.flatMap((work) => (work ? { work, row: overRow(work, "dead", "poison", now) } : []));
+  await report(services, verdicts);
+  tellDead(services, verdicts);
   for (const carrier of carriers) await dispose(services, carrier);
 }

@@ -11,11 +11,14 @@ import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
+import type { Sample } from "../policy/sample.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";
 import type { Connections } from "./connections.ts";
+import { type Outcome, outcomeOf } from "./outcome-rows.ts";
+import { sampleOf } from "./sample-of.ts";
 import { type Attempt, send } from "./send.ts";
 import type { Signer } from "./signature.ts";
 
@@ -35,9 +38,12 @@ export type LeaseOrder = Readonly<{
 /** A lease in use asks the gate so often whether others have found the door shut: a hold is for all of them. */
 const NEWS_MS = 1_000;
 
+/** An attempt that has ended, what it makes of its delivery, and what is counted of it. */
+export type Finished = Readonly<{ attempt: Attempt; outcome: Outcome; sample: Sample }>;
+
 /** A lease at work. The lists change while it runs. */
 export type LeaseRun = Readonly<{
-  done: readonly Attempt[];
+  done: readonly Finished[];
   /** One per attempt that has ended, in the order of their ends. */
   signs: readonly Sign[];
   /** Started and not answered yet. */
@@ -54,7 +60,7 @@ export type LeaseRun = Readonly<{
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
   const { grant, settings, policy, signer, patienceMs, askedAt } = order;
   const queue = [...order.works];
-  const done: Attempt[] = [];
+  const done: Finished[] = [];
   const signs: Sign[] = [];
   const running = new Set<Work>();
   const impatient = Promise.withResolvers<void>();
@@ -103,9 +109,11 @@ export function runLease(services: Services, connections: Connections, order: Le
     void services.sleep(patienceMs).then(() => giveUpOn(work));
     const attempt = await send(services, work, { timeoutMs: settings.timeoutMs, signer });
     running.delete(work);
-    done.push(attempt);
+    const outcome = outcomeOf(attempt, policy, services.random());
+    const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
+    done.push(finished);
     gone ||= causeOf(attempt.exchange) === "http_410";
-    const sign = signOf(attempt, policy);
+    const sign = signOf(finished, policy);
     if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
     signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
@@ -139,15 +147,17 @@ export function runLease(services: Services, connections: Connections, order: Le
   return { done, signs, running, queue, shut, enough, finished };
 }
 
-function signOf({ exchange, startedAt, endedAt, limits, work }: Attempt, policy: RetryPolicy): Sign {
+function signOf({ attempt, sample }: Finished, policy: RetryPolicy): Sign {
+  const { exchange, endedAt, limits } = attempt;
   const spent = limits?.remaining === 0 ? limits.resetAt : 0;
   const hold = Math.max(holdUntil(exchange, policy, endedAt) ?? 0, spent);
   return {
     at: endedAt,
     health: healthOf(exchange),
     backsOff: backsOff(exchange),
-    tookMs: endedAt - startedAt,
-    retry: (work.row?.attempts ?? 0) > 0,
+    tookMs: sample.tookMs,
+    retry: sample.attempt > 1,
+    sample,
     ...(hold > 0 && { holdUntil: hold }),
     ...(limits && { remaining: limits.remaining }),
   };

@@ -6,7 +6,7 @@
  * brings it through the gate like any other, so that a mass recovery cannot become a storm. Everything it
  * does is bounded and safe to repeat: the row is written before the watermark moves past it.
  */
-import { ringGate } from "../gate/gate-client.ts";
+import { ringGate, tellGateOfDead } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { beat, recoverOverdue } from "../store/sweep.ts";
@@ -57,6 +57,8 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
     const few = waiting.slice(from, from + GATES);
     const counts = await Promise.all(few.map(({ id }) => expireWaiting(services.db, id, now, STEP)));
     expired += counts.reduce((sum, count) => sum + count, 0);
+    const dead = few.flatMap(({ id }, i) => (counts[i] ? [{ id, count: counts[i] }] : []));
+    await Promise.all(dead.map(({ id, count }) => tellGateOfDead(services, id, count)));
     await Promise.all(few.filter(mayBeDrained).map(({ id }) => ringGate(services, id)));
   }
   return { rung: waiting.filter(mayBeDrained).length, expired };

@@ -2,14 +2,13 @@
  * What is to become of the deliveries of a group: what to write, and what to do next with each. Read off
  * a run at two moments: when the worker's patience ends, and when the last answer has come.
  */
-import { deliveryId, eventId } from "../id.ts";
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
-import { retryPolicyOf } from "../store/destination-settings.ts";
-import { type DeliveryRow, dueAtOf, type Work } from "../store/work.ts";
+import type { DeliveryRow, Work } from "../store/work.ts";
 import { type GroupRun, leftoverReason } from "./group.ts";
-import { inFlightRow, type Outcome, outcomeOf, waitingRow } from "./outcome-rows.ts";
-import type { Attempt } from "./send.ts";
+import { inFlightRow, type Outcome, waitingRow } from "./outcome-rows.ts";
+import type { Finished } from "./run-lease.ts";
+import { tellAttempt } from "./tell-attempt.ts";
 
 export type Verdict = Readonly<{
   work: Work;
@@ -57,12 +56,11 @@ function unreachableUntil({ now, random }: Services): number {
   return now() + UNREACHABLE_MS * (1 + random());
 }
 
-/** What finished attempts say. */
-export function attemptVerdicts(services: Services, attempts: readonly Attempt[]): Verdict[] {
-  return attempts.map((attempt) => {
-    const outcome = outcomeOf(attempt, retryPolicyOf(attempt.work.destination), services.random());
-    logAttempt(services, attempt, outcome);
-    return verdictOf(attempt.work, outcome);
+/** What finished attempts say. Each is told of as it is read off. */
+export function attemptVerdicts(services: Services, ended: readonly Finished[]): Verdict[] {
+  return ended.map((finished) => {
+    tellAttempt(services, finished);
+    return verdictOf(finished.attempt.work, finished.outcome);
   });
 }
 
@@ -75,29 +73,4 @@ function verdictOf(work: Work, { row, transition }: Outcome): Verdict {
     case "retry":
       return { work, row, againAt: transition.at };
   }
-}
-
-/** The canonical line: one per attempt, with ids, and nothing of the payload. */
-function logAttempt(
-  services: Services,
-  { work, exchange, startedAt, endedAt, fault }: Attempt,
-  { row }: Outcome,
-): void {
-  services.log({
-    what: "attempt",
-    event: eventId(work.event.id),
-    destination: work.destination.id,
-    delivery: deliveryId(work.event.id, work.destination.id),
-    type: work.event.type,
-    tenant: work.destination.tenant,
-    attempt: row.attempts,
-    status: exchange.kind === "response" ? exchange.status : undefined,
-    error: exchange.kind === "response" ? undefined : exchange.kind,
-    fault,
-    latency_ms: endedAt - startedAt,
-    age_ms: startedAt - dueAtOf(work.event),
-    state: row.state,
-    because: row.because,
-    next_attempt_at: row.nextAttemptAt,
-  });
 }

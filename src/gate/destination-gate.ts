@@ -12,10 +12,12 @@ import { admit, refusalAt } from "../policy/admission.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import { rings } from "../policy/bell.ts";
 import type { Condition } from "../policy/condition.ts";
+import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
 import {
+  died,
   held,
   nothingWaits,
   resumed,
@@ -24,7 +26,7 @@ import {
   type Settlement,
   settle,
 } from "../policy/settlement.ts";
-import { loadGate, saveGate } from "./gate-storage.ts";
+import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 
 export class DestinationGate extends DurableObject<Env> {
   /** Lets a group of deliveries in, or says why and until when they must wait. */
@@ -60,6 +62,11 @@ export class DestinationGate extends DurableObject<Env> {
     await this.#change((state, now) => nothingWaits(state, lookedAt, now));
   }
 
+  /** So many deliveries have ended dead without an attempt. */
+  async died(deliveries: number): Promise<void> {
+    await this.#change((state, now) => died(state, deliveries, now));
+  }
+
   /** What a waiting delivery would be told now; null when it would be let in. Changes nothing. */
   look(settings: GateSettings): Refusal | null {
     const now = Date.now();
@@ -75,6 +82,12 @@ export class DestinationGate extends DurableObject<Env> {
   view(settings: GateSettings): GateView {
     const now = Date.now();
     return viewOf(this.#load(now), settings, now);
+  }
+
+  /** What it has counted, and how it stands. Changes nothing. */
+  figures(look: Look, settings: GateSettings): GateFigures {
+    const now = Date.now();
+    return figuresOf(this.#load(now), loadHours(this.ctx.storage), look, settings, now);
   }
 
   /** The bell: sends for drains when the door is open. May run twice: more drains find the leases taken. */

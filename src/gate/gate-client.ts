@@ -5,6 +5,7 @@
 import { faultOf } from "../log.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import type { Condition } from "../policy/condition.ts";
+import type { GateFigures, Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { DoorEvent } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
@@ -62,6 +63,15 @@ export async function reportNothingWaits(
   await reach(services, destination, (gate) => gate.nothingWaits(lookedAt));
 }
 
+/** So many of its deliveries have ended dead without an attempt. */
+export async function tellGateOfDead(
+  services: Doors,
+  destination: string,
+  deliveries: number,
+): Promise<void> {
+  await reach(services, destination, (gate) => gate.died(deliveries));
+}
+
 /** Why a waiting delivery of this destination waits at this moment; undefined when that cannot be told. */
 export async function lookAtGate(
   services: Doors,
@@ -88,6 +98,16 @@ export function viewGate(
   settings: GateSettings,
 ): Promise<GateView | undefined> {
   return reach(services, destination, (gate) => gate.view(settings) as Promise<GateView>);
+}
+
+/** What the gate has counted; undefined when it cannot be reached. */
+export function figuresAtGate(
+  services: Doors,
+  destination: string,
+  look: Look,
+  settings: GateSettings,
+): Promise<GateFigures | undefined> {
+  return reach(services, destination, (gate) => gate.figures(look, settings) as Promise<GateFigures>);
 }
 
 async function reach<T>(

@@ -1,12 +1,17 @@
 /**
- * The gate's state in its object's storage: one key, read synchronously and written as one row. A stored
+ * The gate's state in its object's storage: one key, read synchronously and written as one row, and the
+ * hours that it has counted, a row of their own, which is written once an hour at most. A stored
  * value that is not a state of ours is replaced by a new one and reported: no delivery is lost by that,
  * because D1 knows what waits and the sweep rings for it.
  */
 import { closedCircuit } from "../policy/circuit.ts";
 import { type GateState, newGateState } from "../policy/gate-state.ts";
 
+import { type Hours, isHourOver, newTallies, rolledUp, type Tallies } from "../policy/tallies.ts";
+import { isTally } from "../policy/tally.ts";
+
 const KEY = "gate";
+const HOURS = "hours";
 
 export function loadGate(storage: DurableObjectStorage, now: number, onCorrupt: () => void): GateState {
   const stored = storage.kv.get(KEY);
@@ -17,13 +22,24 @@ export function loadGate(storage: DurableObjectStorage, now: number, onCorrupt: 
   return newGateState(now);
 }
 
-/** Writes the state, and the alarm when the bell's time has changed: at most two rows. */
+/** The hours counted so far; what is no tally of today is left out. */
+export function loadHours(storage: DurableObjectStorage): Hours {
+  const stored = storage.kv.get<unknown>(HOURS);
+  return Array.isArray(stored) ? stored.filter(isTally) : [];
+}
+
+/**
+ * Writes the state, and the alarm when the bell's time has changed: at most two rows. The first count of a
+ * new hour writes one more, for the hour that is over.
+ */
 export async function saveGate(
   storage: DurableObjectStorage,
   before: GateState,
   after: GateState,
 ): Promise<void> {
-  storage.kv.put(KEY, after);
+  const rolled = isHourOver(after.tallies) ? rolledUp(after.tallies, loadHours(storage)) : undefined;
+  storage.kv.put(KEY, rolled ? { ...after, tallies: rolled.tallies } : after);
+  if (rolled) storage.kv.put(HOURS, rolled.hours);
   if (after.bell.at === before.bell.at) return;
   await (after.bell.at === null ? storage.deleteAlarm() : storage.setAlarm(after.bell.at));
 }
@@ -43,10 +59,16 @@ function gateStateOf(value: unknown): GateState | undefined {
     ...stored,
     condition: { ...fresh.condition, ...stored.condition, circuit: filled },
     bell: { ...fresh.bell, ...stored.bell },
+    tallies: areTallies(stored.tallies) ? stored.tallies : newTallies(0),
   };
   const lease = { id: "", slots: 0, width: 0, deliveries: [], expiresAt: 0 };
   const readable = state.leases.every((held) => isLike(lease, held));
   return state.version === fresh.version && readable ? state : undefined;
+}
+
+/** What was counted in another shape is forgotten: figures, which no delivery depends on. */
+function areTallies(value: Tallies | undefined): value is Tallies {
+  return isTally(value?.ever) && Array.isArray(value.minutes) && value.minutes.every(isTally);
 }
 
 /** What every version of the state has had. */

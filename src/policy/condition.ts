@@ -7,6 +7,7 @@ import { type Ceiling, lowered, noCeiling } from "./ceiling.ts";
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { Health } from "./outcome.ts";
+import type { Sample } from "./sample.ts";
 import { eased, grown, halved, newWindow, reopened, type Window } from "./window.ts";
 
 export type Condition = Readonly<{
@@ -34,6 +35,8 @@ export type Sign = Readonly<{
   tookMs?: number;
   /** Whether the delivery had been attempted before. */
   retry?: boolean;
+  /** What is counted of it. */
+  sample?: Sample;
 }>;
 
 /** Why a gate lets nothing in, and until when at the earliest; null when only a person can tell. */

@@ -1,6 +1,7 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { Lane, Lease } from "./lease.ts";
+import { newTallies, type Tallies } from "./tallies.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
@@ -38,6 +39,7 @@ export type GateState = Readonly<{
   breadth: number;
   bell: Bell;
   traffic: Traffic;
+  tallies: Tallies;
   /** The last things that happened to the door, the newest last. */
   history: readonly Readonly<{ at: number; what: DoorEvent }>[];
 }>;
@@ -58,6 +60,7 @@ export function newGateState(now: number): GateState {
     breadth: 1,
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
     traffic: [],
+    tallies: newTallies(now),
     history: [],
   };
 }

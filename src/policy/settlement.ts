@@ -10,6 +10,7 @@ import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "
 import type { GateSettings } from "./gate-settings.ts";
 import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
 import { LOOK_UP_MS, live } from "./lease.ts";
+import { counted } from "./tallies.ts";
 import { trafficAfter } from "./traffic.ts";
 import { reopened } from "./window.ts";
 
@@ -49,6 +50,11 @@ export function settle(
     ...remembering(before, events, now),
     condition,
     traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
+    tallies: counted(
+      before.tallies,
+      settlement.signs.flatMap(({ sample }) => sample ?? []),
+      now,
+    ),
     leases: leases.filter((other) => other !== lease),
     settled: [
       ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
@@ -58,6 +64,11 @@ export function settle(
     tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
   };
   return { state: { ...state, bell: bellAfter(state, settlement, now) }, events };
+}
+
+/** Deliveries have ended dead without an attempt: they are counted. */
+export function died(state: GateState, deliveries: number, now: number): GateState {
+  return { ...state, tallies: counted(state.tallies, [], now, deliveries) };
 }
 
 /** A drain that looked at `lookedAt` found nothing waiting. */

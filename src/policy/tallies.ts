@@ -33,8 +33,8 @@ export function newTallies(now: number): Tallies {
 /** Counts attempts that were settled at `now`, and deliveries that ended dead without one. */
 export function counted(tallies: Tallies, samples: readonly Sample[], now: number, buried = 0): Tallies {
   if (samples.length === 0 && buried === 0) return tallies;
-  const more = { ...tallied(emptyTally(startOf(now, MINUTE_MS)), samples) };
-  const tally = { ...more, dead: more.dead + buried };
+  const attempted = tallied(emptyTally(startOf(now, MINUTE_MS)), samples);
+  const tally = { ...attempted, dead: attempted.dead + buried };
   const last = tallies.minutes.at(-1);
   // A clock that was set back adds to the newest minute: the order holds.
   const goesOn = last !== undefined && last.from >= tally.from;
@@ -44,27 +44,30 @@ export function counted(tallies: Tallies, samples: readonly Sample[], now: numbe
   return { ...tallies, ever: plus(tallies.ever, tally), minutes: minutes.slice(-MINUTES) };
 }
 
-/** Whether an hour with traffic is over that the hours do not have yet. */
-export function isHourOver({ minutes, rolledUpTo }: Tallies, now: number): boolean {
-  const hour = startOf(now, HOUR_MS);
-  return minutes.some(({ from }) => from >= rolledUpTo && from < hour);
+/** Whether an hour with traffic is over that the hours do not have yet. The newest minute says what time it is. */
+export function isHourOver(tallies: Tallies): boolean {
+  return overIn(tallies).length > 0;
 }
 
 /** Moves the minutes of hours that are over into the hours. Safe to repeat. */
-export function rolledUp(
-  tallies: Tallies,
-  hours: Hours,
-  now: number,
-): Readonly<{ tallies: Tallies; hours: Hours }> {
-  const hour = startOf(now, HOUR_MS);
-  const over = tallies.minutes.filter(({ from }) => from >= tallies.rolledUpTo && from < hour);
-  const byHour = Map.groupBy([...hours, ...over], ({ from }) => startOf(from, HOUR_MS));
+export function rolledUp(tallies: Tallies, hours: Hours): Readonly<{ tallies: Tallies; hours: Hours }> {
+  const byHour = Map.groupBy([...hours, ...overIn(tallies)], ({ from }) => startOf(from, HOUR_MS));
   const whole = [...byHour].map(([from, parts]) => parts.reduce<Tally>(plus, emptyTally(from)));
-  const kept = whole.filter(({ from }) => from > now - WEEK_MS - HOUR_MS).slice(-HOURS);
+  const hour = newestHour(tallies);
   return {
     tallies: { ...tallies, rolledUpTo: Math.max(tallies.rolledUpTo, hour) },
-    hours: kept,
+    hours: whole.filter(({ from }) => from >= hour - WEEK_MS).slice(-HOURS),
   };
+}
+
+/** The minutes of hours that are over, as far as the hours do not have them. */
+function overIn(tallies: Tallies): Tally[] {
+  const hour = newestHour(tallies);
+  return tallies.minutes.filter(({ from }) => from >= tallies.rolledUpTo && from < hour);
+}
+
+function newestHour({ minutes, rolledUpTo }: Tallies): number {
+  return startOf(minutes.at(-1)?.from ?? rolledUpTo, HOUR_MS);
 }
 
 /** The start of the stretch of `stepMs` that `at` is in; stretches are counted from the epoch. */

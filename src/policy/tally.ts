@@ -92,6 +92,18 @@ export function plus(a: Tally, b: Omit<Tally, "from">): Tally {
   };
 }
 
+/** Whether a stored value is a tally of today's shape: one with other bounds would be added up wrongly. */
+export function isTally(value: unknown): value is Tally {
+  if (typeof value !== "object" || value === null) return false;
+  const given = value as Readonly<Record<string, unknown>>;
+  return Object.entries(SHAPE).every(([name, part]) => {
+    const own = given[name];
+    return Array.isArray(part) ? Array.isArray(own) && own.length === part.length : typeof own === "number";
+  });
+}
+
+const SHAPE = emptyTally(0);
+
 /** How many samples fall into each place of a histogram that looks like `like`. */
 function spread(like: Histogram, samples: readonly Sample[], placeOf: (sample: Sample) => number): Histogram {
   const counts = like.map(() => 0);

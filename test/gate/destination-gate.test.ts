@@ -10,6 +10,7 @@ import { newDestinationId } from "../../src/id.ts";
 import type { Ask } from "../../src/policy/ask.ts";
 import type { Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
+import type { GateState } from "../../src/policy/gate-state.ts";
 import { type Clock, START, standingClock } from "../support/clock.ts";
 import { alarmOf, gateOf } from "../support/world.ts";
 
@@ -282,6 +283,7 @@ describe("a stored state", () => {
     ["its bell's drains", without("bell", "expected")],
     ["its traffic", without("traffic")],
     ["its history", without("history")],
+    ["what it counted", without("tallies")],
     ["what was settled", without("settled")],
     ["how long attempts take", without("condition", "tookMs")],
     ["its failures in a row", without("condition", "circuit", "streak")],
@@ -318,6 +320,77 @@ describe("while all goes well", () => {
     expect(writes).toEqual(["put"]);
     await settle(id, Array.from({ length: 3 }, healthy));
     expect(writes).toEqual(["put", "put"]);
+  });
+});
+
+describe("what is counted", () => {
+  const counted = (): Sign => ({
+    ...healthy(),
+    sample: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
+  });
+  const settleOne = async (sign = counted()) => settle((await admitted([1])).id, [sign]);
+  const figures = () => gateOf(destination).figures({ windows: ["1h", "24h"], series: true }, settings);
+  const attempts = (sum: { attempts: readonly number[] } | undefined) => sum?.attempts[0];
+
+  test("is told for each window asked for, as a sum and as a series, and for ever", async () => {
+    await settleOne();
+    clock.pass(2 * 3_600_000);
+    await settleOne();
+    const { view, ever, windows } = await figures();
+    expect(view.circuit).toBe("closed");
+    expect(attempts(ever)).toBe(2);
+    expect(attempts(windows["1h"]?.sum)).toBe(1);
+    expect(attempts(windows["24h"]?.sum)).toBe(2);
+    expect(windows["24h"]?.series).toHaveLength(24);
+    expect(windows["1h"]?.series.at(-1)).toMatchObject({ attempts: 1, delivered: 1, failures: 0 });
+    expect(windows["7d"]).toBeUndefined();
+  });
+
+  test("has the deliveries that ended dead without an attempt", async () => {
+    await gateOf(destination).died(3);
+    expect((await figures()).windows["1h"]?.sum).toMatchObject({ dead: 3, delivered: 0 });
+  });
+
+  test("is nothing when a settlement is repeated, or does not say what to count", async () => {
+    const { id } = await admitted([1]);
+    await settle(id, [counted()]);
+    await settle(id, [counted()]);
+    await settleOne(healthy());
+    expect(attempts((await figures()).ever)).toBe(1);
+  });
+
+  test("is written with the state; the first settlement of an hour writes one row more for the last one", async () => {
+    await settleOne();
+    const writes = await countWrites();
+    clock.pass(1_000);
+    await settleOne();
+    expect(writes).toEqual(["put", "put"]);
+    clock.pass(3_600_000);
+    await settleOne();
+    await settleOne();
+    expect(writes).toEqual(["put", "put", "put", "put", "put", "put", "put"]);
+  });
+
+  test("stays below what one stored value may be, by far", async () => {
+    for (let minute = 0; minute < 70; minute++) {
+      await settleOne();
+      clock.pass(60_000);
+    }
+    const bytes = JSON.stringify(await storedState()).length;
+    console.log(`a gate's state after 70 busy minutes: ${bytes} bytes as JSON`);
+    expect(bytes).toBeLessThan(30_000);
+  });
+
+  test.each([
+    ["with distributions of another length", (state: GateState) => ({ ...state.tallies.ever, latency: [1] })],
+    ["without its sums", () => ({})],
+    ["that is a text", () => "many"],
+  ])("in another shape, %s, is begun anew, and the gate goes on", async (_, ever) => {
+    const grant = await admitted([1]);
+    const state = (await storedState()) as GateState;
+    await storeState({ ...state, tallies: { ...state.tallies, ever: ever(state) } });
+    await settle(grant.id, [counted()]);
+    expect(attempts((await figures()).ever)).toBe(1);
   });
 });
 

@@ -21,10 +21,10 @@ type Kept = Readonly<{ tallies: Tallies; hours: Hours }>;
 
 const nothing: Kept = { tallies: newTallies(NOON), hours: [] };
 
-/** As the gate does it: an hour that is over is rolled up, then what is new is counted. */
+/** As the gate does it: what is new is counted, then an hour that is over is rolled up. */
 function settled({ tallies, hours }: Kept, now: number, samples = [sample()], buried = 0): Kept {
-  const kept = isHourOver(tallies, now) ? rolledUp(tallies, hours, now) : { tallies, hours };
-  return { ...kept, tallies: counted(kept.tallies, samples, now, buried) };
+  const after = counted(tallies, samples, now, buried);
+  return isHourOver(after) ? rolledUp(after, hours) : { tallies: after, hours };
 }
 
 function attemptsIn({ tallies, hours }: Kept, window: (typeof windows)[number], now: number): number {
@@ -59,7 +59,7 @@ describe("a window", () => {
     expect(busy.hours).toHaveLength(1);
     expect(attemptsIn(busy, "24h", now)).toBe(6);
     expect(attemptsIn(busy, "1h", now)).toBe(5);
-    expect(attemptsIn(rolledUp(busy.tallies, busy.hours, now), "24h", now)).toBe(6);
+    expect(attemptsIn(rolledUp(busy.tallies, busy.hours), "24h", now)).toBe(6);
   });
 
   it("knows of deliveries that ended dead without an attempt", () => {

@@ -6,10 +6,12 @@ import type { DestinationGate } from "../../../../src/gate/destination-gate.ts";
 import { admit, refusalAt } from "../../../../src/policy/admission.ts";
 import type { Ask } from "../../../../src/policy/ask.ts";
 import { rings } from "../../../../src/policy/bell.ts";
+import { figuresOf, type Look } from "../../../../src/policy/gate-figures.ts";
 import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
 import { viewOf } from "../../../../src/policy/gate-view.ts";
 import {
+  died,
   held,
   nothingWaits,
   resumed,
@@ -85,6 +87,9 @@ export function virtualGates(
     hold: (until: number) => change(name, (state, now) => held(state, until, now)),
     ring: (why: "waiting" | "resumed") => change(name, why === "resumed" ? resumed : ringFor),
     nothingWaits: (lookedAt: number) => change(name, (state, now) => nothingWaits(state, lookedAt, now)),
+    died: (deliveries: number) => change(name, (state, now) => died(state, deliveries, now)),
+    figures: (look: Look, settings: GateSettings) =>
+      read(name, (state, now) => figuresOf(state, [], look, settings, now)),
     look: (settings: GateSettings) =>
       read(name, (state, now) => refusalAt(state, "backlog", settings, now) ?? null),
     condition: () => read(name, (state) => state.condition),
