@@ -11,6 +11,7 @@ import { registerDeliveryRetry } from "./delivery-retry.ts";
 import { registerDestinationHealth } from "./destination-health.ts";
 import { registerDestinationStatus } from "./destination-status.ts";
 import { registerDestinations } from "./destinations.ts";
+import { type Document, documentOf } from "./document.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
@@ -52,11 +53,10 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
 }
 
 function describe(app: Api): void {
-  app.openAPIRegistry.registerComponent("securitySchemes", "bearer", { type: "http", scheme: "bearer" });
-  app.doc31("/openapi.json", {
-    openapi: "3.1.0",
-    info: { title: "Breakwater", version: "1", description: "Webhook and event delivery that never storms." },
-    security: [{ bearer: [] }],
+  let document: Document | undefined;
+  app.get("/openapi.json", (c) => {
+    document ??= documentOf(app);
+    return c.json(document);
   });
 }
 

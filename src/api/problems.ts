@@ -73,11 +73,20 @@ export function noSuch(what: string, id: string): ProblemResponse<404> {
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: S) => ({
     description: kinds[status].title,
-    content: { "application/problem+json": { schema: problemSchema } },
+    content: { "application/problem+json": { schema: problemSchema, example: exampleOf(status) } },
   });
   return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
     [status in S]: ReturnType<typeof answer>;
   };
+}
+
+function exampleOf(status: ProblemStatus): z.infer<typeof problemSchema> {
+  const { slug, title } = kinds[status];
+  const plain = { type: `/problems/${slug}`, title, status, detail: title };
+  if (status !== 422) return plain;
+  const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
+  const detail = `${error.field} ${error.fault}; expected ${error.expected}`;
+  return { ...plain, detail, errors: [error] };
 }
 
 /** The last resort. The library's own refusals keep their status; all else is ours, and says nothing of itself. */

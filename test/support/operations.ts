@@ -1,0 +1,101 @@
+/**
+ * Every operation of the API's own document, and requests to it made from the document's examples: so a new
+ * route is tested as soon as it is registered. What a route needs and no schema can tell is in `makers`.
+ */
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/api/app.ts";
+import { type Document, documentOf, type Method, type Operation } from "../../src/api/document.ts";
+import { eventRow } from "../../src/id.ts";
+import { insertRow, NOW, type testApi } from "./api.ts";
+
+type Call = ReturnType<typeof testApi>["call"];
+
+export type Described = Readonly<{ method: Uppercase<Method>; path: string; operation: Operation }>;
+
+export const document: Document = documentOf(createApp());
+
+export const operations: readonly Described[] = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    method: method.toUpperCase() as Uppercase<Method>,
+    path,
+    operation,
+  })),
+);
+
+/** The things of a tenant, by the plural that stands before their ids in paths. */
+export type Things = Readonly<{ tenant: string; ids: Readonly<Record<string, string>> }>;
+
+async function created(call: Call, path: string, body: object) {
+  const { status, json, text } = await call("POST", path, body);
+  if (status >= 300) throw new Error(`POST ${path} must work for the fixtures: ${status} ${text}`);
+  return json;
+}
+
+/** One of everything that belongs to a tenant, made by a caller who may do everything. */
+export async function thingsOf(call: Call, tenant: string): Promise<Things> {
+  const destination = await created(call, "/v1/destinations", { url: "https://example.com/hook", tenant });
+  const event = await created(call, "/v1/events", { type: "order.paid", data: { of: tenant }, tenant });
+  await insertRow("deliveries", {
+    destination_id: destination.id,
+    event_id: eventRow(event.id),
+    state: "dead",
+    because: "exhausted",
+    attempts: 1,
+    give_up_at: NOW + 1000,
+    ended_at: NOW,
+    log: [{ at: NOW, latencyMs: 1, status: 500 }],
+  });
+  const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
+  const ids = {
+    destinations: destination.id,
+    events: event.id,
+    deliveries: event.deliveries[0].id,
+    keys: key.id,
+  };
+  return { tenant, ids };
+}
+
+/** The path with ids of the tenant's things in it. */
+export function pathFor(path: string, { ids }: Things): string {
+  return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
+    const id = ids[plural];
+    if (id === undefined) {
+      throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
+    }
+    return `${plural}/${id}`;
+  });
+}
+
+/** The document's example of the body, for a tenant: its name and its ids wherever a field takes one. */
+export function bodyFor({ method, path, operation }: Described, things: Things): unknown {
+  const media = operation.requestBody?.content["application/json"];
+  if (operation.requestBody === undefined) return undefined;
+  if (media?.example === undefined) throw new Error(`${method} ${path} has no JSON body with an example`);
+  return ofTenant(media.example, things);
+}
+
+function ofTenant(value: unknown, things: Things): unknown {
+  if (Array.isArray(value)) return value.map((entry) => ofTenant(entry, things));
+  if (typeof value !== "object" || value === null) return value;
+  const fields = Object.entries(value).map(([name, field]) => [
+    name,
+    name === "tenant" ? things.tenant : (idNamed(name, things) ?? ofTenant(field, things)),
+  ]);
+  return Object.fromEntries(fields);
+}
+
+/** The id that a field called `destination_id` takes. */
+export function idNamed(name: string, { ids }: Things): string | undefined {
+  const thing = /^(\w+)_id$/.exec(name)?.[1];
+  return thing && (ids[`${thing}s`] ?? ids[thing.replace(/y$/, "ies")]);
+}
+
+/** All that is stored, as text: what is the same before and after has not been touched. */
+export async function everythingStored(): Promise<string> {
+  const tables = await env.DB.prepare(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'",
+  ).all<{ name: string }>();
+  const names = tables.results.map(({ name }) => name);
+  const rows = await env.DB.batch(names.map((name) => env.DB.prepare(`SELECT * FROM "${name}"`)));
+  return JSON.stringify(rows.map(({ results }, i) => [names[i], results]));
+}
