@@ -9,6 +9,7 @@ const SRC = new URL("../src", import.meta.url).pathname;
 const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
   {
     policy: { folders: ["policy"], packages: [/^zod$/] },
+    lab: { folders: ["lab", "policy"], packages: [] },
     store: { folders: ["store", "policy"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
     gate: { folders: ["gate", "policy", ""], packages: [/^cloudflare:workers$/] },
     secrets: { folders: ["secrets"], packages: [] },
@@ -21,7 +22,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
     dashboard: {
-      folders: ["dashboard", "api", "delivery", "gate", "store", "secrets", "policy", ""],
+      folders: ["dashboard", "lab", "api", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
     local: { folders: ["local", "policy", ""], packages: [/^node:/, /^standardwebhooks$/] },

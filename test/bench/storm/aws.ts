@@ -3,9 +3,11 @@
  * optimistic locking, and whoever loses backs off. If the waits of `src/policy/backoff.ts` are right and
  * this engine is honest, the article's ranking must come out. Network 10 ms ± 2, base 5 ms, cap 2 s.
  */
+
+import type { Random } from "../../../src/lab/random.ts";
+import { BEGINNING } from "../../../src/lab/virtual-time.ts";
 import { backoffSeconds, type Jitter, jittered } from "../../../src/policy/backoff.ts";
-import { BEGINNING, createEngine } from "./engine.ts";
-import type { Random } from "./random.ts";
+import { createEngine } from "./engine.ts";
 
 export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: number; ms: number }>;
 

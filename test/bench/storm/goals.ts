@@ -1,7 +1,8 @@
 /** What is promised, and whether the figures keep it. */
+
+import type { Figures } from "../../../src/lab/figures.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
-import type { Figures } from "./figures.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
 export type Goal = Readonly<{ goal: string; figure: string; met: boolean }>;

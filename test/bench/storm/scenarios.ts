@@ -2,10 +2,23 @@
  * The scenarios. The usual receiver serves 10 requests at once in 100 ms each: as many at once, and as many a
  * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
  */
-import { BEGINNING } from "./engine.ts";
-import type { Random } from "./random.ts";
-import type { ServerShape, Trouble } from "./receiver.ts";
-import { FINE, isIn, type Post, type Scenario, type Span, steady } from "./scenario.ts";
+
+import type { Random } from "../../../src/lab/random.ts";
+import type { ServerShape, Trouble } from "../../../src/lab/receiver.ts";
+import {
+  FINE,
+  isIn,
+  type Scenario as LabScenario,
+  type Post,
+  type Span,
+  steady,
+} from "../../../src/lab/scenario.ts";
+import { BEGINNING } from "../../../src/lab/virtual-time.ts";
+
+import type { DestinationSettings } from "./breakwater/destinations.ts";
+
+/** What the owners have set may be any column of their destinations. */
+export type Scenario = LabScenario & Readonly<{ settings: DestinationSettings }>;
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

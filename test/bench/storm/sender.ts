@@ -1,20 +1,16 @@
-/** A sender under test: it is handed deliveries and makes attempts as its design would. */
+/** Who is compared: a sender with a name, in a scene that may have settings of its receivers' owners. */
+import type { Scene, Sender } from "../../../src/lab/sender.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
-import type { Attempt } from "./exchange.ts";
-import type { Ledger } from "./ledger.ts";
 
-export type SenderScene = Readonly<{
-  engine: Engine;
-  attempt: Attempt;
-  ledger: Ledger;
-  /** How many receivers there are. */
-  receivers: number;
-  /** What the receivers' owners have set, for a sender that has settings. */
-  settings: DestinationSettings;
-}>;
-
-export type Sender = Readonly<{ post: (delivery: number, receiver: number) => void }>;
+export type SenderScene = Scene &
+  Readonly<{
+    engine: Engine;
+    /** How many receivers there are. */
+    receivers: number;
+    /** What the receivers' owners have set, for a sender that has settings. */
+    settings: DestinationSettings;
+  }>;
 
 export type Contender = Readonly<{
   name: string;

@@ -2,10 +2,13 @@
  * The wide drain: a destination that takes 100 at once, answered in 100 ms, has a backlog. One invocation
  * has six connections, so this needs many drains side by side. Ideal: 1,000 a second.
  */
+
+import type { Simulated } from "../../../src/lab/figures.ts";
+import { secondOf } from "../../../src/lab/ledger.ts";
+import { FINE, isIn, recoveryOf, steady } from "../../../src/lab/scenario.ts";
 import { ourselves } from "./contenders.ts";
-import { secondOf } from "./ledger.ts";
-import { FINE, isIn, recoveryOf, type Scenario, steady } from "./scenario.ts";
-import { type Simulated, simulate } from "./simulate.ts";
+import type { Scenario } from "./scenarios.ts";
+import { simulate } from "./simulate.ts";
 
 export type WideDrain = Readonly<{
   deliveries: number;

@@ -1,7 +1,8 @@
 /** `fetch` in virtual time: the request's body says which delivery it is; the answer has status and headers. */
+
+import type { Attempt } from "../../../../src/lab/exchange.ts";
 import type { Exchange } from "../../../../src/policy/outcome.ts";
 import type { Engine } from "../engine.ts";
-import type { Attempt } from "../exchange.ts";
 
 export function answersOver(engine: Engine, attempt: Attempt, timeoutMs: number): typeof fetch {
   const fetched = async (_url: unknown, init?: RequestInit): Promise<Response> => {

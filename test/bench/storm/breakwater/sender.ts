@@ -2,15 +2,17 @@
  * Breakwater itself as a sender: the production consumer, drain and sweep over the production statements
  * and gate decisions. Only the platform beneath them is simulated: queues, D1, Durable Objects, fetch.
  */
+
 import { consume } from "../../../../src/delivery/consume.ts";
 import { answerBells } from "../../../../src/delivery/drain.ts";
 import { accept } from "../../../../src/delivery/ingest.ts";
 import type { DeliveryMessage, DrainMessage } from "../../../../src/delivery/message.ts";
 import { sweep } from "../../../../src/delivery/sweep.ts";
+import type { Sender } from "../../../../src/lab/sender.ts";
 import type { LogLine } from "../../../../src/log.ts";
 import type { Vault } from "../../../../src/secrets/vault.ts";
 import type { Services } from "../../../../src/services.ts";
-import type { Sender, SenderScene } from "../sender.ts";
+import type { SenderScene } from "../sender.ts";
 import { memoryD1 } from "./d1.ts";
 import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";

@@ -3,8 +3,10 @@
  * once; a breaker that opens after 10 failures in a row for 5 minutes; and a single alarm, which works off
  * everything that is pending, one after the other. 10 attempts, 1 min doubling, up to 20 % on top.
  */
+
+import type { Sender } from "../../../../src/lab/sender.ts";
 import type { Exchange } from "../../../../src/policy/outcome.ts";
-import type { Contender, Sender, SenderScene } from "../sender.ts";
+import type { Contender, SenderScene } from "../sender.ts";
 
 const MINUTE = 60_000;
 const THRESHOLD = 10;

@@ -3,9 +3,11 @@
  * source and documentation have them (autumn 2026), on the job queue that they all are. Models, not measurements:
  * nobody's code runs here.
  */
+
+import type { Job } from "../../../../src/lab/job-queue.ts";
+import type { Random } from "../../../../src/lab/random.ts";
 import { presets } from "../../../../src/policy/presets.ts";
-import type { Random } from "../random.ts";
-import { type Job, jobQueue } from "./job-queue.ts";
+import { jobQueue } from "./job-queue.ts";
 
 const SECOND = 1000;
 

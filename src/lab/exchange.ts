@@ -1,8 +1,8 @@
 /** Between senders and receivers: what a sender can do, what it is told, and how long the way is. */
-import type { Exchange } from "../../../src/policy/outcome.ts";
-import type { Engine } from "./engine.ts";
+import type { Exchange } from "../policy/outcome.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Receiver } from "./receiver.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 /** One way between a sender and a receiver. */
 export const WIRE_MS = 10;
@@ -12,7 +12,7 @@ export type Attempt = (delivery: number, answer: (exchange: Exchange) => void, t
 
 /** Attempts over the wire to the receiver of each delivery, all of them entered in the ledger. */
 export function attemptsTo(
-  engine: Engine,
+  engine: VirtualTime,
   receivers: readonly Receiver[],
   receiverOf: (delivery: number) => number,
   ledger: Ledger,

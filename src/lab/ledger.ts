@@ -1,6 +1,6 @@
 /** Everything the figures are made of: every delivery's times, every arrival, every failure. */
-import { type Exchange, healthOf } from "../../../src/policy/outcome.ts";
-import { BEGINNING } from "./engine.ts";
+import { type Exchange, healthOf } from "../policy/outcome.ts";
+import { BEGINNING } from "./virtual-time.ts";
 
 export type DeliveryRecord = { acceptedAt: number; receiver: number; endedAt: number; dead: boolean };
 

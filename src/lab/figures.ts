@@ -1,9 +1,11 @@
 /** What is read off a simulation. Each figure says what exactly it counts. */
 import { drainOf, optimumMs } from "./drain-time.ts";
-import { secondOf } from "./ledger.ts";
+import { type Ledger, secondOf } from "./ledger.ts";
 import { capacityOf } from "./receiver.ts";
-import { recoveryOf } from "./scenario.ts";
-import type { Simulated } from "./simulate.ts";
+import { recoveryOf, type Scenario } from "./scenario.ts";
+
+/** A scenario that has been played to its end. */
+export type Simulated = Readonly<{ scenario: Scenario; ledger: Ledger; breakdowns: number }>;
 
 export type Figures = Readonly<{
   /** Arrivals in the fullest second after the first trouble has ended (and outside of trouble) ÷ capacity. */

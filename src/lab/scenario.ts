@@ -1,8 +1,8 @@
 /** A scenario: who is posted to and how much, what goes wrong and when, and what the receivers can take. */
-import type { DestinationSettings } from "./breakwater/destinations.ts";
-import { BEGINNING } from "./engine.ts";
+
 import { gapMs, type Random } from "./random.ts";
 import type { ServerShape, Trouble } from "./receiver.ts";
+import { BEGINNING } from "./virtual-time.ts";
 
 /** Milliseconds from the beginning. */
 export type Span = Readonly<{ from: number; to: number }>;
@@ -20,7 +20,8 @@ export type Scenario = Readonly<{
   troubles: readonly Span[];
   troubleAt: (receiver: number, now: number) => Trouble;
   posts: (random: Random) => readonly Post[];
-  settings: DestinationSettings;
+  /** What the receivers' owners allow, as far as it limits a drain. */
+  settings: Readonly<{ maxConcurrency?: number; ratePerSecond?: number }>;
 }>;
 
 export const FINE: Trouble = { kind: "none" };

@@ -5,8 +5,8 @@
  * beyond its strain makes every request slower; one beyond its bound brings the server down: all that is
  * in it fails, and so does everything until it has started again. That is a second outage.
  */
-import type { Exchange } from "../../../src/policy/outcome.ts";
-import type { Engine } from "./engine.ts";
+import type { Exchange } from "../policy/outcome.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 export type Receiver = Readonly<{
   take: (answer: (exchange: Exchange) => void) => void;
@@ -44,7 +44,7 @@ const OK: Exchange = { kind: "response", status: 200 };
 type Answer = (exchange: Exchange) => void;
 
 export function serverReceiver(
-  engine: Engine,
+  engine: VirtualTime,
   shape: ServerShape,
   troubleAt: (now: number) => Trouble,
 ): Receiver {

@@ -1,0 +1,160 @@
+/**
+ * Breakwater as a model that awaits nothing, for pages: the production gate, bell and retry policy decide, and
+ * what src/delivery does with their decisions is told here in short: batches of a second, refused deliveries
+ * that wait, drains that the bell sends for. One receiver. The storm lab runs the production code itself; a test
+ * holds the two together.
+ */
+import { admit } from "../policy/admission.ts";
+import { rings } from "../policy/bell.ts";
+import type { Sign } from "../policy/condition.ts";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import { type GateState, newGateState } from "../policy/gate-state.ts";
+import type { Grant, Lane } from "../policy/lease.ts";
+import type { Exchange } from "../policy/outcome.ts";
+import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { held, nothingWaits, settle } from "../policy/settlement.ts";
+import { transition } from "../policy/transition.ts";
+import type { Job } from "./job-queue.ts";
+import { runLease } from "./lease-run.ts";
+import { historyOf } from "./policy-alone.ts";
+import type { Scene, Sender } from "./sender.ts";
+
+/** As in production: see src/delivery/consume.ts, src/delivery/drain.ts and wrangler.toml. */
+const CONNECTIONS = 6;
+const BATCH_MS = 1_000;
+const LIVE = { startWithinMs: 5_000, patienceMs: 1_000 };
+const STEP_MS = 3_000;
+const BUDGET_MS = 6_000;
+const LEASED = 60;
+/** From sending for a drain to its first question. */
+const HOP_MS = 100;
+
+export function startGatedSender(policy: RetryPolicy, settings: GateSettings, scene: Scene): Sender {
+  const { engine, ledger } = scene;
+  let state = newGateState(engine.now());
+  let inbox: Job[] = [];
+  /** In the order in which they began to wait. */
+  const waiting: Job[] = [];
+
+  function save(next: GateState): void {
+    const { at } = next.bell;
+    const isNew = at !== state.bell.at;
+    state = next;
+    if (isNew && at !== null) engine.at(at, () => alarm(at));
+  }
+
+  function alarm(at: number): void {
+    if (state.bell.at !== at) return;
+    const { bell, drains } = rings(state, engine.now());
+    save({ ...state, bell });
+    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
+  }
+
+  function bring(job: Job): void {
+    if (inbox.length === 0) engine.after(BATCH_MS, consume);
+    inbox.push(job);
+  }
+
+  function consume(): void {
+    const batch = inbox;
+    inbox = [];
+    for (const lane of ["fresh", "retry"] as const) {
+      const jobs = batch.filter(({ attempts }) => attempts > 0 === (lane === "retry"));
+      if (jobs.length === 0) continue;
+      const { granted, refused } = ask(lane, jobs, LIVE.startWithinMs);
+      waiting.push(...refused);
+      if (granted) run(granted.grant, granted.jobs, LIVE.patienceMs, false, () => undefined);
+    }
+  }
+
+  function drain(endsAt: number): void {
+    const found = bothEnds(waiting);
+    if (found.length === 0) save(nothingWaits(state, engine.now(), engine.now()));
+    const alive = bury(found);
+    if (found.length > 0 && alive.length === 0) drain(endsAt);
+    if (alive.length === 0) return;
+    const { granted, refused } = ask("backlog", alive, Math.min(STEP_MS, endsAt - engine.now()));
+    if (!granted) return;
+    withdraw(waiting, granted.jobs);
+    const continues = refused.length === 0;
+    run(granted.grant, granted.jobs, STEP_MS, continues, () => {
+      if (!continues) return;
+      if (engine.now() < endsAt) drain(endsAt);
+      else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
+    });
+  }
+
+  function ask(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
+    const deliveries = jobs.map(({ delivery }) => delivery);
+    const question = { lane, deliveries, connections: CONNECTIONS, startWithinMs };
+    const { state: next, answer } = admit(state, question, settings, engine.now());
+    save(next);
+    const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
+    const { grant, refused } = answer;
+    const granted = grant && { grant, jobs: of(grant.deliveries) };
+    return { granted, refused: of(refused?.deliveries) };
+  }
+
+  function run(
+    grant: Grant,
+    jobs: readonly Job[],
+    patienceMs: number,
+    continues: boolean,
+    next: () => void,
+  ): void {
+    runLease(scene, {
+      grant,
+      jobs,
+      settings,
+      policy,
+      patienceMs,
+      news: () => state.condition,
+      answered,
+      left: (rest) => waiting.push(...rest),
+      over: (signs, left) => {
+        const settlement = { lease: grant.id, signs, left, unsent: jobs.length - signs.length, continues };
+        save(settle(state, settlement, settings, engine.now(), engine.random()).state);
+        next();
+      },
+    });
+  }
+
+  function answered(job: Job, exchange: Exchange, { holdUntil }: Sign): void {
+    const now = engine.now();
+    if (holdUntil !== undefined) save(held(state, holdUntil, now));
+    job.attempts += 1;
+    const moved = transition(exchange, historyOf(job, policy.giveUpAfterMs), policy, now, engine.random());
+    if (moved.kind === "dead") ledger.died(job.delivery, now);
+    if (moved.kind !== "retry") return;
+    job.waitedMs = moved.at - now;
+    engine.at(moved.at, () => bring(job));
+  }
+
+  /** Gives up those that are too old, and returns the others. */
+  function bury(jobs: readonly Job[]): Job[] {
+    const now = engine.now();
+    const isOld = ({ postedAt }: Job) => now >= postedAt + policy.giveUpAfterMs;
+    const old = jobs.filter(isOld);
+    for (const { delivery } of old) ledger.died(delivery, now);
+    withdraw(waiting, old);
+    return jobs.filter((job) => !isOld(job));
+  }
+
+  return { post: (delivery) => bring({ delivery, postedAt: engine.now(), attempts: 0 }) };
+}
+
+/** What a drain leases at most: from both ends, what was attempted least first. */
+function bothEnds(jobs: readonly Job[]): Job[] {
+  const oldest = jobs.slice(0, LEASED / 2);
+  const newest = jobs.slice(Math.max(LEASED / 2, jobs.length - LEASED / 2)).reverse();
+  const inTurn = oldest.flatMap((job, i) => [job, ...newest.slice(i, i + 1)]);
+  return inTurn.toSorted((a, b) => a.attempts - b.attempts);
+}
+
+/** Takes away what was found at both ends. */
+function withdraw(jobs: Job[], taken: readonly Job[]): void {
+  const gone = new Set(taken);
+  const stays = (job: Job) => !gone.has(job);
+  jobs.push(...jobs.splice(-LEASED / 2).filter(stays));
+  jobs.unshift(...jobs.splice(0, LEASED / 2).filter(stays));
+}

@@ -1,0 +1,115 @@
+/**
+ * A lease at work, without awaiting anything: what src/delivery/run-lease.ts does, in virtual time. It begins
+ * with the lease's width, moves its own copy of the condition with each answer, and stops when that shuts the
+ * door or when an answer takes too long.
+ */
+
+import type { Condition } from "../policy/condition.ts";
+import { conditionAfter, type Sign, shutBy, withNews } from "../policy/condition.ts";
+import type { GateSettings } from "../policy/gate-settings.ts";
+import type { Grant } from "../policy/lease.ts";
+import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
+import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { holdUntil } from "../policy/transition.ts";
+import { widthOf } from "../policy/window.ts";
+import type { Job } from "./job-queue.ts";
+import type { Scene } from "./sender.ts";
+
+export type LeaseOrder = Readonly<{
+  grant: Grant;
+  jobs: readonly Job[];
+  settings: GateSettings;
+  policy: RetryPolicy;
+  /** An attempt without an answer for so long ends the starting of others. */
+  patienceMs: number;
+  /** What the gate has learned meanwhile. */
+  news: () => Condition;
+  answered: (job: Job, exchange: Exchange, sign: Sign) => void;
+  /** What will not be started under this lease: told as soon as that is known. */
+  left: (jobs: readonly Job[]) => void;
+  /** All attempts have ended. */
+  over: (signs: readonly Sign[], left: number) => void;
+}>;
+
+export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
+  const { grant, settings, policy } = order;
+  const askedAt = engine.now();
+  const queue = [...order.jobs];
+  const running = new Set<Job>();
+  const signs: Sign[] = [];
+  let condition = grant.condition;
+  let places = 0;
+  let planned = false;
+  let stopped = false;
+  let left = 0;
+
+  function width(): number {
+    const allowed = ({ window }: Condition) => widthOf(window, settings.maxConcurrency);
+    return Math.max(1, Math.min(grant.slots, grant.width + allowed(condition) - allowed(grant.condition)));
+  }
+
+  function mayStart(): boolean {
+    condition = withNews(condition, order.news());
+    const inTime = engine.now() < askedAt + grant.startWithinMs;
+    return !stopped && inTime && queue.length > 0 && !shutBy(condition, settings, engine.now());
+  }
+
+  function goOn(): void {
+    while (!planned && running.size < width() && mayStart()) {
+      const startsAt = askedAt + grant.pace.firstInMs + places * grant.pace.everyMs;
+      if (startsAt > engine.now()) plan(startsAt);
+      else start();
+    }
+    if (!planned && (running.size === 0 || !mayStart())) leave();
+    if (!planned && running.size === 0) order.over(signs, left);
+  }
+
+  function plan(at: number): void {
+    planned = true;
+    engine.at(at, () => {
+      planned = false;
+      goOn();
+    });
+  }
+
+  function start(): void {
+    const job = queue.shift();
+    if (!job) return;
+    places += 1;
+    running.add(job);
+    const startedAt = engine.now();
+    engine.after(order.patienceMs, () => giveUpOn(job));
+    attempt(job.delivery, (exchange) => answer(job, exchange, startedAt), settings.timeoutMs);
+  }
+
+  function answer(job: Job, exchange: Exchange, startedAt: number): void {
+    const at = engine.now();
+    const hold = holdUntil(exchange, policy, at);
+    const sign: Sign = {
+      at,
+      health: healthOf(exchange),
+      backsOff: backsOff(exchange),
+      tookMs: at - startedAt,
+      retry: job.attempts > 0,
+      ...(hold !== undefined && { holdUntil: hold }),
+    };
+    running.delete(job);
+    signs.push(sign);
+    condition = conditionAfter(condition, sign, settings, engine.random());
+    order.answered(job, exchange, sign);
+    goOn();
+  }
+
+  function giveUpOn(job: Job): void {
+    if (!running.has(job)) return;
+    stopped = true;
+    leave();
+  }
+
+  function leave(): void {
+    left += queue.length;
+    if (queue.length > 0) order.left(queue.splice(0));
+  }
+
+  goOn();
+}

@@ -1,0 +1,95 @@
+/**
+ * One outage, simulated: what a retry policy does to a receiver that is down for a while, with Breakwater's gate
+ * in front of it or with a plain job queue. Pure and bounded, so that a page can run it while somebody waits.
+ *
+ * The same seed gives the same figures. All decisions are the production functions of src/policy.
+ */
+import type { GateSettings } from "../policy/gate-settings.ts";
+import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { type Figures, figuresOf } from "./figures.ts";
+import { startGatedSender } from "./gated-sender.ts";
+import { startJobQueue } from "./job-queue.ts";
+import { queueWith } from "./policy-alone.ts";
+import { capacityOf } from "./receiver.ts";
+import { FINE, isIn, type Scenario, steady } from "./scenario.ts";
+import { stageFor } from "./stage.ts";
+import { virtualTime } from "./virtual-time.ts";
+
+export type Outage = Readonly<{
+  /** How long the receiver answers nothing but 503. */
+  lastsMs: number;
+  /** Deliveries a second: in the minute before, during the outage, and for five minutes after it. */
+  perSecond: number;
+  /** What the receiver can do: so many requests at once, each for so long. More than 300 waiting bring it down. */
+  slots: number;
+  serviceMs: number;
+}>;
+
+export type OutageReport = Figures &
+  Readonly<{
+    /** Requests a second that the receiver can serve. */
+    capacity: number;
+    /** Requests that reached it, by the second from the beginning; the outage begins at second 60. */
+    arrivals: readonly number[];
+    /** Requests of these that did not succeed. */
+    failures: readonly number[];
+    delivered: number;
+    /** False when the steps were used up before every delivery had ended: the figures are of what was played. */
+    complete: boolean;
+  }>;
+
+/** A moment's action each: about a second of a Worker's time at most. */
+const STEPS = 600_000;
+const BEFORE_MS = 60_000;
+const AFTER_MS = 300_000;
+
+/**
+ * @param gate the destination's limits; null for a job queue without a gate, as is usual
+ * @param seed any whole number
+ * @param steps actions of the simulation at most, posts and timeouts included: about ten a delivery
+ */
+export function simulateOutage(
+  policy: RetryPolicy,
+  gate: GateSettings | null,
+  outage: Outage,
+  seed: number,
+  steps = STEPS,
+): OutageReport {
+  const time = virtualTime(seed);
+  const scenario = scenarioOf(outage, gate);
+  const { scene, enter, isOver, horizonAt, end } = stageFor(time, scenario);
+  enter(gate ? startGatedSender(policy, gate, scene) : startJobQueue(queueWith(policy), scene));
+  for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; )
+    run += time.step();
+  const simulated = end();
+  const figures = figuresOf(simulated);
+  const { arrivals, failures, deliveries } = simulated.ledger;
+  return {
+    ...figures,
+    capacity: capacityOf(scenario.server),
+    arrivals: filled(arrivals[0]),
+    failures: filled(failures[0]),
+    delivered: deliveries.length - figures.lost - figures.pending,
+    complete: isOver(),
+  };
+}
+
+function scenarioOf({ lastsMs, perSecond, slots, serviceMs }: Outage, gate: GateSettings | null): Scenario {
+  const troubles = [{ from: BEFORE_MS, to: BEFORE_MS + lastsMs }];
+  return {
+    name: "outage",
+    title: "Down for a while",
+    server: { slots, serviceMs, strain: 100, bound: 300, restartMs: 60_000 },
+    receivers: 1,
+    watched: () => true,
+    troubles,
+    troubleAt: (_, now) => (isIn(troubles, now) ? { kind: "down" } : FINE),
+    posts: (random) => steady(perSecond, { from: 0, to: BEFORE_MS + lastsMs + AFTER_MS }, 0, random),
+    settings: gate ?? {},
+  };
+}
+
+/** Seconds in which nothing happened have no place in the ledger. */
+function filled(bins: readonly number[] = []): number[] {
+  return Array.from(bins, (count) => count ?? 0);
+}
