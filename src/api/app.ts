@@ -9,6 +9,8 @@ import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries } from "./deliveries.ts";
 import { registerDeliveryRetry } from "./delivery-retry.ts";
 import { registerDestinationHealth } from "./destination-health.ts";
+import { registerDestinationKeys } from "./destination-keys.ts";
+import { registerDestinationRotation } from "./destination-rotation.ts";
 import { registerDestinationStatus } from "./destination-status.ts";
 import { registerDestinations } from "./destinations.ts";
 import { type Document, documentOf } from "./document.ts";
@@ -18,6 +20,7 @@ import { registerHealth } from "./health.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
 import { invalid, onError, problem } from "./problems.ts";
+import { registerReseal } from "./reseal.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -34,11 +37,14 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     await next();
   });
   registerHealth(app);
+  registerDestinationKeys(app);
   app.use("/v1/*", authenticated(authenticate));
   for (const register of [
     registerEvents,
     registerDestinations,
     registerDestinationStatus,
+    registerDestinationRotation,
+    registerReseal,
     registerDestinationHealth,
     registerDeliveries,
     registerDeliveryRetry,

@@ -4,6 +4,7 @@
  */
 import { targetProblem } from "../delivery/target.ts";
 import { type Breaker, defaultBreaker } from "../policy/limits.ts";
+import type { Destination } from "../store/destination-settings.ts";
 import type { ApiContext } from "./context.ts";
 import type { DestinationInput } from "./destination-schema.ts";
 import { type Checked, errorsOf, type FieldError, givenTo } from "./field-errors.ts";
@@ -34,6 +35,14 @@ export function breakerErrors(
   if (longest >= first) return [];
   const expected = `at least the cooldown_s of ${first}`;
   return [{ field: "breaker.max_cooldown_s", fault: `is ${longest}`, expected }];
+}
+
+/** What must not have changed when the write comes: two changes, each right, may be wrong together. */
+export function decidedOn(
+  { breaker }: DestinationInput,
+  { breakerCooldownS, breakerMaxCooldownS }: Destination,
+): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS">> {
+  return breaker ? { breakerCooldownS, breakerMaxCooldownS } : {};
 }
 
 function settled(given: number | null | undefined, stored: number, fallback: number): number {

@@ -10,7 +10,7 @@ import {
 } from "../store/destinations.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { breakerErrors, refuseFaults } from "./destination-faults.ts";
+import { breakerErrors, decidedOn, refuseFaults } from "./destination-faults.ts";
 import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
@@ -23,6 +23,8 @@ import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
 import { strict } from "./strict.ts";
 
 const tags = ["Destinations"];
+/** A change that was decided on what another has changed meanwhile is decided again. */
+const CHANGE_TRIES = 3;
 
 const createDestination = createRoute({
   method: "post",
@@ -74,7 +76,7 @@ const patchDestination = createRoute({
   request: { params: idParam, body: jsonRequest(destinationChange) },
   responses: {
     200: jsonAnswer(destinationSchema, "The destination as it is now; it holds from the next batch."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
   },
 });
 
@@ -140,12 +142,16 @@ export function registerDestinations(api: Api): void {
     async (c) => {
       const { db, now } = c.get("services");
       const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
-      const stored = await findDestination(db, id, tenant);
-      if (stored === undefined) return noSuch("destination", id);
-      const errors = breakerErrors(input.breaker, breakerOf(stored));
-      if (errors.length > 0) return invalid(errors);
-      const row = await changeDestination(db, id, { ...columnsOf(input), updatedAt: now() }, tenant);
-      return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
+      const change = { ...columnsOf(input), updatedAt: now() };
+      for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
+        const stored = await findDestination(db, id, tenant);
+        if (stored === undefined) return noSuch("destination", id);
+        const errors = breakerErrors(input.breaker, breakerOf(stored));
+        if (errors.length > 0) return invalid(errors);
+        const row = await changeDestination(db, id, change, tenant, decidedOn(input, stored));
+        if (row) return c.json(destinationView(row, c.get("principal")), 200);
+      }
+      return problem(409, "The destination is being changed by others at the same moment");
     },
     (result, c) => refuseFaults(result, c),
   );

@@ -46,14 +46,29 @@ export async function listDestinations(
     .limit(limit);
 }
 
-/** The row as it is after the change, or undefined when there is none to change. */
+/** Columns whose values a change was decided on. */
+type Seen = Partial<Pick<Destination, "secret" | "breakerCooldownS" | "breakerMaxCooldownS">>;
+
+/**
+ * The row as it is after the change, or undefined when there is none to change, or none any more that
+ * still holds what was `seen`.
+ */
 export async function changeDestination(
   db: D1Database,
   id: string,
   change: DestinationChange,
   tenant: Tenant,
+  seen: Seen = {},
 ): Promise<Destination | undefined> {
-  return drizzle(db).update(destinations).set(change).where(living(id, tenant)).returning().get();
+  const unchanged = (Object.keys(seen) as (keyof Seen)[]).map((name) =>
+    eq(destinations[name], seen[name] ?? ""),
+  );
+  return drizzle(db)
+    .update(destinations)
+    .set(change)
+    .where(and(living(id, tenant), ...unchanged))
+    .returning()
+    .get();
 }
 
 function living(id: string, tenant: Tenant) {

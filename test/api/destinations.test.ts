@@ -387,6 +387,57 @@ describe("PATCH /v1/destinations/:id", () => {
   });
 });
 
+describe("two changes at the same moment", () => {
+  const slowAt = (sql: string, hold: Promise<void>): D1Database =>
+    new Proxy(env.DB, {
+      get: (db, name) =>
+        name === "prepare"
+          ? (text: string) => (text.startsWith(sql) ? late(db.prepare(text), hold) : db.prepare(text))
+          : Reflect.get(db, name).bind(db),
+    });
+
+  /** A statement that waits before it is carried out. */
+  const late = (statement: D1PreparedStatement, hold: Promise<void>): D1PreparedStatement =>
+    new Proxy(statement, {
+      get: (inner, name) => {
+        if (name === "bind") return (...values: unknown[]) => late(inner.bind(...values), hold);
+        return async (...args: unknown[]) => {
+          await hold;
+          return Reflect.get(inner, name).apply(inner, args);
+        };
+      },
+    });
+
+  it("cannot leave a longest cool-down that is shorter than the first", async () => {
+    const { call } = testApi();
+    const id = await create(call);
+    const path = `/v1/destinations/${id}`;
+    const first = Promise.withResolvers<void>();
+    const slow = testApi({ services: { db: slowAt("update", first.promise) } });
+    const late = slow.call("PATCH", path, { breaker: { cooldown_s: 200 } });
+    expect((await call("PATCH", path, { breaker: { max_cooldown_s: 100 } })).status).toBe(200);
+    first.resolve();
+    expect(await late).toMatchObject({
+      status: 422,
+      json: { errors: [{ field: "breaker.max_cooldown_s" }] },
+    });
+    expect((await call("GET", path)).json.breaker).toMatchObject({ cooldown_s: 30, max_cooldown_s: 100 });
+  });
+
+  it("are both made when they get on with one another", async () => {
+    const { call } = testApi();
+    const id = await create(call);
+    const path = `/v1/destinations/${id}`;
+    const first = Promise.withResolvers<void>();
+    const slow = testApi({ services: { db: slowAt("update", first.promise) } });
+    const late = slow.call("PATCH", path, { breaker: { cooldown_s: 50 } });
+    expect((await call("PATCH", path, { breaker: { max_cooldown_s: 100 } })).status).toBe(200);
+    first.resolve();
+    expect((await late).status).toBe(200);
+    expect((await call("GET", path)).json.breaker).toMatchObject({ cooldown_s: 50, max_cooldown_s: 100 });
+  });
+});
+
 describe("DELETE /v1/destinations/:id", () => {
   it("leaves a tombstone, rings the gate and finds nothing the second time", async () => {
     const { call, gateCalls } = testApi();

@@ -1,0 +1,47 @@
+/** The sealed secrets of all destinations, page by page, for whoever seals them anew. */
+
+import { asc, gt } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { destinations } from "./schema.ts";
+
+export type SealedSecrets = Readonly<{
+  id: string;
+  secret: string;
+  previousSecret: string | null;
+  previousSecretExpiresAt: number | null;
+}>;
+
+/** In order of their ids, the deleted ones too: a key that is taken away must seal nothing any more. */
+export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
+  const { id, secret, previousSecret, previousSecretExpiresAt } = destinations;
+  return drizzle(db)
+    .select({ id, secret, previousSecret, previousSecretExpiresAt })
+    .from(destinations)
+    .where(gt(id, after))
+    .orderBy(asc(id))
+    .limit(limit);
+}
+
+const REPLACE = `
+  UPDATE destinations SET secret = ?2, previous_secret = ?3, previous_secret_expires_at = ?4
+  WHERE id = ?1 AND secret = ?5 AND previous_secret IS ?6`;
+
+export type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
+
+/** Replaces what is still as it was before; what was rotated meanwhile has been sealed with today's key anyway. */
+export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
+  if (replacements.length === 0) return;
+  const statement = db.prepare(REPLACE);
+  await db.batch(
+    replacements.map(({ before, after }) =>
+      statement.bind(
+        after.id,
+        after.secret,
+        after.previousSecret,
+        after.previousSecretExpiresAt,
+        before.secret,
+        before.previousSecret,
+      ),
+    ),
+  );
+}

@@ -1,0 +1,336 @@
+/** Rotating secrets, publishing public keys, and replacing the master key. */
+import { env } from "cloudflare:workers";
+import { Webhook } from "standardwebhooks";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { signerFor } from "../../src/delivery/signature.ts";
+import { newSecret } from "../../src/secrets/signing-secret.ts";
+import { vaultOf } from "../../src/secrets/vault.ts";
+import { findDestination } from "../../src/store/destinations.ts";
+import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
+
+const URL_ = "https://example.com/hook";
+const DAY_MS = 86_400_000;
+
+beforeEach(emptyDatabase);
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const { call } = testApi();
+
+async function create(fields: object = {}): Promise<{ id: string; secret: string; public_key: string }> {
+  const { status, json } = await call("POST", "/v1/destinations", { url: URL_, ...fields });
+  expect(status).toBe(201);
+  return json;
+}
+
+const rotate = (id: string, body: unknown = {}) => call("POST", `/v1/destinations/${id}/rotate-secret`, body);
+
+/** What a delivery would be signed with at that moment. */
+async function headersAt(id: string, at: number): Promise<Record<string, string>> {
+  const row = await findDestination(env.DB, id, undefined);
+  if (!row) throw new Error("The destination is there");
+  return (await signerFor(vault, row, at))("evt_1", "{}", at);
+}
+
+/** Asked at the time of the signature, because the library judges that as well. */
+function accepts(secret: string, headers: Record<string, string>): boolean {
+  vi.setSystemTime(Number(headers["webhook-timestamp"]) * 1000);
+  try {
+    new Webhook(secret).verify("{}", headers);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("POST /v1/destinations/:id/rotate-secret", () => {
+  it("makes a new secret, shows it this once, and lets the old one sign for a day", async () => {
+    const { id, secret } = await create();
+    const { status, json } = await rotate(id);
+    expect(status).toBe(200);
+    expect(json.secret).toMatch(/^whsec_/);
+    expect(json.secret).not.toBe(secret);
+    expect(json).toMatchObject({ id, previous_secret_expires_at: new Date(NOW + DAY_MS).toISOString() });
+    const row = await findDestination(env.DB, id, undefined);
+    expect(row?.previousSecretExpiresAt).toBe(NOW + DAY_MS);
+    expect(JSON.stringify(row)).not.toContain(secret.slice(6));
+    expect(await vault.unseal(id, row?.previousSecret ?? "")).toBe(secret);
+    expect(await vault.unseal(id, row?.secret ?? "")).toBe(json.secret);
+    expect((await call("GET", `/v1/destinations/${id}`)).text).not.toContain("whsec_");
+  });
+
+  it.each([
+    [1, 1],
+    [3_600, 3_600],
+    [604_800, 604_800],
+    [null, 86_400],
+  ])("lets the old one sign for %j seconds", async (overlap_seconds, seconds) => {
+    const { id } = await create();
+    const { json } = await rotate(id, { overlap_seconds });
+    expect(Date.parse(json.previous_secret_expires_at)).toBe(NOW + seconds * 1000);
+  });
+
+  it("ends the old one at once when no overlap is wanted", async () => {
+    const { id, secret } = await create();
+    const { json } = await rotate(id, { overlap_seconds: 0 });
+    expect(json.previous_secret_expires_at).toBeNull();
+    const headers = await headersAt(id, NOW);
+    expect([accepts(secret, headers), accepts(json.secret, headers)]).toEqual([false, true]);
+  });
+
+  it("signs with both until the old one expires, and then with the new one", async () => {
+    const { id, secret } = await create();
+    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const during = await headersAt(id, NOW + 59_999);
+    expect([accepts(secret, during), accepts(json.secret, during)]).toEqual([true, true]);
+    const after = await headersAt(id, NOW + 60_000);
+    expect(after["webhook-signature"]).toMatch(/^v1,\S+$/);
+    expect([accepts(secret, after), accepts(json.secret, after)]).toEqual([false, true]);
+  });
+
+  it("takes a secret of the caller's own, and a repeat of it changes nothing", async () => {
+    const { id, secret } = await create();
+    const own = newSecret("hmac-sha256");
+    const first = await rotate(id, { secret: own });
+    const again = await rotate(id, { secret: own, overlap_seconds: 0 });
+    expect(first.json.secret).toBe(own);
+    expect(again.json).toEqual(first.json);
+    const headers = await headersAt(id, NOW);
+    expect([accepts(secret, headers), accepts(own, headers)]).toEqual([true, true]);
+  });
+
+  it("ends the oldest secret when it is rotated again during an overlap", async () => {
+    const { id, secret } = await create();
+    const second = (await rotate(id)).json.secret;
+    const third = (await rotate(id)).json.secret;
+    const headers = await headersAt(id, NOW);
+    expect([secret, second, third].map((each) => accepts(each, headers))).toEqual([false, true, true]);
+  });
+
+  it("changes over to ed25519, with both kinds of signature during the overlap, and stays there", async () => {
+    const { id, secret } = await create();
+    const { json, text } = await rotate(id, { signature: "ed25519" });
+    expect(json).toMatchObject({ signature: "ed25519", public_key: expect.stringMatching(/^whpk_/) });
+    expect(text).not.toMatch(/whsk_|whsec_/);
+    const headers = await headersAt(id, NOW);
+    expect(headers["webhook-signature"]).toMatch(/^v1a,\S+ v1,\S+$/);
+    expect(accepts(secret, headers)).toBe(true);
+    expect((await rotate(id)).json.signature).toBe("ed25519");
+  });
+
+  it("is the way out when the secret cannot be opened", async () => {
+    const { id } = await create();
+    await env.DB.prepare("UPDATE destinations SET secret = 'nonsense'").run();
+    const { status, json } = await rotate(id, { overlap_seconds: 0 });
+    expect(status).toBe(200);
+    expect(accepts(json.secret, await headersAt(id, NOW))).toBe(true);
+  });
+
+  it("lets one of two rotations at the same moment win, and tells the other", async () => {
+    const { id, secret } = await create();
+    const answers = await Promise.all([rotate(id), rotate(id), rotate(id)]);
+    const [winner, ...others] = answers.toSorted((a, b) => a.status - b.status);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+    expect(others.every(({ text }) => !text.includes("whsec_"))).toBe(true);
+    const headers = await headersAt(id, NOW);
+    expect([accepts(secret, headers), accepts(winner?.json.secret, headers)]).toEqual([true, true]);
+  });
+
+  it.each([
+    [{ overlap_seconds: -1 }, "overlap_seconds"],
+    [{ overlap_seconds: 604_801 }, "overlap_seconds"],
+    [{ overlap_seconds: 1.5 }, "overlap_seconds"],
+    [{ overlap_seconds: "60" }, "overlap_seconds"],
+    [{ secret: "whsec_abc" }, "secret"],
+    [{ secret: newSecret("ed25519"), signature: "hmac-sha256" }, "secret"],
+    [{ signature: "rsa" }, "signature"],
+    [{ until: 7 }, "until"],
+  ])("refuses %j and changes nothing", async (body, field) => {
+    const { id, secret } = await create();
+    const { status, json, text } = await rotate(id, body);
+    expect([status, json.errors[0].field]).toEqual([422, field]);
+    expect(text).not.toMatch(/whsec_abc|whsk_[A-Za-z0-9]/);
+    expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
+  });
+
+  it("finds no destination of another tenant, and lets nobody but an admin rotate", async () => {
+    const { id } = await create({ tenant: "acme" });
+    const other = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "beta" }) });
+    expect((await other.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(404);
+    const reader = testApi({ authenticate: async () => ({ scopes: ["read", "events:write"] }) });
+    expect((await reader.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(403);
+    expect((await rotate("dst_00000000000000000000")).status).toBe(404);
+  });
+});
+
+describe("GET /v1/destinations/:id/jwks.json", () => {
+  const keysOfDestination = (id: string, at = NOW) =>
+    testApi({ services: { now: () => at } }).call("GET", `/v1/destinations/${id}/jwks.json`, undefined, {
+      authorization: null,
+    });
+
+  it("publishes the key that verifies, to anybody, and lets caches keep it for a while", async () => {
+    const { id, public_key } = await create({ signature: "ed25519" });
+    const { status, headers, json } = await keysOfDestination(id);
+    expect(status).toBe(200);
+    expect(headers.get("cache-control")).toBe("public, max-age=300");
+    const [{ whpk, ...jwk }] = json.keys;
+    expect(json.keys).toHaveLength(1);
+    expect(whpk).toBe(public_key);
+    expect(jwk).toMatchObject({ kty: "OKP", crv: "Ed25519", alg: "EdDSA", use: "sig" });
+    expect(Object.keys(jwk).sort()).toEqual(["alg", "crv", "kid", "kty", "use", "x"]);
+
+    const signed = await headersAt(id, NOW);
+    const key = await crypto.subtle.importKey("jwk", jwk, "Ed25519", false, ["verify"]);
+    const signature = Uint8Array.from(atob(signed["webhook-signature"]?.slice(4) ?? ""), (c) =>
+      c.charCodeAt(0),
+    );
+    const verify = (body: string) =>
+      crypto.subtle.verify(
+        "Ed25519",
+        key,
+        signature,
+        new TextEncoder().encode(`evt_1.${signed["webhook-timestamp"]}.${body}`),
+      );
+    expect([await verify("{}"), await verify("{} ")]).toEqual([true, false]);
+  });
+
+  it("names a key by the thumbprint of RFC 8037's example", async () => {
+    const seed = "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A".replaceAll("_", "/").replaceAll("-", "+");
+    const { id } = await create({ secret: `whsk_${seed}=` });
+    expect((await keysOfDestination(id)).json.keys[0]).toMatchObject({
+      kid: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+      x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+    });
+  });
+
+  it("publishes both keys during a rotation, the current one first", async () => {
+    const { id, public_key } = await create({ signature: "ed25519" });
+    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const published = async (at: number) =>
+      (await keysOfDestination(id, at)).json.keys.map(({ whpk }: { whpk: string }) => whpk);
+    expect(await published(NOW + 59_999)).toEqual([json.public_key, public_key]);
+    expect(await published(NOW + 60_000)).toEqual([json.public_key]);
+  });
+
+  it("has nothing to publish of a shared secret, and knows nothing of what is not there", async () => {
+    const { id } = await create();
+    expect((await keysOfDestination(id)).json).toEqual({ keys: [] });
+    await call("DELETE", `/v1/destinations/${id}`);
+    expect((await keysOfDestination(id)).status).toBe(404);
+    expect((await keysOfDestination("nonsense")).status).toBe(404);
+  });
+
+  it("says so when the key cannot be opened, and no more than that", async () => {
+    const { id } = await create({ signature: "ed25519" });
+    await env.DB.prepare("UPDATE destinations SET secret = 'ed25519.gone.AAAA'").run();
+    const { status, text } = await keysOfDestination(id);
+    expect(status).toBe(503);
+    expect(text).not.toContain("gone");
+  });
+});
+
+describe("POST /v1/master-keys/reseal", () => {
+  const newer = `k2:${btoa("2".repeat(32))}`;
+  const both = vaultOf(keysOf(`${newer},${MASTER_KEYS}`));
+  const newest = vaultOf(keysOf(newer));
+  const admin = testApi({ services: { vault: both } });
+
+  /** Steps until the end, as the command does. */
+  async function resealAll() {
+    const steps = [];
+    for (let query = "", more = true; more && steps.length < 10; ) {
+      const { status, json } = await admin.call("POST", `/v1/master-keys/reseal${query}`);
+      expect(status).toBe(200);
+      steps.push(json);
+      more = json.next_cursor !== null;
+      query = `?cursor=${json.next_cursor}`;
+    }
+    return steps;
+  }
+
+  async function fill(count: number): Promise<void> {
+    const rows = await Promise.all(
+      Array.from({ length: count }, async (_, n) => {
+        const id = `dst_${String(n).padStart(20, "0")}`;
+        return { id, secret: await vault.seal(id, newSecret("hmac-sha256")) };
+      }),
+    );
+    const insert = env.DB.prepare(
+      "INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at) VALUES (?1, 't', ?2, ?3, 0, 0)",
+    );
+    await env.DB.batch(rows.map(({ id, secret }) => insert.bind(id, URL_, secret)));
+  }
+
+  it("seals what the older key has sealed anew, after which the newer opens all of it", async () => {
+    const { id, secret } = await create();
+    const { json } = await rotate(id);
+    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [], next_cursor: null }]);
+    const row = await findDestination(env.DB, id, undefined);
+    expect(await newest.unseal(id, row?.secret ?? "")).toBe(json.secret);
+    expect(await newest.unseal(id, row?.previousSecret ?? "")).toBe(secret);
+    expect(row?.previousSecretExpiresAt).toBe(NOW + DAY_MS);
+    expect(row?.updatedAt).toBe(NOW);
+  });
+
+  it("goes in steps of a hundred, through the deleted ones too, and has nothing to do the second time", async () => {
+    await fill(250);
+    await call("DELETE", `/v1/destinations/dst_${"0".repeat(20)}`);
+    const count = async () => (await resealAll()).map(({ resealed }) => resealed);
+    expect(await count()).toEqual([100, 100, 50]);
+    const { results } = await env.DB.prepare("SELECT id, secret FROM destinations").all<{
+      id: string;
+      secret: string;
+    }>();
+    for (const { id, secret } of results) expect(await newest.unseal(id, secret)).toMatch(/^whsec_/);
+    expect(await count()).toEqual([0, 0, 0]);
+  });
+
+  it("drops an expired secret", async () => {
+    const { id } = await create();
+    await rotate(id);
+    await env.DB.prepare("UPDATE destinations SET previous_secret_expires_at = ?1").bind(NOW).run();
+    await resealAll();
+    expect(await findDestination(env.DB, id, undefined)).toMatchObject({
+      previousSecret: null,
+      previousSecretExpiresAt: null,
+    });
+  });
+
+  it("names what no key opens, leaves it as it is, and goes on", async () => {
+    const [lost, fine] = [await create(), await create()];
+    await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k0.AAAA' WHERE id = ?1")
+      .bind(lost.id)
+      .run();
+    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [lost.id], next_cursor: null }]);
+    const row = await findDestination(env.DB, fine.id, undefined);
+    expect(await newest.unseal(fine.id, row?.secret ?? "")).toBe(fine.secret);
+    expect((await findDestination(env.DB, lost.id, undefined))?.secret).toBe("hmac-sha256.k0.AAAA");
+  });
+
+  it("leaves alone what is rotated at the same moment", async () => {
+    const { id } = await create();
+    let rotated: string | undefined;
+    const seal = async (place: string, secret: string) => {
+      rotated ??= (await rotate(id)).json.secret;
+      return both.seal(place, secret);
+    };
+    const slow = testApi({ services: { vault: { ...both, seal } } });
+    await slow.call("POST", "/v1/master-keys/reseal");
+    const row = await findDestination(env.DB, id, undefined);
+    expect(await vault.unseal(id, row?.secret ?? "")).toBe(rotated);
+  });
+
+  it("is not for keys of one tenant, nor of another scope", async () => {
+    for (const principal of [
+      { scopes: ["admin"], tenant: "acme" },
+      { scopes: ["read", "events:write"] },
+    ] as const) {
+      const other = testApi({ authenticate: async () => principal });
+      expect((await other.call("POST", "/v1/master-keys/reseal")).status).toBe(403);
+    }
+    expect((await call("POST", "/v1/master-keys/reseal?cursor=x")).status).toBe(422);
+  });
+});
