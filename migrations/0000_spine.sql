@@ -109,6 +109,16 @@ CREATE TABLE `replays` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `replays_under_way` ON `replays` (`destination_id`) WHERE state IN ('running', 'paused');--> statement-breakpoint
+CREATE TABLE `sessions` (
+	`id` text PRIMARY KEY NOT NULL,
+	`key_id` text,
+	`tenant` text,
+	`scopes` text NOT NULL,
+	`created_at` integer NOT NULL,
+	`expires_at` integer NOT NULL,
+	`ended_at` integer
+);
+--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,

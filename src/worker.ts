@@ -1,5 +1,6 @@
 /** The Worker: which handler answers what. Wiring only. */
 import { createApp } from "./api/app.ts";
+import { createDashboard } from "./dashboard/app.tsx";
 import { bury } from "./delivery/bury.ts";
 import { consume } from "./delivery/consume.ts";
 import { answerBells } from "./delivery/drain.ts";
@@ -9,9 +10,13 @@ import { servicesOf } from "./services.ts";
 export { DestinationGate } from "./gate/destination-gate.ts";
 
 const app = createApp();
+const dashboard = createDashboard();
 
 export default {
-  fetch: app.fetch,
+  fetch(request, env, ctx) {
+    const { pathname } = new URL(request.url);
+    return (/^\/dashboard(\/|$)/.test(pathname) ? dashboard : app).fetch(request, env, ctx);
+  },
 
   async queue(batch, env, ctx) {
     const services = servicesOf(env, ctx);

@@ -19,6 +19,7 @@ import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
+import { registerPortalLinks } from "./portal-links.ts";
 import { invalid, onError, problem } from "./problems.ts";
 import { registerReseal } from "./reseal.ts";
 
@@ -49,6 +50,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDeliveries,
     registerDeliveryRetry,
     registerKeys,
+    registerPortalLinks,
   ]) {
     register(app);
   }

@@ -7,7 +7,7 @@ import type { GateSettings } from "./gate-settings.ts";
 import type { DoorEvent, GateState } from "./gate-state.ts";
 import { live, slotsOf } from "./lease.ts";
 import { nextSendAt, type Rate } from "./rate.ts";
-import { type TrafficSum, trafficSum } from "./traffic.ts";
+import { recentTraffic, type Traffic, type TrafficSum, trafficSum } from "./traffic.ts";
 import { widthOf } from "./window.ts";
 
 export type GateView = Readonly<{
@@ -29,6 +29,8 @@ export type GateView = Readonly<{
   /** What a waiting delivery would be told now; null when it would be let in. */
   refusal: Refusal | null;
   traffic: TrafficSum;
+  /** The same minute by minute, the oldest first; minutes without an attempt are left out. */
+  minutes: Traffic;
   history: readonly Readonly<{ at: number; what: DoorEvent }>[];
 }>;
 
@@ -47,6 +49,7 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     tookMs: Math.round(tookMs),
     refusal: refusalAt(state, "backlog", settings, now) ?? null,
     traffic: trafficSum(state.traffic, now),
+    minutes: recentTraffic(state.traffic, now),
     history: state.history,
   };
 }

@@ -29,7 +29,7 @@ export function trafficAfter(
   now: number,
 ): Traffic {
   if (attempts.length === 0) return traffic;
-  const recent = traffic.filter(({ from }) => from > now - WINDOW_MS);
+  const recent = recentTraffic(traffic, now);
   const last = recent.at(-1);
   const current =
     last && now < last.from + MINUTE_MS ? last : { from: now, first: 0, retries: 0, failures: 0 };
@@ -43,9 +43,14 @@ export function trafficAfter(
   return [...recent.filter((minute) => minute !== current), next];
 }
 
+/** What is not older than 15 minutes. */
+export function recentTraffic(traffic: Traffic, now: number): Traffic {
+  return traffic.filter(({ from }) => from > now - WINDOW_MS);
+}
+
 /** The last 15 minutes. A storm: more than five retries for each first attempt, and more than a hundred. */
 export function trafficSum(traffic: Traffic, now: number): TrafficSum {
-  const recent = traffic.filter(({ from }) => from > now - WINDOW_MS);
+  const recent = recentTraffic(traffic, now);
   const total = (field: "first" | "retries" | "failures") => recent.reduce((sum, m) => sum + m[field], 0);
   const [first, retries] = [total("first"), total("retries")];
   const retryRatio = retries / Math.max(1, first);

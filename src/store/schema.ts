@@ -192,3 +192,16 @@ export const replays = sqliteTable(
   },
   (t) => [uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`)],
 );
+
+/** A person at the dashboard. Its id is that of the portal link it was opened by, so a link opens one only. */
+export const sessions = sqliteTable("sessions", {
+  id: text().primaryKey(),
+  /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
+  keyId: text("key_id"),
+  /** The only tenant that it sees and touches; null: all of them. */
+  tenant: text(),
+  scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+  createdAt: integer("created_at").notNull(),
+  expiresAt: integer("expires_at").notNull(),
+  endedAt: integer("ended_at"),
+});

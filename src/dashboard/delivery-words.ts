@@ -1,0 +1,96 @@
+/** Where a delivery stands, in words: what is next or why it waits, and until when. Pure. */
+import type { DeliveryJson } from "../api/delivery-schema.ts";
+import type { Tone } from "./door-words.ts";
+import { plural, spanOf, untilOf } from "./figures.ts";
+
+export type DeliveryWords = Readonly<{ tone: Tone; short: string; says: string }>;
+
+type Shown = Pick<
+  DeliveryJson,
+  "state" | "because" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
+>;
+
+/** @param acceptedAt epoch ms, of the event */
+export function deliveryWords(delivery: Shown, acceptedAt: number, now: number): DeliveryWords {
+  switch (delivery.state) {
+    case "queued":
+      return { tone: "busy", short: "Queued", says: "On its way to its first attempt" };
+    case "waiting":
+      return {
+        tone: shut.includes(delivery.because ?? "") ? "warn" : "busy",
+        short: "Waiting",
+        says: `Waits ${waitWords(delivery, now)}`,
+      };
+    case "retrying":
+      return { tone: "busy", short: "Retrying", says: retryWords(delivery, now) };
+    case "delivered":
+      return { tone: "good", short: "Delivered", says: deliveredWords(delivery, acceptedAt) };
+    case "dead":
+      return { tone: "bad", short: "Dead", says: `Given up: ${deadWords(delivery)}` };
+    case "cancelled":
+      return { tone: "quiet", short: "Cancelled", says: "Cancelled: its destination was deleted" };
+  }
+}
+
+/** Why a door is shut altogether; else it is only a matter of turns. */
+const shut: readonly string[] = ["paused", "hold", "circuit_open"];
+
+/** Follows "waits". */
+const reasons: Readonly<Record<string, string>> = {
+  paused: "because its destination is paused",
+  hold: "because the receiver asked for quiet",
+  circuit_open: "because the destination's circuit is open",
+  probing: "while one attempt is testing the ground",
+  concurrency: "because as many attempts are under way as there may be",
+  rate: "because the destination's rate is used up",
+  slow: "its turn: the destination is slow, and is served aside so that it delays nobody",
+  recovered: "to be brought again: it was lost on its way",
+  replay: "to be replayed",
+  scheduled: "for the time that it was scheduled for",
+};
+
+function waitWords({ because = "", waiting_until }: Shown, now: number): string {
+  const why = reasons[because] ?? `(${because.replaceAll("_", " ")})`;
+  if (because === "paused") return `${why}, until somebody resumes it`;
+  const until = waiting_until === undefined ? now : Date.parse(waiting_until);
+  return until > now ? `${why}, for ${untilOf(until, now)} more` : why;
+}
+
+function retryWords({ because = "", attempts, next_attempt_at }: Shown, now: number): string {
+  if (because === "in_flight") return "Sent; there is no answer yet";
+  const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
+  const when = at > now ? `in ${untilOf(at, now)}` : "due now";
+  return `Attempt ${attempts + 1} ${when}: the last one came to ${causeWords(because)}`;
+}
+
+function deliveredWords({ attempts, delivered_at }: Shown, acceptedAt: number): string {
+  const tries = attempts === 1 ? "at the first attempt" : `at attempt ${attempts}`;
+  return delivered_at === undefined
+    ? `Delivered ${tries}`
+    : `Delivered ${tries}, ${spanOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
+}
+
+function deadWords({ because = "", attempts }: Shown): string {
+  const after = `after ${plural(attempts, "attempt")}`;
+  const words: Readonly<Record<string, string>> = {
+    permanent: `the receiver refused it for good ${after}`,
+    gone: "the receiver answered 410 Gone",
+    exhausted: `all ${plural(attempts, "attempt")} failed`,
+    expired: `its time was over ${after}`,
+    forbidden_target: "its URL may not be called from here",
+    event_removed: "somebody removed the event",
+    poison: "it could not be processed",
+  };
+  return words[because] ?? `${because.replaceAll("_", " ")} ${after}`;
+}
+
+/** A cause as the machine names it, for people: `http_503` as "HTTP 503". */
+export function causeWords(cause: string): string {
+  const words: Readonly<Record<string, string>> = {
+    timeout: "a timeout",
+    refused: "a refused connection",
+    dns: "a name that does not resolve",
+    network: "a network error",
+  };
+  return words[cause] ?? cause.replace(/^http_/, "HTTP ").replaceAll("_", " ");
+}

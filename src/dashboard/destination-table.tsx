@@ -1,0 +1,109 @@
+/** Destinations with their health at a glance, one row each; on a phone one card each. */
+import type { FC } from "hono/jsx";
+import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
+import { atMost, decimalOf, spanOf } from "./figures.ts";
+import { COUNTED, type Health } from "./health.ts";
+import { Word } from "./parts.tsx";
+import { trafficOf } from "./traffic.ts";
+import { Spark } from "./traffic-chart.tsx";
+
+type Props = Readonly<{ healths: readonly Health[]; now: number; showTenant: boolean }>;
+
+export const DestinationTable: FC<Props> = ({ healths, now, showTenant }) => (
+  <table class="cards">
+    <thead>
+      <tr>
+        <th scope="col">Destination</th>
+        <th scope="col">Door</th>
+        <th scope="col">15 minutes</th>
+        <th scope="col">In flight</th>
+        <th scope="col" class="num">
+          Waiting
+        </th>
+        <th scope="col" class="num">
+          Retries per first
+        </th>
+        <th scope="col" class="num">
+          Takes
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {healths.map((health) => (
+        <Row health={health} now={now} showTenant={showTenant} />
+      ))}
+    </tbody>
+  </table>
+);
+
+const Row: FC<{ health: Health; now: number; showTenant: boolean }> = ({ health, now, showTenant }) => {
+  const { row, view, backlog, words } = health;
+  const about = [
+    row.description !== null ? shortUrl(row.url) : undefined,
+    showTenant ? row.tenant : undefined,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  return (
+    <tr id={row.id}>
+      <td class="all">
+        <a class="name break" href={`/dashboard/destinations/${row.id}`}>
+          {nameOf(row)}
+        </a>
+        {about !== "" && <span class="sub">{about}</span>}
+      </td>
+      <td class="all">
+        <Word tone={words.tone}>{words.short}</Word>
+        {words.tone !== "good" && words.because !== undefined && <span class="sub">{words.because}</span>}
+      </td>
+      <td class="spark">
+        <Spark bars={trafficOf([view], now)} />
+      </td>
+      <td data-label="In flight" class="nowrap">
+        <InFlight now={view?.inFlight} most={gateSettingsOf(row).maxConcurrency} />
+      </td>
+      <td data-label="Waiting" class="num">
+        {atMost(backlog.waiting, COUNTED)}
+      </td>
+      <td data-label="Retries per first" class={`num ${view?.traffic.storm ? "is-bad" : ""}`}>
+        {view ? decimalOf(view.traffic.retryRatio) : "–"}
+      </td>
+      <td data-label="Takes" class="num">
+        {view && view.tookMs > 0 ? spanOf(view.tookMs) : "–"}
+      </td>
+    </tr>
+  );
+};
+
+/** Connections in use of those that there may be. */
+const InFlight: FC<{ now: number | undefined; most: number }> = ({ now, most }) => {
+  if (now === undefined) return <>–</>;
+  const full = now >= most;
+  return (
+    <>
+      <svg
+        class={`fill ${full ? "is-full" : ""}`}
+        viewBox="0 0 52 6"
+        preserveAspectRatio="none"
+        aria-hidden="true"
+      >
+        <rect class="most" width="52" height="6" rx="3" />
+        {now > 0 && (
+          <rect class="now" width={Math.max(6, (52 * Math.min(now, most)) / most)} height="6" rx="3" />
+        )}
+      </svg>
+      {now}
+      <span class="soft">{` / ${most}`}</span>
+    </>
+  );
+};
+
+/** What its owner calls it; its address where that is nothing. */
+export function nameOf({ description, url }: Pick<Destination, "description" | "url">): string {
+  return description?.trim() || shortUrl(url);
+}
+
+/** Without its scheme: everybody's is https. */
+export function shortUrl(url: string): string {
+  return url.replace(/^https:\/\//, "");
+}

@@ -1,0 +1,160 @@
+/**
+ * The state of a destination's door in words: what it does, until when, and what made it so. Pure, because
+ * "why is it waiting?" is the question that this whole dashboard is there to answer.
+ */
+import type { GateView } from "../policy/gate-view.ts";
+import { decimalOf, plural, untilOf } from "./figures.ts";
+
+/** How it looks at a glance. `quiet`: nothing happens, and nothing is wrong. */
+export type Tone = "good" | "busy" | "warn" | "bad" | "quiet";
+
+export type DoorWords = Readonly<{
+  tone: Tone;
+  /** One or two words, for a table: "Open", "Circuit open". */
+  short: string;
+  /** "Open for probing in 42 s". */
+  says: string;
+  /** What made it so: "12 of 20 attempts failed in the last minute". */
+  because?: string;
+  /** What to know or to do about it: a sentence of its own. */
+  hint?: string;
+}>;
+
+export type Door = Readonly<{
+  status: "active" | "paused";
+  statusReason: string | null;
+  maxConcurrency: number;
+  /** Undefined when the gate cannot be reached. */
+  view: GateView | undefined;
+}>;
+
+export function doorWords({ status, statusReason, maxConcurrency, view }: Door, now: number): DoorWords {
+  if (status === "paused") return pausedWords(statusReason);
+  if (view === undefined) return unreachable;
+  return shutWords(view, now) ?? openWords(view, maxConcurrency, now);
+}
+
+const held = "What is posted meanwhile waits, and is sent when it is resumed.";
+
+/** What pauses a destination besides its owner. */
+const sickness: Readonly<Record<string, string>> = {
+  gone: "the receiver answered 410 Gone",
+};
+
+function pausedWords(reason: string | null): DoorWords {
+  if (reason === null || reason === "manual") {
+    return { tone: "quiet", short: "Paused", says: "Paused by hand", hint: held };
+  }
+  const because = sickness[reason] ?? reason.replaceAll("_", " ");
+  return { tone: "bad", short: "Paused", says: "Paused until somebody resumes it", because, hint: held };
+}
+
+const unreachable: DoorWords = {
+  tone: "warn",
+  short: "Unknown",
+  says: "Its gate does not answer at the moment",
+  hint: "Deliveries wait until it does.",
+};
+
+function shutWords(view: GateView, now: number): DoorWords | undefined {
+  const { circuitUntil, heldUntil } = view;
+  if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0))
+    return holdWords(heldUntil, now);
+  if (circuitUntil !== null) return circuitWords(view, circuitUntil, now);
+  if (view.circuit !== "half_open") return undefined;
+  return {
+    tone: "warn",
+    short: "Probing",
+    says: "Probing: one attempt at a time is testing the ground",
+    because: openings(view.trips),
+    hint: "A success opens the door, beginning with one attempt at a time; a failure shuts it for longer.",
+  };
+}
+
+function holdWords(until: number, now: number): DoorWords {
+  return {
+    tone: "warn",
+    short: "On hold",
+    says: `On hold for ${untilOf(until, now)}`,
+    because: "the receiver asked for quiet with Retry-After",
+    hint: "Nobody asks it before that time. Traffic then begins with one attempt at a time.",
+  };
+}
+
+function circuitWords(view: GateView, until: number, now: number): DoorWords {
+  const failures = failuresLately(view, now);
+  return {
+    tone: "bad",
+    short: "Circuit open",
+    says: `Open for probing in ${untilOf(until, now)}`,
+    because: failures ?? openings(view.trips),
+    hint: `${failures ? `${sentence(openings(view.trips))} ` : ""}What is due meanwhile waits and uses up no attempt.`,
+  };
+}
+
+const MINUTE_MS = 60_000;
+
+/** What the newest failures looked like, as the reason of an opening; undefined when they are long past. */
+function failuresLately({ minutes }: GateView, now: number): string | undefined {
+  const last = minutes.findLast(({ failures }) => failures > 0);
+  if (last === undefined) return undefined;
+  const attempts = last.first + last.retries;
+  if (attempts === 1) return "the last attempt failed";
+  const when = now - last.from <= MINUTE_MS ? "in the last minute" : "before it opened";
+  return `${last.failures} of ${plural(attempts, "attempt")} failed ${when}`;
+}
+
+function openings(trips: number): string {
+  return trips <= 1 ? "the circuit opened once" : `the circuit opened ${trips} times in a row`;
+}
+
+function openWords(view: GateView, maxConcurrency: number, now: number): DoorWords {
+  const { traffic, window, refusal } = view;
+  if (traffic.storm) return stormWords(traffic.retryRatio);
+  if (refusal?.reason === "rate") {
+    return {
+      tone: "busy",
+      short: "Open",
+      says: "Open, at the rate that it is allowed",
+      ...until(refusal, now),
+    };
+  }
+  const attempts = traffic.first + traffic.retries;
+  if (attempts === 0)
+    return { tone: "quiet", short: "Idle", says: "Open; nothing was sent in the last 15 minutes" };
+  const because = succeeded(attempts, traffic.failures);
+  if (traffic.failures * 2 > attempts)
+    return { tone: "warn", short: "Failing", says: "Open, but failing", because };
+  if (window < maxConcurrency && traffic.failures > 0) {
+    const says = `Open, and widening: ${window} of ${maxConcurrency} at once`;
+    return { tone: "busy", short: "Widening", says, because };
+  }
+  return { tone: "good", short: "Open", says: "Open", because };
+}
+
+function stormWords(retryRatio: number): DoorWords {
+  return {
+    tone: "bad",
+    short: "Storm",
+    says: "Open, but in a retry storm",
+    because: `${decimalOf(retryRatio)} retries for each first attempt in the last 15 minutes`,
+  };
+}
+
+function succeeded(attempts: number, failures: number): string {
+  const well =
+    failures === 0
+      ? attempts === 1
+        ? "the one"
+        : `all ${attempts}`
+      : `${attempts - failures} of ${attempts}`;
+  return `${well} ${attempts === 1 ? "attempt" : "attempts"} of the last 15 minutes succeeded`;
+}
+
+function until({ until: at }: { until: number | null }, now: number) {
+  return at === null ? {} : { hint: `The next may start in ${untilOf(at, now)}.` };
+}
+
+function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}

@@ -1,0 +1,82 @@
+/** One event: what was posted, and what became of it at each of its destinations. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { showDeliveries } from "../api/deliveries-shown.ts";
+import type { DeliveryJson } from "../api/delivery-schema.ts";
+import { eventId, eventRow } from "../id.ts";
+import { findEvent } from "../store/planned-deliveries.ts";
+import type { DashboardEnv } from "./context.ts";
+import { DeliveryPanel } from "./delivery-panel.tsx";
+import { nameOf } from "./destination-table.tsx";
+import { plural } from "./figures.ts";
+import { showPage } from "./layout.tsx";
+import { nothingHere } from "./nothing.tsx";
+import { Ago, Copyable } from "./parts.tsx";
+
+export function registerEvent(app: Hono<DashboardEnv>): void {
+  app.get("/dashboard/events/:id", async (c) => {
+    const services = c.get("services");
+    const row = eventRow(c.req.param("id"));
+    const found = row && (await findEvent(services.db, row, c.get("visitor").principal.tenant));
+    if (!found) return nothingHere(c);
+    const shown = await showDeliveries(services, found.deliveries);
+    const names = new Map(
+      found.deliveries.map(({ destinationId, destination }) => [
+        destinationId,
+        destination ? nameOf(destination) : "a removed destination",
+      ]),
+    );
+    const { id, type, tenant, acceptedAt, body } = found.event;
+    const facts = { id: eventId(id), type, tenant, acceptedAt, body };
+    return showPage(
+      c,
+      { title: `${type} ${facts.id}`, live: true },
+      <EventPage event={facts} deliveries={shown} names={names} now={services.now()} />,
+    );
+  });
+}
+
+type Facts = Readonly<{ id: string; type: string; tenant: string; acceptedAt: number; body: string }>;
+
+type Props = Readonly<{
+  event: Facts;
+  deliveries: readonly DeliveryJson[];
+  /** By destination. */
+  names: ReadonlyMap<string, string>;
+  now: number;
+}>;
+
+const EventPage: FC<Props> = ({ event, deliveries, names, now }) => (
+  <>
+    <section>
+      <p class="crumb">
+        <a href="/dashboard">Overview</a>
+      </p>
+      <h1 class="break">{event.type}</h1>
+      <p class="lede">
+        <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
+        {deliveries.length === 0 && ". No destination wanted it."}
+      </p>
+    </section>
+    <section aria-labelledby="deliveries">
+      <div class="head">
+        <h2 id="deliveries">{plural(deliveries.length, "delivery", "deliveries")}</h2>
+      </div>
+      {deliveries.map((delivery) => (
+        <DeliveryPanel
+          delivery={delivery}
+          name={names.get(delivery.destination_id) ?? ""}
+          acceptedAt={event.acceptedAt}
+          now={now}
+        />
+      ))}
+    </section>
+    <section aria-labelledby="body">
+      <div class="head">
+        <h2 id="body">Body</h2>
+        <span class="soft small">{`${new TextEncoder().encode(event.body).byteLength} bytes, the same on every attempt`}</span>
+      </div>
+      <Copyable id="sent-body" label="The body that is sent" text={event.body} />
+    </section>
+  </>
+);

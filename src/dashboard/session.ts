@@ -1,0 +1,90 @@
+/**
+ * Who sits before the screen. A session is opened with an API key, or by a portal link that the holder of
+ * one has made; its cookie is signed, and every request looks up whether the session and the key behind it
+ * still stand.
+ */
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { MiddlewareHandler } from "hono/types";
+import type { Authenticate, Principal, Scope } from "../api/auth.ts";
+import { newTokenId, readToken, signToken } from "../api/signed-token.ts";
+import type { Services } from "../services.ts";
+import { endSession, findSession, forgetSessions, insertSession } from "../store/sessions.ts";
+import type { DashboardContext, DashboardEnv, Visitor } from "./context.ts";
+
+const HOUR_MS = 60 * 60_000;
+const LASTS_MS = 12 * HOUR_MS;
+/** Longer than any portal link is valid, so that none is forgotten to have been used. */
+const REMEMBERED_MS = 30 * 24 * HOUR_MS;
+
+type Opening = Readonly<{
+  /** That of the portal link; a new one where there is none. */
+  id?: string;
+  keyId: string | null;
+  principal: Principal;
+}>;
+
+/** Opens a session and hands its cookie out. False when its id has opened one before. */
+export async function openSession(c: DashboardContext, { id, keyId, principal }: Opening): Promise<boolean> {
+  const { db, config, now, background } = c.get("services");
+  const createdAt = now();
+  const { tenant = null, scopes } = principal;
+  const session = { id: id ?? newTokenId(), keyId, tenant, scopes, expiresAt: createdAt + LASTS_MS };
+  if (!(await insertSession(db, { ...session, createdAt }))) return false;
+  background(forgetSessions(db, createdAt - REMEMBERED_MS));
+  const token = await signToken(config, "session", session);
+  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: LASTS_MS / 1000 });
+  return true;
+}
+
+/** Ends the session for good: a copy of its cookie opens nothing any more. */
+export async function closeSession(c: DashboardContext): Promise<void> {
+  const { db, now } = c.get("services");
+  await endSession(db, c.get("visitor").sessionId, now());
+  deleteCookie(c, cookieName(c), cookieOptions(c));
+}
+
+/** Lets in whoever has a session, and nobody else: `refuse` answers those. */
+export function signedIn(
+  refuse: (c: DashboardContext) => Response | Promise<Response>,
+): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const token = getCookie(c, cookieName(c));
+    const visitor = token && (await visitorOf(c.get("services"), token));
+    if (!visitor) return refuse(c);
+    c.set("visitor", visitor);
+    await next();
+    return;
+  };
+}
+
+/** A session as a key of the API, for the calls that the dashboard makes of it inside this Worker. */
+export const bySession: Authenticate = async (services, token) =>
+  (await visitorOf(services, token))?.principal;
+
+async function visitorOf(services: Services, token: string): Promise<Visitor | undefined> {
+  const now = services.now();
+  const claims = await readToken(services.config, "session", token, now);
+  const session = claims && (await findSession(services.db, claims.id, now));
+  if (!session) return undefined;
+  const scopes = session.scopes as readonly Scope[];
+  const { tenant } = session;
+  return {
+    token,
+    sessionId: session.id,
+    principal: { scopes, ...(tenant !== null && { tenant }) },
+  };
+}
+
+/** `__Host-`: browsers take it over https only, for this host alone (RFC 6265bis). */
+function cookieName(c: DashboardContext): string {
+  return isSecure(c) ? "__Host-breakwater" : "breakwater";
+}
+
+/** Lax, not Strict: a portal link is followed from somebody else's page. What changes anything checks its origin. */
+function cookieOptions(c: DashboardContext) {
+  return { path: "/", httpOnly: true, secure: isSecure(c), sameSite: "Lax" as const };
+}
+
+function isSecure(c: DashboardContext): boolean {
+  return new URL(c.req.url).protocol === "https:";
+}

@@ -1,0 +1,117 @@
+/**
+ * Whatever somebody has stored is shown as text. A page is built from harmless strings and again from
+ * hostile ones: if the browser saw one element or attribute more, something would have got out.
+ */
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventId } from "../../src/id.ts";
+import { emptyDatabase, insertRow, NOW } from "../support/api.ts";
+import { testDashboard } from "../support/dashboard.ts";
+
+const ID = "dst_00000000000000000000";
+
+const corpus = [
+  "<script>alert(1)</script>",
+  "</code></pre><script src=//evil.example></script>",
+  '"><img src=x onerror=alert(1)>',
+  "' autofocus onfocus=alert(1) x='",
+  "</title><svg onload=alert(1)>",
+  "javascript:alert(1)",
+  "<!--<iframe srcdoc='<script>alert(1)</script>'>",
+  "&lt;b&gt;&#x3c;script&#x3e;",
+  "]]><style>*{display:none}</style>",
+  "\u202e\u0000<\u2028a href=javascript:x>",
+  "{{constructor.constructor('alert(1)')()}}${alert(1)}",
+];
+
+beforeEach(emptyDatabase);
+
+/** One destination and one event with the string wherever a string may be. */
+async function store(text: string): Promise<void> {
+  await insertRow("destinations", {
+    id: ID,
+    tenant: text,
+    url: `https://example.com/${text}`,
+    description: text,
+    event_types: [text],
+    headers: { [text]: text },
+    metadata: { [text]: text },
+    status: "paused",
+    status_reason: text,
+    secret: text,
+    created_at: NOW,
+    updated_at: NOW,
+  });
+  const event = {
+    tenant: text,
+    type: text,
+    accepted_at: NOW,
+    plan: [ID],
+    body: JSON.stringify({ data: text }),
+  };
+  await insertRow("events", { id: 1, ...event });
+  await insertRow("deliveries", {
+    destination_id: ID,
+    event_id: 1,
+    state: "dead",
+    because: text,
+    attempts: 1,
+    give_up_at: NOW,
+    last_error: text,
+    log: [{ at: NOW, latencyMs: 5, error: text, note: text, excerpt: text }],
+  });
+}
+
+type Skeleton = readonly string[];
+
+/** The tags and the names of their attributes, as a browser's parser finds them. */
+async function skeletonOf(html: string): Promise<Skeleton> {
+  const seen: string[] = [];
+  const rewriter = new HTMLRewriter().on("*", {
+    element: ({ tagName, attributes }) => {
+      seen.push(`${tagName} ${[...attributes].map(([name]) => name).join(" ")}`);
+    },
+    comments: () => {
+      seen.push("comment");
+    },
+  });
+  await rewriter.transform(new Response(html)).text();
+  return seen;
+}
+
+async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
+  await emptyDatabase();
+  await store(text);
+  const browser = testDashboard();
+  await browser.signIn();
+  const paths = [
+    "/dashboard",
+    `/dashboard/destinations/${ID}`,
+    `/dashboard/destinations/${ID}?state=dead`,
+    `/dashboard/events/${eventId(1)}`,
+  ];
+  const pages = new Map<string, string>();
+  for (const path of paths) {
+    const { status, html } = await browser.get(path);
+    expect([path, status]).toEqual([path, 200]);
+    pages.set(path, html);
+  }
+  return pages;
+}
+
+describe("a stored string", () => {
+  it.each(corpus)("is text on every page: %j", async (hostile) => {
+    const harmless = await pagesWith("harmless");
+    const pages = await pagesWith(hostile);
+    for (const [path, html] of pages) {
+      expect([path, await skeletonOf(html)]).toEqual([path, await skeletonOf(harmless.get(path) ?? "")]);
+      const targets = [...html.matchAll(/(?:href|src|action)="([^"]*)"/g)].map(([, to]) => to);
+      expect(targets.filter((to) => !to?.startsWith("/") && !to?.startsWith("#"))).toEqual([]);
+    }
+  });
+
+  it("is there to be read", async () => {
+    for (const [path, html] of await pagesWith("<b>bold</b>")) {
+      expect([path, html.includes("&lt;b&gt;bold&lt;/b&gt;")]).toEqual([path, true]);
+    }
+  });
+});

@@ -1,0 +1,269 @@
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { readToken, signToken } from "../../src/api/signed-token.ts";
+import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
+import { ORIGIN, testDashboard } from "../support/dashboard.ts";
+
+const HOUR = 3_600_000;
+const config = { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false };
+const isIn = (answer: { status: number; html: string }) =>
+  answer.status === 200 && answer.html.includes("Sign out");
+
+beforeEach(async () => {
+  await emptyDatabase();
+  await env.DB.prepare("DELETE FROM sessions").run();
+});
+
+describe("a session", () => {
+  it("is opened by a key, and shows the dashboard", async () => {
+    const browser = testDashboard();
+    expect(await browser.get("/dashboard")).toMatchObject({
+      status: 401,
+      html: expect.stringContaining("API key"),
+    });
+    const answer = await browser.signIn();
+    expect([answer.status, answer.headers.get("location")]).toEqual([303, "/dashboard"]);
+    expect(isIn(await browser.get("/dashboard"))).toBe(true);
+  });
+
+  it("travels in a cookie that scripts cannot read and other sites cannot send", async () => {
+    const { headers } = await testDashboard().signIn();
+    const cookie = headers.get("set-cookie") ?? "";
+    expect(cookie).toMatch(
+      /^__Host-breakwater=[^;]+; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+    );
+    expect(cookie).not.toContain(KEY);
+  });
+
+  it.each(["", "wrong-wrong-wrong-wrong", `${KEY}x`])("is not opened by the key %j", async (key) => {
+    const browser = testDashboard();
+    expect(await browser.signIn(key)).toMatchObject({
+      status: 401,
+      html: expect.stringContaining("not valid"),
+    });
+    expect(browser.cookie()).toBe("");
+  });
+
+  it("ends by itself after twelve hours", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    const at = async (now: number) => {
+      const later = testDashboard({ services: { now: () => now } });
+      later.setCookie(browser.cookie());
+      return isIn(await later.get("/dashboard"));
+    };
+    expect([await at(NOW + 12 * HOUR - 1000), await at(NOW + 12 * HOUR)]).toEqual([true, false]);
+  });
+
+  it("is over for every copy of its cookie once somebody signs out", async () => {
+    const [browser, thief] = [testDashboard(), testDashboard()];
+    await browser.signIn();
+    thief.setCookie(browser.cookie());
+    expect(isIn(await thief.get("/dashboard"))).toBe(true);
+    await browser.post("/dashboard/sign-out");
+    expect([isIn(await thief.get("/dashboard")), isIn(await browser.get("/dashboard"))]).toEqual([
+      false,
+      false,
+    ]);
+  });
+
+  it("ends when ADMIN_KEY is another", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    const rekeyed = testDashboard({
+      services: { config: { ...config, adminKey: "another-key-0123456789" } },
+    });
+    rekeyed.setCookie(browser.cookie());
+    expect(isIn(await rekeyed.get("/dashboard"))).toBe(false);
+  });
+
+  it("ends with the key that opened it", async () => {
+    await env.DB.prepare(
+      "INSERT INTO api_keys (id, scopes, hash, created_at) VALUES ('key_1', '[\"read\"]', 'x', 0)",
+    ).run();
+    const session = {
+      id: "s1",
+      keyId: "key_1",
+      tenant: null,
+      scopes: ["read"] as const,
+      expiresAt: NOW + HOUR,
+    };
+    await env.DB.prepare(
+      `INSERT INTO sessions (id, key_id, scopes, created_at, expires_at) VALUES ('s1', 'key_1', '["read"]', 0, ?1)`,
+    )
+      .bind(NOW + HOUR)
+      .run();
+    const browser = testDashboard();
+    browser.setCookie(`__Host-breakwater=${await signToken(config, "session", session)}`);
+    expect(isIn(await browser.get("/dashboard"))).toBe(true);
+    await env.DB.prepare("UPDATE api_keys SET revoked_at = 1").run();
+    expect(isIn(await browser.get("/dashboard"))).toBe(false);
+    await env.DB.prepare("DELETE FROM api_keys").run();
+    expect(isIn(await browser.get("/dashboard"))).toBe(false);
+  });
+
+  it("is not forged", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    const [name, token = ""] = browser.cookie().split("=");
+    const [head, body = "", signature] = token.split(".");
+    const claims = JSON.parse(atob(body.replaceAll("-", "+").replaceAll("_", "/")));
+    const encode = (value: object) => btoa(JSON.stringify(value)).replace(/=+$/, "");
+    const { id } = (await readToken(config, "session", token, NOW)) ?? { id: "" };
+    const own = { id, keyId: null, tenant: null, scopes: ["read"] as const, expiresAt: NOW + HOUR };
+    const forged = [
+      "",
+      "nonsense",
+      id,
+      `${head}.${body}.`,
+      `${head}.${encode({ ...claims, exp: claims.exp + 1 })}.${signature}`,
+      `${encode({ alg: "none", typ: "JWT" })}.${body}.`,
+      await signToken({ ...config, adminKey: "guess-guess-guess-guess" }, "session", own),
+      await signToken(config, "portal", own),
+      await signToken(config, "session", { ...own, id: "never-opened" }),
+    ];
+    for (const value of forged) {
+      browser.setCookie(`${name}=${value}`);
+      expect([value, isIn(await browser.get("/dashboard"))]).toEqual([value, false]);
+    }
+    browser.setCookie(`${name}=${token}`);
+    expect(isIn(await browser.get("/dashboard"))).toBe(true);
+  });
+});
+
+describe("a portal link", () => {
+  const link = async (body: object) => {
+    const { status, json } = await testApi().call("POST", "/v1/portal-links", body);
+    expect(status).toBe(201);
+    return { ...json, token: new URL(json.url).searchParams.get("token") ?? "" };
+  };
+  const enter = (browser: ReturnType<typeof testDashboard>, token: string) =>
+    browser.post("/dashboard/enter", { token });
+
+  it("opens the dashboard of its tenant, and nothing of another's", async () => {
+    const { call } = testApi();
+    await call("POST", "/v1/destinations", { url: "https://acme.example/hook", tenant: "acme" });
+    const other = await call("POST", "/v1/destinations", {
+      url: "https://other.example/hook",
+      tenant: "other",
+    });
+    const browser = testDashboard();
+    const { token, expires_at } = await link({ tenant: "acme", expires_in_s: 600 });
+    expect(expires_at).toBe(new Date(NOW + 600_000).toISOString());
+    const shown = await browser.get(`/dashboard/enter?token=${token}`);
+    expect([shown.status, browser.cookie()]).toEqual([200, ""]);
+    expect((await enter(browser, token)).status).toBe(303);
+    const { html } = await browser.get("/dashboard");
+    expect([html.includes("acme.example"), html.includes("other.example")]).toEqual([true, false]);
+    expect((await browser.get(`/dashboard/destinations/${other.json.id}`)).status).toBe(404);
+  });
+
+  it("opens one session and no second one", async () => {
+    const { token } = await link({ tenant: "acme" });
+    expect((await enter(testDashboard(), token)).status).toBe(303);
+    const again = testDashboard();
+    expect(await enter(again, token)).toMatchObject({
+      status: 403,
+      html: expect.stringContaining("has been used"),
+    });
+    expect(again.cookie()).toBe("");
+  });
+
+  it("stays used after the visitor has signed out, and after others have signed in", async () => {
+    const { token } = await link({ tenant: "acme", expires_in_s: 7 * 24 * 3600 });
+    const browser = testDashboard();
+    await enter(browser, token);
+    await browser.post("/dashboard/sign-out");
+    const later = testDashboard({ services: { now: () => NOW + 6 * 24 * HOUR } });
+    await later.signIn();
+    expect((await enter(later, token)).status).toBe(403);
+  });
+
+  it("expires", async () => {
+    const { token } = await link({ tenant: "acme", expires_in_s: 60 });
+    const late = testDashboard({ services: { now: () => NOW + 60_000 } });
+    expect((await late.get(`/dashboard/enter?token=${token}`)).status).toBe(403);
+    expect((await enter(late, token)).status).toBe(403);
+  });
+
+  it("is not forged, nor made of a session", async () => {
+    const claims = { id: "x", keyId: null, tenant: "acme", scopes: ["read"] as const, expiresAt: NOW + HOUR };
+    const { token } = await link({ tenant: "acme" });
+    const forged = [
+      "",
+      `${token}x`,
+      await signToken({ ...config, adminKey: "guess-guess-guess-guess" }, "portal", claims),
+      await signToken(config, "session", claims),
+      await signToken(config, "portal", { ...claims, tenant: null }),
+    ];
+    for (const value of forged) expect((await enter(testDashboard(), value)).status).toBe(403);
+  });
+
+  it.each([
+    [{}, "tenant"],
+    [{ tenant: "a b" }, "tenant"],
+    [{ tenant: "acme", expires_in_s: 59 }, "expires_in_s"],
+    [{ tenant: "acme", expires_in_s: 604_801 }, "expires_in_s"],
+    [{ tenant: "acme", read_only: "yes" }, "read_only"],
+  ])("is not made from %j", async (body, field) => {
+    const answer = await testApi().call("POST", "/v1/portal-links", body);
+    expect(answer).toMatchObject({ status: 422, json: { errors: [{ field }] } });
+  });
+
+  it("is made by an admin alone, and by a tenant's for that tenant alone", async () => {
+    const as = (principal: object) =>
+      testApi({ authenticate: async () => principal as never }).call("POST", "/v1/portal-links", {
+        tenant: "acme",
+      });
+    expect((await as({ scopes: ["read", "events:write"] })).status).toBe(403);
+    expect((await as({ scopes: ["admin"], tenant: "other" })).status).toBe(403);
+    expect((await as({ scopes: ["admin"], tenant: "acme" })).status).toBe(201);
+  });
+});
+
+describe("posts", () => {
+  it.each([
+    ["another site", { origin: "https://evil.example", "sec-fetch-site": "cross-site" }],
+    ["a sibling of the site", { origin: "https://other.breakwater.example", "sec-fetch-site": "same-site" }],
+    ["nobody known", { origin: "null", "sec-fetch-site": "cross-site" }],
+  ])("from %s are refused", async (_who, headers) => {
+    const browser = testDashboard();
+    await browser.signIn();
+    expect((await browser.post("/dashboard/sign-out", {}, headers)).status).toBe(403);
+    expect((await browser.post("/dashboard/sign-in", { key: KEY }, headers)).status).toBe(403);
+    expect(isIn(await browser.get("/dashboard"))).toBe(true);
+  });
+
+  it("without an origin are refused", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    const { status } = await browser.post("/dashboard/sign-out", {}, { origin: "", "sec-fetch-site": "" });
+    expect(status).toBe(403);
+  });
+});
+
+describe("every page", () => {
+  it("forbids whatever is inline or from elsewhere, and being framed", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    for (const path of ["/dashboard", "/dashboard/nowhere", "/dashboard/enter?token=x"]) {
+      const { headers, html } = await browser.get(path);
+      const policy = headers.get("content-security-policy") ?? "";
+      expect(policy).toBe(
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+      );
+      expect(headers.get("referrer-policy")).toBe("same-origin");
+      expect(headers.get("x-content-type-options")).toBe("nosniff");
+      expect(html).not.toMatch(/<script(?! src="\/dashboard\/)|<style|\sstyle=|\son\w+=/);
+      for (const [, to = ""] of html.matchAll(/(?:src|href|action)="([^"]*)"/g)) {
+        expect(new URL(to, ORIGIN).origin).toBe(ORIGIN);
+      }
+    }
+  });
+
+  it("is never kept by a browser or a proxy", async () => {
+    const browser = testDashboard();
+    await browser.signIn();
+    expect((await browser.get("/dashboard")).headers.get("cache-control")).toBe("no-store");
+  });
+});

@@ -1,0 +1,51 @@
+import { expect, it } from "vitest";
+import type { DeliveryJson } from "../../src/api/delivery-schema.ts";
+import { trackOf } from "../../src/dashboard/track.ts";
+
+const NOW = Date.parse("2026-11-21T09:00:00Z");
+const at = (ms: number) => new Date(NOW + ms).toISOString();
+
+const delivery: DeliveryJson = {
+  id: "dlv_1",
+  event_id: "evt_1",
+  destination_id: "dst_1",
+  state: "retrying",
+  attempts: 2,
+  next_attempt_at: at(60_000),
+  give_up_at: at(72 * 3_600_000),
+  log: [
+    { at: at(-40_000), status: 503, latency_ms: 10 },
+    { at: at(-20_000), latency_ms: 10, error: "timeout" },
+  ],
+};
+
+it("places attempts, now, the next one and the end in their order, within the line", () => {
+  const { marks } = trackOf(delivery, NOW - 41_000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "failed", "failed", "now", "next", "given_up"]);
+  const places = marks.map(({ x }) => x);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect([places[0], Math.max(...places)]).toEqual([0, 98]);
+});
+
+it("shows of what has ended its attempts alone, on ten seconds at least", () => {
+  const ended: DeliveryJson = {
+    ...delivery,
+    state: "delivered",
+    log: [{ at: at(-40_900), status: 204, latency_ms: 5 }],
+  };
+  const { marks, ticks } = trackOf(ended, NOW - 41_000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "succeeded"]);
+  expect(ticks.map(({ label }) => label)).toEqual(["1 s", "10 s"]);
+});
+
+it("gives what nobody can tell the end of no next mark", () => {
+  const { next_attempt_at: _, ...rest } = delivery;
+  const { marks } = trackOf({ ...rest, state: "waiting", because: "paused", log: [] }, NOW - 1000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "now", "given_up"]);
+});
+
+it("does not put an attempt that was due before now in the past", () => {
+  const late = trackOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
+  const place = (kind: string) => late.marks.find((mark) => mark.kind === kind)?.x;
+  expect(place("next")).toBe(place("now"));
+});

@@ -1,0 +1,91 @@
+/**
+ * The dashboard over the real D1 of the test, as a browser sees it: with a cookie, an origin, and forms.
+ * Gates are made of what the test says they show.
+ */
+import { env } from "cloudflare:workers";
+import { createDashboard } from "../../src/dashboard/app.tsx";
+import { newGateState } from "../../src/policy/gate-state.ts";
+import type { GateView } from "../../src/policy/gate-view.ts";
+import { type Services, servicesOf } from "../../src/services.ts";
+import { KEY, NOW } from "./api.ts";
+
+export const ORIGIN = "https://breakwater.example";
+
+type Options = Readonly<{
+  services?: Partial<Services>;
+  view?: Partial<GateView>;
+  /** Undefined cannot be reached. */
+  gate?: object;
+}>;
+
+export const calmView: GateView = {
+  circuit: "closed",
+  circuitUntil: null,
+  trips: 0,
+  heldUntil: null,
+  window: 10,
+  inFlight: 0,
+  rateTokens: 200,
+  tookMs: 0,
+  refusal: null,
+  traffic: { first: 0, retries: 0, failures: 0, retryRatio: 0, storm: false },
+  minutes: newGateState(0).traffic,
+  history: [],
+};
+
+/** A browser without a cookie yet, before a dashboard. */
+export function testDashboard({ services = {}, view = {}, gate = {} }: Options = {}) {
+  const pending: Promise<unknown>[] = [];
+  const gateCalls: string[] = [];
+  const world = {
+    config: { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false },
+    gates: {
+      idFromName: (name: string) => name,
+      get: (name: string) => ({
+        view: async () => ({ ...calmView, ...view }),
+        look: async () => null,
+        ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
+        ...gate,
+      }),
+    },
+    now: () => NOW,
+    log: () => {},
+    background: (work: Promise<unknown>) => void pending.push(work),
+    ...services,
+  } as unknown as Partial<Services>;
+  const app = createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) });
+  let cookie = "";
+
+  async function call(method: string, path: string, init: RequestInit = {}) {
+    const headers = { ...(cookie && { cookie }), ...(init.headers as Record<string, string>) };
+    const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
+    const request = new Request(`${ORIGIN}${path}`, { redirect: "manual", ...init, method, headers });
+    const response = await app.fetch(request, env, context as unknown as ExecutionContext);
+    const html = await response.text();
+    await Promise.all(pending.splice(0));
+    const set = response.headers.get("set-cookie");
+    if (set !== null) cookie = set.split(";")[0] ?? "";
+    return { status: response.status, headers: response.headers, html };
+  }
+
+  /** Sends a form of the dashboard's own page. */
+  function post(path: string, fields: Record<string, string> = {}, headers: Record<string, string> = {}) {
+    const body = new URLSearchParams(fields);
+    return call("POST", path, {
+      body,
+      headers: { origin: ORIGIN, "sec-fetch-site": "same-origin", ...headers },
+    });
+  }
+
+  return {
+    gateCalls,
+    get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
+    post,
+    signIn: (key = KEY) => post("/dashboard/sign-in", { key }),
+    /** The cookie that the browser would send. */
+    cookie: () => cookie,
+    setCookie: (value: string) => {
+      cookie = value;
+    },
+  };
+}
