@@ -3,7 +3,8 @@ import { showDeliveries } from "../api/deliveries-shown.ts";
 import type { DeliveryJson } from "../api/delivery-schema.ts";
 import { eventId, eventRow } from "../id.ts";
 import type { Services } from "../services.ts";
-import { type DeliveryKey, storedDeliveries } from "../store/deliveries-read.ts";
+import { storedDeliveries } from "../store/deliveries-read.ts";
+import type { DeliveryKey } from "../store/delivery-filter.ts";
 import { type EventName, eventNames } from "../store/event-names.ts";
 import { queuedDeliveries } from "../store/planned-deliveries.ts";
 
@@ -50,7 +51,7 @@ export async function readLog(
 }
 
 function pageOf(db: D1Database, state: LogState, destinationId: string, before: DeliveryKey | undefined) {
-  const filter = { destinationId, tenant: undefined, before, limit: PAGE };
+  const filter = { destinationId, before, limit: PAGE };
   if (state === "queued") return queuedDeliveries(db, filter);
   return storedDeliveries(db, state === "all" ? undefined : state, filter);
 }
