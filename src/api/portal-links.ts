@@ -37,6 +37,7 @@ const postPortalLink = createRoute({
   method: "post",
   path: "/v1/portal-links",
   tags: ["Portal"],
+  summary: "Make a link into the dashboard",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newPortalLink) },
   responses: {
@@ -49,13 +50,14 @@ export function registerPortalLinks(api: Api): void {
   api.openapi(postPortalLink, async (c) => {
     const { config, now } = c.get("services");
     const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
-    const tenant = tenantFor(c.get("principal"), named);
+    const principal = c.get("principal");
+    const tenant = tenantFor(principal, named);
     if (tenant === undefined) return problem(403, "The key belongs to another tenant");
     const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
     const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
     const token = await signToken(config, "portal", {
       id: newTokenId(),
-      keyId: null,
+      keyId: principal.key ?? null,
       tenant,
       scopes,
       expiresAt,

@@ -8,6 +8,9 @@ import { z } from "zod";
 import type { Config } from "../config.ts";
 import { type Scope, scopes } from "./auth.ts";
 
+/** What all signing keys are derived from. */
+type Root = Pick<Config, "adminKey">;
+
 export type TokenUse = "session" | "portal";
 
 const claims = z.object({
@@ -30,7 +33,7 @@ export type TokenClaims = Readonly<{
   expiresAt: number;
 }>;
 
-export async function signToken(config: Config, use: TokenUse, token: TokenClaims): Promise<string> {
+export async function signToken(config: Root, use: TokenUse, token: TokenClaims): Promise<string> {
   const { id, keyId, tenant, scopes, expiresAt } = token;
   const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes] };
   return sign(payload, await signingKey(config, use), "HS256");
@@ -38,7 +41,7 @@ export async function signToken(config: Config, use: TokenUse, token: TokenClaim
 
 /** What a token says, or undefined when it is not ours, not for this use, or over at `now`. */
 export async function readToken(
-  config: Config,
+  config: Root,
   use: TokenUse,
   token: string,
   now: number,
@@ -67,7 +70,7 @@ export function newTokenId(): string {
 }
 
 /** HKDF (RFC 5869): one secret, as many keys as there are uses. */
-async function signingKey({ adminKey }: Config, use: TokenUse): Promise<string> {
+async function signingKey({ adminKey }: Root, use: TokenUse): Promise<string> {
   const encode = (text: string) => new TextEncoder().encode(text);
   const secret = await crypto.subtle.importKey("raw", encode(adminKey), "HKDF", false, ["deriveBits"]);
   const how = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(), info: encode(`breakwater ${use}`) };

@@ -8,7 +8,8 @@
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
-import { type Authenticate, byAdminKey } from "../api/auth.ts";
+import type { Authenticate } from "../api/auth.ts";
+import { byKey } from "../api/key-lookup.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
@@ -27,7 +28,7 @@ type Options = Readonly<{
 }>;
 
 /** Everything under /dashboard. Tests hand in their own services. */
-export function createDashboard({ services = servicesOf, authenticate = byAdminKey }: Options = {}) {
+export function createDashboard({ services = servicesOf, authenticate = byKey() }: Options = {}) {
   const app = new Hono<DashboardEnv>();
   app.use(guarded);
   app.use(csrf());

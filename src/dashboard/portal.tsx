@@ -25,7 +25,7 @@ export function registerPortal(app: Hono<DashboardEnv>): void {
     const link = await linkOf(c, typeof token === "string" ? token : "");
     if (link === undefined) return refuse(c, "This link is not valid, or not any more.");
     const { id, keyId, tenant, scopes } = link;
-    const isOpen = await openSession(c, { id, keyId, principal: { tenant, scopes } });
+    const isOpen = await openSession(c, { tenant, scopes, ...(keyId !== null && { key: keyId }) }, id);
     return isOpen ? c.redirect("/dashboard", 303) : refuse(c, "This link has been used.");
   });
 }

@@ -8,7 +8,7 @@ import type { MiddlewareHandler } from "hono/types";
 import type { Authenticate, Principal, Scope } from "../api/auth.ts";
 import { newTokenId, readToken, signToken } from "../api/signed-token.ts";
 import type { Services } from "../services.ts";
-import { endSession, findSession, forgetSessions, insertSession } from "../store/sessions.ts";
+import { endSession, findSession, forgetSessions, insertSession, type Session } from "../store/sessions.ts";
 import type { DashboardContext, DashboardEnv, Visitor } from "./context.ts";
 
 const HOUR_MS = 60 * 60_000;
@@ -16,19 +16,19 @@ const LASTS_MS = 12 * HOUR_MS;
 /** Longer than any portal link is valid, so that none is forgotten to have been used. */
 const REMEMBERED_MS = 30 * 24 * HOUR_MS;
 
-type Opening = Readonly<{
-  /** That of the portal link; a new one where there is none. */
-  id?: string;
-  keyId: string | null;
-  principal: Principal;
-}>;
-
-/** Opens a session and hands its cookie out. False when its id has opened one before. */
-export async function openSession(c: DashboardContext, { id, keyId, principal }: Opening): Promise<boolean> {
+/**
+ * Opens a session and hands its cookie out. False when its id has opened one before.
+ * @param id that of the portal link; a new one where there is none
+ */
+export async function openSession(
+  c: DashboardContext,
+  principal: Principal,
+  id = newTokenId(),
+): Promise<boolean> {
   const { db, config, now, background } = c.get("services");
   const createdAt = now();
-  const { tenant = null, scopes } = principal;
-  const session = { id: id ?? newTokenId(), keyId, tenant, scopes, expiresAt: createdAt + LASTS_MS };
+  const { key: keyId = null, tenant = null, scopes } = principal;
+  const session = { id, keyId, tenant, scopes, expiresAt: createdAt + LASTS_MS };
   if (!(await insertSession(db, { ...session, createdAt }))) return false;
   background(forgetSessions(db, createdAt - REMEMBERED_MS));
   const token = await signToken(config, "session", session);
@@ -66,12 +66,14 @@ async function visitorOf(services: Services, token: string): Promise<Visitor | u
   const claims = await readToken(services.config, "session", token, now);
   const session = claims && (await findSession(services.db, claims.id, now));
   if (!session) return undefined;
-  const scopes = session.scopes as readonly Scope[];
-  const { tenant } = session;
+  return { token, sessionId: session.id, principal: principalOf(session) };
+}
+
+function principalOf({ keyId, tenant, scopes }: Session): Principal {
   return {
-    token,
-    sessionId: session.id,
-    principal: { scopes, ...(tenant !== null && { tenant }) },
+    scopes: scopes as readonly Scope[],
+    ...(keyId !== null && { key: keyId }),
+    ...(tenant !== null && { tenant }),
   };
 }
 

@@ -13,7 +13,7 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
     const principal = typeof key === "string" ? await authenticate(c.get("services"), key.trim()) : undefined;
     if (principal === undefined) return askForKey(c, "That key is not valid.");
     if (!principal.scopes.includes("read")) return askForKey(c, "That key lacks the scope read.");
-    await openSession(c, { keyId: null, principal });
+    await openSession(c, principal);
     return c.redirect("/dashboard", 303);
   });
 }

@@ -5,14 +5,11 @@ import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";
 
 const HOUR = 3_600_000;
-const config = { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false };
+const config = { adminKey: KEY };
 const isIn = (answer: { status: number; html: string }) =>
   answer.status === 200 && answer.html.includes("Sign out");
 
-beforeEach(async () => {
-  await emptyDatabase();
-  await env.DB.prepare("DELETE FROM sessions").run();
-});
+beforeEach(emptyDatabase);
 
 describe("a session", () => {
   it("is opened by a key, and shows the dashboard", async () => {
@@ -70,36 +67,31 @@ describe("a session", () => {
   it("ends when ADMIN_KEY is another", async () => {
     const browser = testDashboard();
     await browser.signIn();
-    const rekeyed = testDashboard({
-      services: { config: { ...config, adminKey: "another-key-0123456789" } },
-    });
+    const rekeyed = testDashboard({ adminKey: "another-key-0123456789" });
     rekeyed.setCookie(browser.cookie());
     expect(isIn(await rekeyed.get("/dashboard"))).toBe(false);
   });
 
-  it("ends with the key that opened it", async () => {
-    await env.DB.prepare(
-      "INSERT INTO api_keys (id, scopes, hash, created_at) VALUES ('key_1', '[\"read\"]', 'x', 0)",
-    ).run();
-    const session = {
-      id: "s1",
-      keyId: "key_1",
-      tenant: null,
-      scopes: ["read"] as const,
-      expiresAt: NOW + HOUR,
-    };
-    await env.DB.prepare(
-      `INSERT INTO sessions (id, key_id, scopes, created_at, expires_at) VALUES ('s1', 'key_1', '["read"]', 0, ?1)`,
-    )
-      .bind(NOW + HOUR)
-      .run();
+  it("ends with the key that opened it, and shows that key's tenant alone", async () => {
+    const api = testApi();
+    for (const tenant of ["acme", "other"]) {
+      await api.call("POST", "/v1/destinations", { url: `https://${tenant}.example/hook`, tenant });
+    }
+    const { json: key } = await api.call("POST", "/v1/keys", { scopes: ["read"], tenant: "acme" });
     const browser = testDashboard();
-    browser.setCookie(`__Host-breakwater=${await signToken(config, "session", session)}`);
-    expect(isIn(await browser.get("/dashboard"))).toBe(true);
-    await env.DB.prepare("UPDATE api_keys SET revoked_at = 1").run();
+    await browser.signIn(key.key);
+    const { html } = await browser.get("/dashboard");
+    expect([html.includes("acme.example"), html.includes("other.example")]).toEqual([true, false]);
+    await api.call("DELETE", `/v1/keys/${key.id}`);
     expect(isIn(await browser.get("/dashboard"))).toBe(false);
     await env.DB.prepare("DELETE FROM api_keys").run();
     expect(isIn(await browser.get("/dashboard"))).toBe(false);
+  });
+
+  it("is not opened by a key that may not read", async () => {
+    const { json: key } = await testApi().call("POST", "/v1/keys", { scopes: ["events:write"] });
+    const answer = await testDashboard().signIn(key.key);
+    expect(answer).toMatchObject({ status: 401, html: expect.stringContaining("lacks the scope read") });
   });
 
   it("is not forged", async () => {
@@ -118,7 +110,7 @@ describe("a session", () => {
       `${head}.${body}.`,
       `${head}.${encode({ ...claims, exp: claims.exp + 1 })}.${signature}`,
       `${encode({ alg: "none", typ: "JWT" })}.${body}.`,
-      await signToken({ ...config, adminKey: "guess-guess-guess-guess" }, "session", own),
+      await signToken({ adminKey: "guess-guess-guess-guess" }, "session", own),
       await signToken(config, "portal", own),
       await signToken(config, "session", { ...own, id: "never-opened" }),
     ];
@@ -179,6 +171,24 @@ describe("a portal link", () => {
     expect((await enter(later, token)).status).toBe(403);
   });
 
+  it("and the session that it opened end with the key that made it", async () => {
+    const api = testApi();
+    const { json: key } = await api.call("POST", "/v1/keys", { scopes: ["admin"], tenant: "acme" });
+    const authorization = `Bearer ${key.key}`;
+    const makeOne = async () => {
+      const { json } = await api.call("POST", "/v1/portal-links", { tenant: "acme" }, { authorization });
+      return new URL(json.url).searchParams.get("token") ?? "";
+    };
+    const [browser, late] = [testDashboard(), testDashboard()];
+    const [first, second] = [await makeOne(), await makeOne()];
+    await enter(browser, first);
+    expect(isIn(await browser.get("/dashboard"))).toBe(true);
+    await api.call("DELETE", `/v1/keys/${key.id}`);
+    expect(isIn(await browser.get("/dashboard"))).toBe(false);
+    await enter(late, second);
+    expect(isIn(await late.get("/dashboard"))).toBe(false);
+  });
+
   it("expires", async () => {
     const { token } = await link({ tenant: "acme", expires_in_s: 60 });
     const late = testDashboard({ services: { now: () => NOW + 60_000 } });
@@ -192,7 +202,7 @@ describe("a portal link", () => {
     const forged = [
       "",
       `${token}x`,
-      await signToken({ ...config, adminKey: "guess-guess-guess-guess" }, "portal", claims),
+      await signToken({ adminKey: "guess-guess-guess-guess" }, "portal", claims),
       await signToken(config, "session", claims),
       await signToken(config, "portal", { ...claims, tenant: null }),
     ];

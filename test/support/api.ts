@@ -102,7 +102,16 @@ function isJson(response: Response): boolean {
 
 /** The tables, all of them empty. */
 export async function emptyDatabase(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts", "api_keys"];
+  const tables = [
+    "events",
+    "deliveries",
+    "destinations",
+    "sweeps",
+    "cursors",
+    "counts",
+    "api_keys",
+    "sessions",
+  ];
   await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }
 

@@ -13,8 +13,9 @@ export const ORIGIN = "https://breakwater.example";
 
 type Options = Readonly<{
   services?: Partial<Services>;
+  adminKey?: string;
   view?: Partial<GateView>;
-  /** Undefined cannot be reached. */
+  /** Methods of the gate that do something else. */
   gate?: object;
 }>;
 
@@ -34,11 +35,11 @@ export const calmView: GateView = {
 };
 
 /** A browser without a cookie yet, before a dashboard. */
-export function testDashboard({ services = {}, view = {}, gate = {} }: Options = {}) {
+export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate = {} }: Options = {}) {
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
   const world = {
-    config: { adminKey: KEY, graceMs: 300_000, allowPrivateDestinations: false },
+    config: { adminKey, graceMs: 300_000, allowPrivateDestinations: false },
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({
