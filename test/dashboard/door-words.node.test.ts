@@ -15,6 +15,7 @@ const calm: GateView = {
   heldUntil: null,
   window: 10,
   inFlight: 0,
+  ratePerSecond: 100,
   rateTokens: 200,
   tookMs: 120,
   refusal: null,

@@ -26,6 +26,7 @@ export const calmView: GateView = {
   heldUntil: null,
   window: 10,
   inFlight: 0,
+  ratePerSecond: 100,
   rateTokens: 200,
   tookMs: 0,
   refusal: null,
