@@ -51,6 +51,11 @@ export function newKeyId(): string {
   return `key_${randomText(20)}`;
 }
 
+/** A new replay id: 100 random bits. */
+export function newReplayId(): string {
+  return `rpl_${randomText(20)}`;
+}
+
 /** Characters that nobody can guess, of five random bits each. */
 export function randomText(length: number): string {
   const bytes = crypto.getRandomValues(new Uint8Array(length));

@@ -3,7 +3,7 @@
  * platform; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, parseConfig } from "./config.ts";
-import type { DeliveryMessage, DrainMessage } from "./delivery/message.ts";
+import type { DeliveryMessage, DrainMessage, ReplayMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import { type Log, logToConsole } from "./log.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
@@ -14,7 +14,7 @@ export type Services = Readonly<{
   vault: Vault;
   db: D1Database;
   deliveries: Queue<DeliveryMessage>;
-  drains: Queue<DrainMessage>;
+  drains: Queue<DrainMessage | ReplayMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;

@@ -4,7 +4,7 @@ import { createDashboard } from "./dashboard/app.tsx";
 import { bury } from "./delivery/bury.ts";
 import { consume } from "./delivery/consume.ts";
 import { answerBells } from "./delivery/drain.ts";
-import { sweep } from "./delivery/sweep.ts";
+import { tick } from "./delivery/tick.ts";
 import { servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/destination-gate.ts";
@@ -33,6 +33,6 @@ export default {
   },
 
   async scheduled(_controller, env, ctx) {
-    await sweep(servicesOf(env, ctx));
+    await tick(servicesOf(env, ctx));
   },
 } satisfies ExportedHandler<Env>;

@@ -21,6 +21,8 @@ import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
 import { registerPortalLinks } from "./portal-links.ts";
 import { invalid, onError, problem } from "./problems.ts";
+import { registerReplayStatus } from "./replay-status.ts";
+import { registerReplays } from "./replays.ts";
 import { registerReseal } from "./reseal.ts";
 
 type Options = Readonly<{
@@ -51,6 +53,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDeliveryRetry,
     registerKeys,
     registerPortalLinks,
+    registerReplays,
+    registerReplayStatus,
   ]) {
     register(app);
   }

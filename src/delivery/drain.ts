@@ -9,13 +9,15 @@ import { reportNothingWaits } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
-import { buryOrphans, cancelWaiting, waitingFor } from "../store/waiting.ts";
+import { waitingFor } from "../store/waiting.ts";
+import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
 import { loadWork } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import { type Connections, connections } from "./connections.ts";
 import { startGroup } from "./group.ts";
-import { type DrainMessage, drainMessage } from "./message.ts";
+import { type DrainMessage, drainMessage, replayMessage } from "./message.ts";
+import { stepReplay } from "./replay.ts";
 import { sortOut } from "./sort-out.ts";
 import type { Verdict } from "./verdicts.ts";
 
@@ -33,7 +35,7 @@ const CANCELLED = 500;
 /** `more`: go on. `gate`: the gate will send for the next drain. `empty`: nothing waits. */
 type Step = "more" | "gate" | "empty";
 
-/** The consumer of the bells: each drain by itself, all over the same connections. */
+/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too. */
 export async function answerBells(services: Services, batch: MessageBatch): Promise<void> {
   const shared = connections(batch.messages.length);
   await Promise.all(
@@ -41,6 +43,8 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
       try {
         const bell = drainMessage(message.body);
         if (bell) await drain(services, shared, bell);
+        const step = replayMessage(message.body);
+        if (step) await stepReplay(services, step.replay);
       } catch (error) {
         services.log({ what: "drain_failed", error: faultOf(error) });
         message.retry({ delaySeconds: PAUSE_S });

@@ -12,6 +12,9 @@ export type DeliveryMessage = Readonly<{
 /** The gate's bell: work off what waits for this destination, together with so many drains in all. */
 export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 
+/** Time for the next step of a replay. On the queue of the drains: both make waiting deliveries move. */
+export type ReplayMessage = Readonly<{ replay: string }>;
+
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
   const { event, destination } = (body ?? {}) as Partial<DeliveryMessage>;
@@ -24,4 +27,9 @@ export function drainMessage(body: unknown): DrainMessage | undefined {
   const { destination, drains } = (body ?? {}) as Partial<DrainMessage>;
   if (typeof destination !== "string") return undefined;
   return { destination, drains: Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1 };
+}
+
+export function replayMessage(body: unknown): ReplayMessage | undefined {
+  const { replay } = (body ?? {}) as Partial<ReplayMessage>;
+  return typeof replay === "string" ? { replay } : undefined;
 }

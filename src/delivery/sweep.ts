@@ -10,7 +10,8 @@ import { ringGate, tellGateOfDead } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { beat, recoverOverdue } from "../store/sweep.ts";
-import { expireWaiting, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
+import { type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
+import { expireWaiting } from "../store/waiting-ends.ts";
 import { recoverLost } from "./recover.ts";
 import { enqueueScheduled } from "./schedule.ts";
 

@@ -48,6 +48,15 @@ export function recentTraffic(traffic: Traffic, now: number): Traffic {
   return traffic.filter(({ from }) => from > now - WINDOW_MS);
 }
 
+/** Attempts of the minutes that began within the last `ms`, and how many of them failed. */
+export function lately(traffic: Traffic, ms: number, now: number): { attempts: number; failures: number } {
+  const recent = traffic.filter(({ from }) => from > now - ms);
+  return {
+    attempts: recent.reduce((sum, { first, retries }) => sum + first + retries, 0),
+    failures: recent.reduce((sum, { failures }) => sum + failures, 0),
+  };
+}
+
 /** The last 15 minutes. A storm: more than five retries for each first attempt, and more than a hundred. */
 export function trafficSum(traffic: Traffic, now: number): TrafficSum {
   const recent = recentTraffic(traffic, now);

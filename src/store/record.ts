@@ -4,6 +4,7 @@
  * row already counts is too late to say anything. So is what knows of an earlier age limit: the delivery
  * has ended since and was made to wait again, which is the only thing that moves its limit.
  */
+import { isNews, tallyOf } from "./replay-tally.ts";
 import type { DeliveryRow } from "./work.ts";
 
 const RECORD = `
@@ -17,8 +18,7 @@ const RECORD = `
     state = excluded.state, because = excluded.because, attempts = excluded.attempts,
     next_attempt_at = excluded.next_attempt_at, ended_at = excluded.ended_at,
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= excluded.attempts
-    AND deliveries.give_up_at <= excluded.give_up_at`;
+  WHERE ${isNews("excluded.attempts", "excluded.give_up_at")}`;
 
 /** Only a receiver that was active is paused: a person may have decided otherwise since. */
 const PAUSE_GONE = `
@@ -38,5 +38,5 @@ export async function recordOutcomes(
   if (rows.length === 0) return;
   const record = db.prepare(RECORD).bind(JSON.stringify(rows));
   const pause = gone.length > 0 ? [db.prepare(PAUSE_GONE).bind(JSON.stringify(gone), now)] : [];
-  await db.batch([record, ...pause]);
+  await db.batch([...tallyOf(db, rows), record, ...pause]);
 }

@@ -1,4 +1,4 @@
-/** What waits in D1: found for a drain, and ended when its time is over or its destination is gone. */
+/** What waits in D1: found for a drain, for the sweep and for people. How it ends: waiting-ends.ts. */
 import type { Destination } from "./destination-settings.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { destinations } from "./schema.ts";
@@ -36,53 +36,6 @@ function inTurn<T>(ascending: readonly T[]): T[] {
   const half = Math.ceil(ascending.length / 2);
   const newest = ascending.slice(half).reverse();
   return ascending.slice(0, half).flatMap((oldest, i) => [oldest, ...newest.slice(i, i + 1)]);
-}
-
-const CANCEL = `
-  UPDATE deliveries SET state = 'cancelled', because = 'destination_deleted', next_attempt_at = NULL, ended_at = ?2
-  WHERE destination_id = ?1 AND event_id IN (
-    SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?3)`;
-
-/** Cancels up to `limit` waiting deliveries of a deleted destination; returns how many. */
-export async function cancelWaiting(
-  db: D1Database,
-  destination: string,
-  now: number,
-  limit: number,
-): Promise<number> {
-  const { meta } = await db.prepare(CANCEL).bind(destination, now, limit).run();
-  return meta.changes;
-}
-
-const BURY_ORPHANS = `
-  UPDATE deliveries SET state = 'dead', because = 'event_removed', next_attempt_at = NULL, ended_at = ?3
-  WHERE destination_id = ?1 AND state = 'waiting' AND event_id IN (SELECT value FROM json_each(?2))
-    AND NOT EXISTS (SELECT 1 FROM events WHERE events.id = deliveries.event_id)`;
-
-/** Ends those of the waiting deliveries whose event somebody has removed: there is nothing left to send. */
-export async function buryOrphans(
-  db: D1Database,
-  destination: string,
-  events: readonly number[],
-  now: number,
-): Promise<void> {
-  await db.prepare(BURY_ORPHANS).bind(destination, JSON.stringify(events), now).run();
-}
-
-const EXPIRE = `
-  UPDATE deliveries SET state = 'dead', because = 'expired', next_attempt_at = NULL, ended_at = ?2
-  WHERE give_up_at <= ?2 AND state = 'waiting' AND destination_id = ?1 AND event_id IN (
-    SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id LIMIT ?3)`;
-
-/** Ends those of the `limit` oldest waiting deliveries whose age limit is over; returns how many. */
-export async function expireWaiting(
-  db: D1Database,
-  destination: string,
-  now: number,
-  limit: number,
-): Promise<number> {
-  const { meta } = await db.prepare(EXPIRE).bind(destination, now, limit).run();
-  return meta.changes;
 }
 
 /** One index step for each destination that has something waiting, however much it is. */
@@ -127,4 +80,11 @@ export async function waitingByReason(
     .bind(destination, limit)
     .all<{ because: string; count: number }>();
   return Object.fromEntries(results.map(({ because, count }) => [because, count]));
+}
+
+/** How many deliveries wait for the destination; `limit` stands for more. */
+export async function countWaiting(db: D1Database, destination: string, limit: number): Promise<number> {
+  const count = `SELECT count(*) AS n FROM (
+    SELECT 1 FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)`;
+  return (await db.prepare(count).bind(destination, limit).first<number>("n")) ?? 0;
 }

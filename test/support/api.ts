@@ -24,6 +24,7 @@ type Options = Readonly<{
 /** An API and what it did to the world around it. */
 export function testApi({ services = {}, authenticate, look = () => null }: Options = {}) {
   const messages: unknown[] = [];
+  const steps: unknown[] = [];
   const gateCalls: string[] = [];
   const log: LogLine[] = [];
   const pending: Promise<unknown>[] = [];
@@ -45,6 +46,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
     },
+    drains: { send: async (body: unknown) => void steps.push(body) },
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
     log: (line: LogLine) => void log.push(line),
@@ -87,7 +89,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     };
   }
 
-  return { app, call, messages, gateCalls, log };
+  return { app, call, messages, steps, gateCalls, log };
 }
 
 const contextless = {
@@ -111,6 +113,7 @@ export async function emptyDatabase(): Promise<void> {
     "counts",
     "api_keys",
     "sessions",
+    "replays",
   ];
   await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }

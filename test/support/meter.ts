@@ -48,11 +48,21 @@ export function meteredD1(real: D1Database): MeteredD1 {
       const row = (await all<Record<string, unknown>>()).results[0];
       return row === undefined ? null : column === undefined ? row : row[column];
     }
+    /** What Drizzle's builder uses. D1 says nothing of its rows: the trip alone is counted. */
+    async function raw(): Promise<unknown[]> {
+      let rows: unknown[] = [];
+      await trip(sql, async () => {
+        rows = await statement.raw();
+        return [];
+      });
+      return rows;
+    }
     const wrapped = {
       bind: (...values: unknown[]) => metered(statement.bind(...values), sql),
       all,
       run: all,
       first,
+      raw,
     } as unknown as D1PreparedStatement;
     inner.set(wrapped, { statement, sql });
     return wrapped;

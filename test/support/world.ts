@@ -9,7 +9,7 @@ import { drizzle } from "drizzle-orm/d1";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import { accept } from "../../src/delivery/ingest.ts";
-import type { DeliveryMessage, DrainMessage } from "../../src/delivery/message.ts";
+import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
 import { newDestinationId } from "../../src/id.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
@@ -37,7 +37,7 @@ export async function newWorld() {
   const d1 = meteredD1(env.DB);
   const gates = meteredGates(env.GATES);
   const deliveryQueue = fakeQueue<DeliveryMessage>();
-  const drainQueue = fakeQueue<DrainMessage>();
+  const drainQueue = fakeQueue<DrainMessage | ReplayMessage>();
   const log: LogLine[] = [];
   const pending: Promise<unknown>[] = [];
   let random = 0.5;
@@ -198,6 +198,6 @@ export async function execute(sql: string, ...values: unknown[]): Promise<void> 
 }
 
 async function emptyTables(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts"];
+  const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts", "replays"];
   await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }

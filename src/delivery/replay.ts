@@ -1,0 +1,119 @@
+/**
+ * A replay at work, step by step: it looks at the destination, sets a portion of what it means to wait, and
+ * sends for its next step. The drains do all the sending, through the gate like everything that waits.
+ *
+ * Nothing of it lives longer than a step. A step that is lost is made up for by the next tick of the clock;
+ * one that comes twice finds the cursor moved, or its time not come, and does nothing.
+ */
+import { ringGate, viewGate } from "../gate/gate-client.ts";
+import { faultOf } from "../log.ts";
+import { type Health, healthOf, nextPace, stepAt } from "../policy/replay-pace.ts";
+import { lately } from "../policy/traffic.ts";
+import type { Services } from "../services.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
+import { eventRangeOf } from "../store/moments.ts";
+import { advanceReplay, findPortion, type Portion } from "../store/replay-steps.ts";
+import { changeReplay, findReplayJob, overdueReplays, type Replay } from "../store/replays.ts";
+import { countWaiting } from "../store/waiting.ts";
+import { delaySecondsUntil } from "./carry.ts";
+
+/** A step that is this late has been lost. */
+const LATE_MS = 30_000;
+/** Lost steps that one tick makes up for. */
+const OVERDUE = 100;
+/** How long a failure is remembered. */
+const LATELY_MS = 3 * 60_000;
+/** Waiting deliveries counted at most, to see whether they get through. */
+const COUNTED = 1_000;
+
+/** Makes the replay's next step, if it is running and the step is due. */
+export async function stepReplay(services: Services, id: string): Promise<void> {
+  const now = services.now();
+  const job = await findReplayJob(services.db, id);
+  if (job?.replay.state !== "running" || job.replay.nextStepAt > now) return;
+  const { replay, destination } = job;
+  if (!destination || destination.deletedAt !== null) return abandon(services, replay);
+  const health = await lookAt(services, replay, destination);
+  const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
+  const { portion, waitMs } = stepAt(pace, health);
+  const nextStepAt = now + waitMs;
+  const isOver = await letWait(services, replay, destination, { portion, pace, nextStepAt, health });
+  if (!isOver) await sendForStep(services, id, nextStepAt);
+}
+
+type Plan = Readonly<{ portion: number; pace: number; nextStepAt: number; health: Health }>;
+
+/** Sets the portion to wait, and rings for it; whether there is no step after this one. */
+async function letWait(
+  services: Services,
+  replay: Replay,
+  destination: Destination,
+  { portion, pace, nextStepAt, health }: Plan,
+): Promise<boolean> {
+  const { db, now } = services;
+  const { events, cursor, isLast } = await portionOf(services, replay, portion);
+  const after = isLast
+    ? { state: "completed" as const, because: null, endedAt: now(), pace, nextStepAt }
+    : { state: "running" as const, because: reasonOf(destination, health), endedAt: null, pace, nextStepAt };
+  const giveUpAt = now() + retryPolicyOf(destination).giveUpAfterMs;
+  const isDone = await advanceReplay(db, replay, { events, cursor }, after, giveUpAt, now());
+  if (isDone && events.length > 0) await ringGate(services, destination.id);
+  services.log({
+    what: "replay_step",
+    replay: replay.id,
+    destination: destination.id,
+    state: isDone ? after.state : "overtaken",
+    moved: isDone ? events.length : 0,
+    pace: Math.round(pace),
+    health,
+  });
+  return isLast || !isDone;
+}
+
+async function portionOf({ db }: Services, replay: Replay, size: number): Promise<Portion> {
+  if (size === 0) return { events: [], cursor: replay.cursor, isLast: false };
+  const { last } = await eventRangeOf(db, { until: replay.until });
+  return findPortion(db, replay, last, size);
+}
+
+/** Why a replay is not at its full speed. */
+function reasonOf({ status }: Destination, health: Health): string | null {
+  if (status === "paused") return "destination_paused";
+  return health === "stable" ? null : health;
+}
+
+async function lookAt(
+  services: Services,
+  { pace, delivered, failed }: Replay,
+  destination: Destination,
+): Promise<Health> {
+  const [view, waiting] = await Promise.all([
+    viewGate(services, destination.id, gateSettingsOf(destination)),
+    countWaiting(services.db, destination.id, COUNTED),
+  ]);
+  const shut = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
+  const { attempts, failures } = lately(view?.minutes ?? [], LATELY_MS, services.now());
+  return healthOf({ shut, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
+}
+
+async function abandon({ db, now }: Services, { id }: Replay): Promise<void> {
+  const end = { state: "cancelled", because: "destination_deleted", endedAt: now() } as const;
+  await changeReplay(db, id, ["running", "paused"], end, now());
+}
+
+/** A failure is logged, not thrown: the next tick sends for what is late. */
+export async function sendForStep(services: Services, replay: string, at: number): Promise<void> {
+  try {
+    const delaySeconds = delaySecondsUntil(at, services.now());
+    await services.drains.send({ replay }, { delaySeconds });
+  } catch (error) {
+    services.log({ what: "replay_step_not_sent", replay, error: faultOf(error) });
+  }
+}
+
+/** Sends for the steps that have been lost on their way. */
+export async function wakeReplays(services: Services): Promise<void> {
+  const now = services.now();
+  const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
+  for (const replay of late) await sendForStep(services, replay, now);
+}

@@ -1,0 +1,15 @@
+/** Every minute: what the clock is for. Each by itself, so that the failure of one keeps none of the others. */
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { wakeReplays } from "./replay.ts";
+import { sweep } from "./sweep.ts";
+
+const duties = [sweep, wakeReplays];
+
+/** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
+export async function tick(services: Services): Promise<void> {
+  const results = await Promise.allSettled(duties.map((duty) => duty(services)));
+  const failed = results.filter((result) => result.status === "rejected");
+  for (const { reason } of failed) services.log({ what: "tick_failed", error: faultOf(reason) });
+  if (failed[0]) throw failed[0].reason;
+}

@@ -1,0 +1,59 @@
+/**
+ * How far a replay has come, counted where its deliveries end: in the same transaction as the write that ends
+ * them, by the same guard, so that no repeat is counted twice and no crash leaves one out. A row is written
+ * for each batch of ends, and none for deliveries that no replay has set to wait.
+ */
+import type { DeliveryRow } from "./work.ts";
+
+/** Whether what is said of a stored delivery is not too late, given what it says itself. */
+export function isNews(attempts: string, giveUpAt: string): string {
+  return `deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= ${attempts}
+    AND deliveries.give_up_at <= ${giveUpAt}`;
+}
+
+const TALLY = `
+  UPDATE replays SET delivered = delivered + ends.good, failed = failed + ends.bad
+  FROM (
+    SELECT deliveries.replay AS id, sum(v.value ->> 'state' = 'delivered') AS good,
+      sum(v.value ->> 'state' <> 'delivered') AS bad
+    FROM json_each(?1) v CROSS JOIN deliveries ON deliveries.destination_id = v.value ->> 'destinationId'
+      AND deliveries.event_id = v.value ->> 'eventId'
+    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'giveUpAt'")}
+    GROUP BY deliveries.replay
+  ) ends WHERE replays.id = ends.id`;
+
+/** To be run right before the rows are recorded; nothing when no replayed delivery ends among them. */
+export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+  const ends = rows
+    .filter(({ replay, endedAt }) => replay !== null && endedAt !== null)
+    .map(({ destinationId, eventId, state, attempts, giveUpAt }) => ({
+      destinationId,
+      eventId,
+      state,
+      attempts,
+      giveUpAt,
+    }));
+  return ends.length > 0 ? [db.prepare(TALLY).bind(JSON.stringify(ends))] : [];
+}
+
+/**
+ * To be run right before what waits for a destination is ended without an attempt: counts it as failed.
+ * @param dueBy only what may not be delivered after this, epoch ms
+ */
+export function tallyFailed(
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+  dueBy: number,
+): D1PreparedStatement {
+  return db.prepare(TALLY_FAILED).bind(destination, JSON.stringify(events), dueBy);
+}
+
+const TALLY_FAILED = `
+  UPDATE replays SET failed = failed + ends.count
+  FROM (
+    SELECT replay AS id, count(*) AS count FROM deliveries
+    WHERE destination_id = ?1 AND event_id IN (SELECT value FROM json_each(?2))
+      AND state = 'waiting' AND give_up_at <= ?3 AND replay IS NOT NULL
+    GROUP BY replay
+  ) ends WHERE replays.id = ends.id`;
