@@ -44,21 +44,23 @@ export async function send(services: Services, work: Work, { timeoutMs, signer }
   }
 }
 
-function requestOf({ event }: Work, headers: Headers, timeoutMs: number): RequestInit {
+function requestOf({ event }: Work, headers: Record<string, string>, timeoutMs: number): RequestInit {
   const signal = AbortSignal.timeout(timeoutMs);
   return { method: "POST", redirect: "manual", headers, body: event.body, signal };
 }
 
-/** Ours are set over the destination's own, whose names may be spelled in any case. */
-async function headersOf({ event, destination }: Work, signer: Signer, at: number): Promise<Headers> {
-  const headers = new Headers({ ...destination.headers });
-  const ours = {
+/**
+ * Ours are set over the destination's own, whose names may be spelled in any case. A plain object: the
+ * request makes its `Headers` from it once.
+ */
+async function headersOf({ event, destination }: Work, signer: Signer, at: number) {
+  const own = Object.entries(destination.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
+  return {
+    ...(Object.fromEntries(own) as Record<string, string>),
     "content-type": "application/json",
     "user-agent": USER_AGENT,
     ...(await signer(eventId(event.id), event.body, at)),
   };
-  for (const [name, value] of Object.entries(ours)) headers.set(name, value);
-  return headers;
 }
 
 type Answer = Pick<Attempt, "exchange" | "location" | "excerpt" | "limits">;

@@ -4,9 +4,10 @@
  *
  * Every contender takes the same posts and delivers them to the same endpoints; each round begins with
  * another one. What is not installed is left out, and said so. The local runtime simulates D1 and Queues:
- * it has one consumer at a time where production has up to 250, and its queues are in memory.
+ * it has one consumer at a time where production has up to 250, its queues are in memory, and everything
+ * runs on one thread. A bare Worker on the same runtime shows what that costs by itself.
  */
-import { breakwater } from "./throughput/breakwater.ts";
+import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";
 import type { Shape } from "./throughput/load.ts";
@@ -28,7 +29,7 @@ async function main(): Promise<void> {
   const endpoints = await openEndpoints(ENDPOINTS);
   const entrants: Entrant[] = [];
   try {
-    for (const contender of [breakwater, ...peers]) {
+    for (const contender of [breakwater, ...peers, bareWorker]) {
       const missing = contender.missing();
       if (missing) console.log(`Without ${contender.name}: ${missing}.`);
       else entrants.push({ contender, running: await contender.start(endpoints.urls), rounds: new Map() });

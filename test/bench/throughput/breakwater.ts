@@ -1,4 +1,4 @@
-/** Breakwater itself: the bundled Worker on the local runtime, without the proxy of `wrangler dev`. */
+/** The contenders on Workers: Breakwater itself, and the least that any Worker could do. */
 import { readFileSync } from "node:fs";
 import { type ApiClient, apiClient } from "../../../src/local/api-client.ts";
 import { type Contender, KEY, PER_ENDPOINT, SECRET, typeOf } from "./contender.ts";
@@ -6,14 +6,27 @@ import { startChild } from "./processes.ts";
 
 const UNLIMITED_PER_SECOND = 10_000;
 
+const runtime = `workerd through Miniflare ${versionOf("miniflare")}, D1 and Queues simulated, D1 on disk`;
+
 export const breakwater: Contender = {
   name: "Breakwater",
-  settings: `Worker in workerd through Miniflare ${versionOf("miniflare")}, D1 and queues simulated, state on disk`,
+  settings: runtime,
   missing: () => undefined,
   start: async (endpoints) => {
     const [url, host] = await startChild<string>("./breakwater-host.ts", []);
     await createDestinations(apiClient(url, KEY), endpoints);
     return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
+  },
+};
+
+/** No competitor: it shows how much of Breakwater's figures is the simulator's. */
+export const bareWorker: Contender = {
+  name: "A bare Worker",
+  settings: `${runtime}; store, queue, send, note the end, and nothing else`,
+  missing: () => undefined,
+  start: async (endpoints) => {
+    const [url, host] = await startChild<string>("./bare-host.ts", [endpoints]);
+    return { url, headers: {}, pids: [host.pid], stop: host.stop };
   },
 };
 

@@ -1,0 +1,25 @@
+/** The process that the bare Worker runs in. */
+
+import { givenArgs } from "./processes.ts";
+import { startRuntime } from "./runtime.ts";
+
+const [endpoints] = givenArgs<[endpoints: readonly string[]]>();
+
+const options = {
+  name: "bare",
+  scriptPath: new URL("./bare-worker.js", import.meta.url).pathname,
+  compatibilityDate: "2026-08-15",
+  compatibilityFlags: ["global_fetch_strictly_public"],
+  bindings: { ENDPOINTS: endpoints },
+  d1Databases: { DB: "bare" },
+  queueProducers: { QUEUE: { queueName: "bare" } },
+  queueConsumers: { bare: { maxBatchSize: 100, maxBatchTimeout: 1 } },
+};
+const url = await startRuntime(
+  () => options,
+  [
+    "CREATE TABLE events (id INTEGER PRIMARY KEY, type TEXT NOT NULL, body TEXT NOT NULL)",
+    "CREATE TABLE ends (id INTEGER PRIMARY KEY)",
+  ],
+);
+process.send?.(url);
