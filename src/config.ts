@@ -25,6 +25,12 @@ const variables = z.object({
   MASTER_KEYS: masterKeys,
   GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
+  DNS_RESOLVER: z
+    .string()
+    .refine((text) => text === "" || URL.parse(text)?.protocol === "https:", {
+      error: "expected an https URL",
+    })
+    .default(""),
 });
 
 export type Config = Readonly<{
@@ -35,6 +41,8 @@ export type Config = Readonly<{
   graceMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
+  /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
+  dnsResolver?: string;
 }>;
 
 /** Reads the environment; throws an error that lists every fault when it cannot be used. */
@@ -49,5 +57,6 @@ export function parseConfig(env: unknown): Config {
     masterKeys: parsed.data.MASTER_KEYS,
     graceMs: parsed.data.GRACE_SECONDS * 1000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
+    ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
   };
 }

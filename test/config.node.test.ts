@@ -24,6 +24,14 @@ test("needs the keys alone: the rest has defaults that are safe", () => {
   });
 });
 
+test("takes a resolver over https, and none when it says nothing", () => {
+  const read = (DNS_RESOLVER: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, DNS_RESOLVER });
+  expect(read("https://dns.google/resolve").dnsResolver).toBe("https://dns.google/resolve");
+  expect(read("")).not.toHaveProperty("dnsResolver");
+  expect(() => read("http://dns.google/resolve")).toThrow("DNS_RESOLVER expected an https URL");
+  expect(() => read("8.8.8.8")).toThrow("DNS_RESOLVER expected an https URL");
+});
+
 test("pays no heed to bindings", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });

@@ -15,7 +15,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     secrets: { folders: ["secrets"], packages: [] },
     delivery: {
       folders: ["delivery", "gate", "store", "secrets", "policy", ""],
-      packages: [/^ipaddr\.js$/],
+      packages: [/^ipaddr\.js$/, /^zod$/],
     },
     api: {
       folders: ["api", "delivery", "gate", "store", "secrets", "policy", ""],

@@ -2,8 +2,10 @@
  * What a schema alone cannot tell of a destination: whether its URL may be called in this deployment, and
  * whether its breaker still makes sense together with what is stored.
  */
+import { resolve } from "../delivery/resolve.ts";
 import { targetProblem } from "../delivery/target.ts";
 import { type Breaker, defaultBreaker } from "../policy/limits.ts";
+import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import type { ApiContext } from "./context.ts";
 import type { DestinationInput } from "./destination-schema.ts";
@@ -22,6 +24,17 @@ function urlErrors(given: unknown, allowPrivate: boolean): FieldError[] {
   const { url } = (given ?? {}) as { url?: unknown };
   const found = typeof url === "string" ? targetProblem(url, allowPrivate) : undefined;
   return found ? [{ field: "url", ...found }] : [];
+}
+
+/**
+ * The fault of a URL whose name leads inside, where the deployment names a resolver. What the resolver cannot
+ * tell now it is asked again before every batch.
+ */
+export async function leadErrors(services: Services, url: string | undefined): Promise<FieldError[]> {
+  const resolution = url === undefined ? undefined : await resolve(services, url);
+  if (resolution?.kind !== "private") return [];
+  const expected = "a name that leads to public addresses only";
+  return [{ field: "url", fault: `leads to ${resolution.address}`, expected }];
 }
 
 /** The longest cool-down is not shorter than the first, with what stays as `stored`. */

@@ -10,7 +10,7 @@ import {
 } from "../store/destinations.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { breakerErrors, decidedOn, refuseFaults } from "./destination-faults.ts";
+import { breakerErrors, decidedOn, leadErrors, refuseFaults } from "./destination-faults.ts";
 import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
@@ -103,6 +103,8 @@ export function registerDestinations(api: Api): void {
       if ("errors" in chosen || errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
       if (tenant === undefined) return problem(403, "The key belongs to another tenant");
+      const leads = await leadErrors(c.get("services"), input.url);
+      if (leads.length > 0) return invalid(leads);
       const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
       if ("errors" in agreed) return invalid(agreed.errors);
       const id = newDestinationId();
@@ -142,6 +144,8 @@ export function registerDestinations(api: Api): void {
     async (c) => {
       const { db, now } = c.get("services");
       const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
+      const leads = await leadErrors(c.get("services"), input.url);
+      if (leads.length > 0) return invalid(leads);
       const change = { ...columnsOf(input), updatedAt: now() };
       for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
         const stored = await findDestination(db, id, tenant);

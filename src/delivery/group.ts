@@ -37,7 +37,7 @@ export type GroupRun = Readonly<{
 export async function startGroup(services: Services, shared: Connections, group: Group): Promise<GroupRun> {
   const { destination, patienceMs } = group;
   const settings = gateSettingsOf(destination);
-  const prepared = await prepare(services, destination);
+  const prepared = await prepare(services, shared, destination);
   if (prepared.kind === "unready") return withoutGate(group, prepared.refusal);
   const askedAt = services.now();
   const lookedUpMsAgo = askedAt - (group.lookedUpAt ?? askedAt);

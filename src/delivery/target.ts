@@ -3,8 +3,8 @@
  * written and again at every send, because rows can be changed by hand and rules can become stricter.
  *
  * It judges what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
- * address can mean one thing here and another there. A public name that resolves to a private address is
- * not seen: `fetch` cannot pin addresses. In production the platform itself reaches no private network.
+ * address can mean one thing here and another there. Where a public name leads is judged in resolve.ts, if
+ * the deployment names a resolver. In production the platform itself reaches no private network.
  */
 import ipaddr from "ipaddr.js";
 
@@ -87,7 +87,8 @@ function notPublic(fault: string): Fault {
 }
 
 /** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), less what the library knows to be special. */
-function isPublicAddress(host: string): boolean {
+export function isPublicAddress(host: string): boolean {
+  if (!ipaddr.isValid(host)) return false;
   const address = ipaddr.parse(host);
   if (address.range() !== "unicast" || INNER_ADDRESSES.includes(host)) return false;
   return address instanceof ipaddr.IPv6 ? address.match(GLOBAL_IPV6) : true;

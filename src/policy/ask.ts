@@ -17,8 +17,9 @@ export type Ask = Readonly<{
 
 /**
  * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
- * `recovered` is said by the sweep: the delivery was lost on its way. `sealed` is said before the gate is
- * asked: the destination's secret cannot be opened with the master keys that there are.
+ * `recovered` is said by the sweep: the delivery was lost on its way. The last three are said before the
+ * gate is asked: no master key opens the destination's secret, its host name cannot be looked up, or it
+ * leads to an address that is not public.
  */
 export type RefusalReason =
   | "paused"
@@ -29,7 +30,9 @@ export type RefusalReason =
   | "rate"
   | "slow"
   | "recovered"
-  | "sealed";
+  | "sealed"
+  | "unresolved"
+  | "forbidden_address";
 
 /** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
 export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;

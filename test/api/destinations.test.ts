@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
@@ -21,7 +21,7 @@ const defaults = {
   rate_per_second: 100,
   rate_burst: 200,
   retry: null,
-  breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 300 },
+  breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
   created_at: "2026-11-21T09:00:00.000Z",
   updated_at: "2026-11-21T09:00:00.000Z",
 };
@@ -181,7 +181,7 @@ describe("POST /v1/destinations", () => {
     [{ breaker: 1 }, "breaker", "is 1", "an object of failure_ratio"],
     [{ breaker: { failure_ratio: 1.1 } }, "breaker.failure_ratio", "is 1.1", "a number from 0.05 to 1"],
     [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a field here", "one of failure_ratio"],
-    [{ breaker: { cooldown_s: 301 } }, "breaker.max_cooldown_s", "is 300", "at least the cooldown_s of 301"],
+    [{ breaker: { cooldown_s: 46 } }, "breaker.max_cooldown_s", "is 45", "at least the cooldown_s of 46"],
     [
       { breaker: { cooldown_s: 9, max_cooldown_s: 8 } },
       "breaker.max_cooldown_s",
@@ -229,6 +229,37 @@ describe("POST /v1/destinations", () => {
     };
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
+  });
+
+  it("refuses a name that leads inside, at creation and at a change, where there is a resolver", async () => {
+    const dns = (async (url: string) => {
+      const { searchParams } = new URL(url);
+      if (searchParams.get("name") === "unknown.example.com") throw new Error("away");
+      const data = searchParams.get("name") === "inside.example.com" ? "10.0.0.1" : "93.184.215.14";
+      const Answer = searchParams.get("type") === "1" ? [{ type: 1, TTL: 60, data }] : [];
+      return Response.json({ Status: 0, Answer });
+    }) as unknown as typeof fetch;
+    const config = {
+      adminKey: KEY,
+      masterKeys: keysOf(MASTER_KEYS),
+      graceMs: 1,
+      allowPrivateDestinations: false,
+      dnsResolver: "https://dns.example/",
+    };
+    const { call } = testApi({ services: { config, fetch: dns } });
+    const errors = [
+      { field: "url", fault: "leads to 10.0.0.1", expected: expect.stringContaining("public") },
+    ];
+    const inside = { url: "https://inside.example.com/" };
+    expect(await call("POST", "/v1/destinations", inside)).toMatchObject({ status: 422, json: { errors } });
+    expect(await countRows("destinations")).toBe(0);
+    const id = await create(call, { url: "https://outside.example.com/" });
+    expect(await call("PATCH", `/v1/destinations/${id}`, inside)).toMatchObject({
+      status: 422,
+      json: { errors },
+    });
+    expect((await call("GET", `/v1/destinations/${id}`)).json.url).toBe("https://outside.example.com/");
+    await create(call, { url: "https://unknown.example.com/" });
   });
 
   it.each([
@@ -410,7 +441,7 @@ describe("two changes at the same moment", () => {
 
   it("cannot leave a longest cool-down that is shorter than the first", async () => {
     const { call } = testApi();
-    const id = await create(call);
+    const id = await create(call, { breaker: { max_cooldown_s: 300 } });
     const path = `/v1/destinations/${id}`;
     const first = Promise.withResolvers<void>();
     const slow = testApi({ services: { db: slowAt("update", first.promise) } });
@@ -426,7 +457,7 @@ describe("two changes at the same moment", () => {
 
   it("are both made when they get on with one another", async () => {
     const { call } = testApi();
-    const id = await create(call);
+    const id = await create(call, { breaker: { max_cooldown_s: 300 } });
     const path = `/v1/destinations/${id}`;
     const first = Promise.withResolvers<void>();
     const slow = testApi({ services: { db: slowAt("update", first.promise) } });
