@@ -12,5 +12,12 @@ export const logToConsole: Log = (line) => console.log(JSON.stringify(line));
 
 /** What may be said of an unexpected error: its message, cut, never its stack or its data. */
 export function faultOf(error: unknown): string {
-  return (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(0, 200);
+  const said = withoutValues(error);
+  return (said instanceof Error ? `${said.name}: ${said.message}` : String(said)).slice(0, 200);
+}
+
+/** A failed query of Drizzle's names the values that were bound: the database's own words are beneath it. */
+function withoutValues(error: unknown): unknown {
+  if (!(error instanceof Error) || !error.message.startsWith("Failed query:")) return error;
+  return error.cause ?? "Failed query";
 }

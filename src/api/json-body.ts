@@ -86,11 +86,16 @@ function parseObject(bytes: Uint8Array, parse: (text: string) => unknown): Parse
     return fault("The body is valid JSON, but not an object");
   } catch (error) {
     return fault(
-      `The body is not valid JSON: ${error instanceof Error ? error.message : "it cannot be read"}`,
+      `The body is not valid JSON: ${error instanceof Error ? withoutQuote(error.message) : "it cannot be read"}`,
     );
   }
 }
 
 function fault(detail: string): Parsed {
   return { kind: "fault", detail };
+}
+
+/** The parser quotes the body around the fault, and with it whatever secret stands there. */
+function withoutQuote(message: string): string {
+  return message.replace(/, (\.\.\.)?".*$/s, "");
 }
