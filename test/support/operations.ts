@@ -46,11 +46,14 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     log: [{ at: NOW, latencyMs: 1, status: 500 }],
   });
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
+  const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
+  const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
   const ids = {
     destinations: destination.id,
     events: event.id,
     deliveries: event.deliveries[0].id,
     keys: key.id,
+    replays: replay.id,
   };
   return { tenant, ids };
 }
