@@ -7,7 +7,7 @@ import { labelOf } from "../secrets/seal.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
 import type { Principal } from "./auth.ts";
-import type { DestinationInput, destinationSchema } from "./destination-schema.ts";
+import { type DestinationInput, destinationSchema } from "./destination-schema.ts";
 
 /** In the place of a header's value. */
 const MASK = "***";
@@ -17,27 +17,37 @@ export function destinationView(
   row: Destination,
   { scopes }: Pick<Principal, "scopes">,
 ): z.infer<typeof destinationSchema> {
+  const headers = readable("headers", row.headers, {});
   return {
     id: row.id,
     tenant: row.tenant,
     url: row.url,
     status: row.status,
     status_reason: row.statusReason,
-    event_types: row.eventTypes && [...row.eventTypes],
+    event_types: readable("event_types", row.eventTypes, null),
     description: row.description,
-    metadata: row.metadata ?? {},
-    headers: scopes.includes("admin") ? (row.headers ?? {}) : masked(row.headers ?? {}),
+    metadata: readable("metadata", row.metadata, {}),
+    headers: scopes.includes("admin") ? headers : masked(headers),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
     previous_secret_expires_at: previousSecretExpiry(row),
     timeout_ms: row.timeoutMs,
     max_concurrency: row.maxConcurrency,
     rate_per_second: row.ratePerSecond,
     rate_burst: row.rateBurst,
-    retry: row.retry,
+    retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
     created_at: new Date(row.createdAt).toISOString(),
     updated_at: new Date(row.updatedAt).toISOString(),
   };
+}
+
+type Shown = z.infer<typeof destinationSchema>;
+type Written = "event_types" | "metadata" | "headers" | "retry";
+
+/** What is stored, unless a person has edited it into something else: then what that counts as. */
+function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
+  const parsed = destinationSchema.shape[field].safeParse(stored);
+  return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
 function masked(headers: Readonly<Record<string, string>>): Record<string, string> {
