@@ -81,5 +81,5 @@ export async function settleGroup(
 
 /** Why what a run has left over must wait. */
 export function leftoverReason(run: LeaseRun, now: number): Refusal {
-  return run.shut() ?? { reason: "slow", until: now };
+  return run.shut() ?? { reason: run.unplaced() ? "rate" : "slow", until: now };
 }

@@ -10,6 +10,7 @@ import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../polic
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
+import { type Place, placesOf } from "../policy/places.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import type { Sample } from "../policy/sample.ts";
 import { holdUntil } from "../policy/transition.ts";
@@ -52,6 +53,8 @@ export type LeaseRun = Readonly<{
   queue: readonly Work[];
   /** Whether its outcomes have shut the door, and until when. */
   shut: () => Shut | undefined;
+  /** Whether it has time left to start attempts in, but no place that the rate would allow. */
+  unplaced: () => boolean;
   /** All attempts have ended, or nothing more is started: one has been without an answer for too long. */
   enough: Promise<void>;
   finished: Promise<void>;
@@ -62,13 +65,13 @@ export function runLease(services: Services, connections: Connections, order: Le
   const queue = [...order.works];
   const done: Finished[] = [];
   const signs: Sign[] = [];
+  const places = placesOf(grant, askedAt);
   const running = new Set<Work>();
   const impatient = Promise.withResolvers<void>();
   let condition = grant.condition;
   let newsAt = askedAt;
   let stopped = false;
   let gone = false;
-  let turns = 0;
   let lines = 0;
 
   function width(): number {
@@ -77,17 +80,13 @@ export function runLease(services: Services, connections: Connections, order: Le
     return Math.max(1, Math.min(grant.slots, grant.width + growth));
   }
 
-  function mayStart(): boolean {
-    const now = services.now();
-    const inTime = now < askedAt + grant.startWithinMs;
-    return !stopped && !gone && inTime && queue.length > 0 && shutBy(condition, settings, now) === undefined;
+  function isInTime(): boolean {
+    return services.now() < askedAt + grant.startWithinMs;
   }
 
-  async function paced(): Promise<void> {
-    const startsAt = askedAt + grant.pace.firstInMs + turns * grant.pace.everyMs;
-    turns += 1;
-    const wait = startsAt - services.now();
-    if (wait > 0) await services.sleep(wait);
+  function mayStart(): boolean {
+    const isOpen = shutBy(condition, settings, services.now()) === undefined;
+    return !stopped && !gone && isOpen && isInTime() && queue.length > 0;
   }
 
   async function hearNews(): Promise<void> {
@@ -101,9 +100,9 @@ export function runLease(services: Services, connections: Connections, order: Le
     services.background(holdGate(services, order.destination, until));
   }
 
-  async function attemptNext(): Promise<void> {
+  async function attemptNext({ until }: Place): Promise<void> {
     await hearNews();
-    const work = mayStart() ? queue.shift() : undefined;
+    const work = services.now() <= until && mayStart() ? queue.shift() : undefined;
     if (!work) return;
     running.add(work);
     void services.sleep(patienceMs).then(() => giveUpOn(work));
@@ -130,9 +129,11 @@ export function runLease(services: Services, connections: Connections, order: Le
     lines += 1;
     const opened: Promise<void>[] = [];
     while (lines <= width() && mayStart()) {
-      await paced();
-      await connections.run(order.destination, attemptNext);
-      while (lines < width() && mayStart()) opened.push(line());
+      const place = places.take(services.now());
+      if (!place) break;
+      if (place.from > services.now()) await services.sleep(place.from - services.now());
+      await connections.run(order.destination, () => attemptNext(place));
+      while (lines < width() && mayStart() && places.next(services.now())) opened.push(line());
     }
     lines -= 1;
     await Promise.all(opened);
@@ -141,10 +142,11 @@ export function runLease(services: Services, connections: Connections, order: Le
   const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
   // A receiver that is gone is about to be paused: what is left waits for a person.
   const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
+  const unplaced = () => isInTime() && places.next(services.now()) === undefined;
   // By then nothing is started any more; what still queues for a connection behind others' waits instead.
   const overdue = services.sleep(grant.startWithinMs + patienceMs);
   const enough = Promise.race([finished, impatient.promise, overdue]);
-  return { done, signs, running, queue, shut, enough, finished };
+  return { done, signs, running, queue, shut, unplaced, enough, finished };
 }
 
 function signOf({ attempt, sample }: Finished, policy: RetryPolicy): Sign {

@@ -9,6 +9,7 @@ import { conditionAfter, type Sign, shutBy, withNews } from "../policy/condition
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
+import { placesOf } from "../policy/places.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
@@ -37,8 +38,8 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   const queue = [...order.jobs];
   const running = new Set<Job>();
   const signs: Sign[] = [];
+  const places = placesOf(grant, askedAt);
   let condition = grant.condition;
-  let places = 0;
   let planned = false;
   let stopped = false;
   let left = 0;
@@ -51,13 +52,19 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   function mayStart(): boolean {
     condition = withNews(condition, order.news());
     const inTime = engine.now() < askedAt + grant.startWithinMs;
-    return !stopped && inTime && queue.length > 0 && !shutBy(condition, settings, engine.now());
+    return (
+      !stopped &&
+      inTime &&
+      places.next(engine.now()) !== undefined &&
+      queue.length > 0 &&
+      !shutBy(condition, settings, engine.now())
+    );
   }
 
   function goOn(): void {
     while (!planned && running.size < width() && mayStart()) {
-      const startsAt = askedAt + grant.pace.firstInMs + places * grant.pace.everyMs;
-      if (startsAt > engine.now()) plan(startsAt);
+      const from = places.next(engine.now())?.from ?? 0;
+      if (from > engine.now()) plan(from);
       else start();
     }
     if (!planned && (running.size === 0 || !mayStart())) leave();
@@ -75,7 +82,7 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   function start(): void {
     const job = queue.shift();
     if (!job) return;
-    places += 1;
+    places.take(engine.now());
     running.add(job);
     const startedAt = engine.now();
     engine.after(order.patienceMs, () => giveUpOn(job));

@@ -83,7 +83,9 @@ function rateFor(
   // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
   const scarce = nextSendAt(reserved.tat, rate, now) > now;
   const standsBack = scarce && sideOf(ask.lane) === "live" && isBacklogsTurn(state, now);
-  return standsBack ? { ...reserved, sends: 0 } : reserved;
+  if (standsBack) return { ...reserved, sends: 0 };
+  // While there is more than enough for all, nobody's start is too late.
+  return scarce ? reserved : { ...reserved, slackMs: now + ask.startWithinMs - reserved.firstAt };
 }
 
 function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
@@ -125,7 +127,7 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
     deliveries: lease.deliveries,
     startWithinMs: ask.startWithinMs,
     expiresInMs: lease.expiresAt - now,
-    pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs },
+    pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
     condition: state.condition,
   };
   const left = free.slice(reserved.sends);

@@ -26,6 +26,12 @@ export type Lease = Readonly<{
   expiresAt: number;
 }>;
 
+/**
+ * One place in time for each of a lease's attempts: the i-th (from 0) may not start before
+ * `firstInMs + i × everyMs`, nor later than `slackMs` after that, because the places after it are others'.
+ */
+export type Pace = Readonly<{ firstInMs: number; everyMs: number; slackMs: number }>;
+
 /** What the holder of a lease needs to know. Times are relative to the moment it asked. */
 export type Grant = Readonly<{
   id: string;
@@ -36,8 +42,7 @@ export type Grant = Readonly<{
   startWithinMs: number;
   /** After this the lease has ended, settled or not. */
   expiresInMs: number;
-  /** The i-th attempt (from 0) may not start before `firstInMs + i × everyMs`. */
-  pace: Readonly<{ firstInMs: number; everyMs: number }>;
+  pace: Pace;
   condition: Condition;
 }>;
 

@@ -10,6 +10,8 @@ export type Reservation = Readonly<{
   sends: number;
   firstAt: number;
   everyMs: number;
+  /** So much later it may start at the latest, or the rate would be broken for whoever reserves next. */
+  slackMs: number;
   /** The theoretical arrival time after these sends: the state to keep. */
   tat: number;
 }>;
@@ -30,7 +32,8 @@ export function reserve(
   const firstAt = base - (rate.burst - 1) * everyMs;
   const fitting = Math.floor((horizonAt - firstAt) / everyMs) + 1;
   const sends = Math.max(0, Math.min(wanted, fitting));
-  return { sends, firstAt, everyMs, tat: sends > 0 ? base + sends * everyMs : tat };
+  const slackMs = (rate.burst - 1) * everyMs;
+  return { sends, firstAt, everyMs, slackMs, tat: sends > 0 ? base + sends * everyMs : tat };
 }
 
 /** When the next send may start. */

@@ -63,7 +63,7 @@ describe("an open door", () => {
       ...fresh,
       deliveries: Array.from({ length: 50 }, (_, i) => i),
     });
-    expect(grant.pace).toEqual({ firstInMs: 0, everyMs: 100 });
+    expect(grant.pace).toEqual({ firstInMs: 0, everyMs: 100, slackMs: 0 });
     expect(grant.deliveries).toHaveLength(11);
     expect(answer.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
   });
