@@ -17,12 +17,13 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       folders: ["delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^ipaddr\.js$/, /^zod$/],
     },
+    metrics: { folders: ["metrics", "gate", "store", "policy", ""], packages: [] },
     api: {
-      folders: ["api", "delivery", "gate", "store", "secrets", "policy", ""],
+      folders: ["api", "metrics", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
     dashboard: {
-      folders: ["dashboard", "lab", "api", "delivery", "gate", "store", "secrets", "policy", ""],
+      folders: ["dashboard", "lab", "api", "metrics", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
     local: { folders: ["local", "policy", ""], packages: [/^node:/, /^standardwebhooks$/] },

@@ -19,11 +19,13 @@ import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
+import { registerMetrics } from "./metrics.ts";
 import { registerPortalLinks } from "./portal-links.ts";
 import { invalid, onError, problem } from "./problems.ts";
 import { registerReplayStatus } from "./replay-status.ts";
 import { registerReplays } from "./replays.ts";
 import { registerReseal } from "./reseal.ts";
+import { registerStats } from "./stats.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -41,7 +43,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   });
   registerHealth(app);
   registerDestinationKeys(app);
-  app.use("/v1/*", authenticated(authenticate));
+  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate));
   for (const register of [
     registerEvents,
     registerDestinations,
@@ -55,6 +57,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerPortalLinks,
     registerReplays,
     registerReplayStatus,
+    registerStats,
+    registerMetrics,
   ]) {
     register(app);
   }

@@ -21,7 +21,7 @@ import {
 const PUBLIC = ["GET /v1/destinations/{id}/jwks.json", "GET /v1/health"];
 
 /** Operations on the installation itself, which belongs to no tenant: a tenant's key may not. */
-const OPERATORS = ["POST /v1/master-keys/reseal"];
+const OPERATORS = ["POST /v1/master-keys/reseal", "GET /metrics"];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);
 

@@ -1,0 +1,51 @@
+/** GET /v1/stats: what the gates have counted within a window, for one destination, a tenant or all. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { readFleet } from "../metrics/fleet.ts";
+import { windows } from "../policy/stats-window.ts";
+import { readCounts } from "../store/counts.ts";
+import { retryingForADay } from "../store/retries.ts";
+import { requires } from "./auth.ts";
+import type { Api } from "./context.ts";
+import { tenantName } from "./names.ts";
+import { noSuch, problem, problemResponses } from "./problems.ts";
+import { jsonAnswer } from "./route-parts.ts";
+import { statsSchema } from "./stats-schema.ts";
+import { statsView } from "./stats-view.ts";
+import { strict } from "./strict.ts";
+
+const getStats = createRoute({
+  method: "get",
+  path: "/v1/stats",
+  tags: ["Health"],
+  middleware: [requires("read")],
+  request: {
+    query: strict({
+      window: z.enum(windows).default("1h"),
+      destination_id: z.string().optional(),
+      tenant: tenantName.optional(),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(statsSchema, "The figures of the window that ends now."),
+    ...problemResponses(401, 403, 404, 422),
+  },
+});
+
+export function registerStats(api: Api): void {
+  api.openapi(getStats, async (c) => {
+    const services = c.get("services");
+    const { window, destination_id: destination, tenant: named } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    if (named !== undefined && named !== tenant) return problem(403, "The key belongs to another tenant");
+    const scope = { tenant, destination };
+    const isWhole = tenant === undefined && destination === undefined;
+    const [fleet, old, counts] = await Promise.all([
+      readFleet(services, scope, { windows: [window], series: true }),
+      retryingForADay(services.db, scope, services.now()),
+      isWhole ? readCounts(services.db) : undefined,
+    ]);
+    if (destination !== undefined && fleet.total === 0) return noSuch("destination", destination);
+    const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
+    return c.json({ ...statsView(fleet, window), retrying_for_a_day: old, deduplicated }, 200);
+  });
+}

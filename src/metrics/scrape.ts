@@ -1,0 +1,26 @@
+/** Everything that /metrics says, read at once and bounded. */
+import type { Services } from "../services.ts";
+import { retryingForADay } from "../store/retries.ts";
+import { readVitals } from "../store/vitals.ts";
+import { destinationFamilies } from "./destination-families.ts";
+import type { Family } from "./exposition.ts";
+import { readFleet } from "./fleet.ts";
+import { queueBacklogs } from "./queue-backlog.ts";
+import { coverageFamilies, vitalFamilies } from "./vital-families.ts";
+import { EXPOSED_WINDOWS, windowFamilies } from "./window-families.ts";
+
+export async function scrape(services: Services): Promise<Family[]> {
+  const now = services.now();
+  const [fleet, vitals, old, backlogs] = await Promise.all([
+    readFleet(services, {}, { windows: EXPOSED_WINDOWS, series: false }),
+    readVitals(services.db),
+    retryingForADay(services.db, {}, now),
+    queueBacklogs(services),
+  ]);
+  return [
+    ...windowFamilies(fleet),
+    ...destinationFamilies(fleet),
+    ...vitalFamilies({ vitals, retryingForADay: old, backlogs }, now),
+    ...coverageFamilies(fleet),
+  ];
+}

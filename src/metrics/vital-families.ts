@@ -1,0 +1,69 @@
+/** How the machinery itself is doing: the sweep, the queues, the database, and what these figures leave out. */
+import { AGES_COUNTED } from "../store/retries.ts";
+import { DATABASE_BYTES, type Vitals } from "../store/vitals.ts";
+import type { Family } from "./exposition.ts";
+import { counter, gauge } from "./family.ts";
+import type { Fleet } from "./fleet.ts";
+import type { Backlog } from "./queue-backlog.ts";
+
+export type Health = Readonly<{
+  vitals: Vitals;
+  retryingForADay: number;
+  backlogs: readonly Backlog[];
+}>;
+
+export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now: number): Family[] {
+  const { heartbeatAt, oldestDueAt, databaseBytes } = vitals;
+  const ofQueues = (pick: (backlog: Backlog) => number | null) =>
+    backlogs.map((backlog) => ({ labels: { queue: backlog.queue }, value: pick(backlog) }));
+  const one = (value: number | null) => [{ value }];
+  return [
+    gauge(
+      "sweep_heartbeat_age_seconds",
+      "Since a sweep last got through: about a minute.",
+      one(heartbeatAt === null ? null : (now - heartbeatAt) / 1000),
+    ),
+    gauge(
+      "oldest_due_seconds",
+      "How long the retry that was due first is overdue; 0 when none is.",
+      one(oldestDueAt === null ? 0 : Math.max(0, now - oldestDueAt) / 1000),
+    ),
+    gauge(
+      "retrying_for_a_day",
+      `Attempted deliveries that are not over a day after their event, of the first ${AGES_COUNTED} retrying and waiting ones each.`,
+      one(retryingForADay),
+    ),
+    counter(
+      "deduplicated_total",
+      "Requests that were answered from what had been stored before.",
+      one(vitals.deduplicated),
+    ),
+    gauge(
+      "queue_messages",
+      "Messages in the queue, delayed retries included.",
+      ofQueues(({ messages }) => messages),
+    ),
+    gauge(
+      "queue_oldest_seconds",
+      "Age of the oldest message in the queue.",
+      ofQueues(({ oldestAt }) => (oldestAt === null ? null : Math.max(0, now - oldestAt) / 1000)),
+    ),
+    gauge("database_bytes", "The size of the database.", one(databaseBytes)),
+    gauge(
+      "database_headroom_bytes",
+      "What the database may still grow by.",
+      one(DATABASE_BYTES - databaseBytes),
+    ),
+  ];
+}
+
+/** What the figures of destinations are made of. */
+export function coverageFamilies({ seen, total, unreachable }: Fleet): Family[] {
+  return [
+    gauge("destinations", "Destinations there are, 10000 at most.", [{ value: total }]),
+    gauge("destinations_left_out", "Destinations beyond those whose gates are asked: not in these figures.", [
+      { value: Math.max(0, total - seen.length) },
+    ]),
+    gauge("gates_unreachable", "Gates that were asked and did not answer.", [{ value: unreachable }]),
+  ];
+}

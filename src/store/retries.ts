@@ -1,0 +1,51 @@
+/**
+ * What is to be tried again, and for how long already, read off the partial indexes, which hold nothing
+ * else. Every count is bounded, because counting costs a row read for each.
+ */
+
+/** Retries counted in all, and retrying and waiting ones looked at for their age. */
+export const RETRIES_COUNTED = 10_000;
+export const AGES_COUNTED = 5_000;
+
+/** A delivery that is not over a day after its event is too old. */
+const OLD_MS = 24 * 3_600_000;
+
+const RETRYING = `
+  SELECT destination_id AS id, count(*) AS count FROM (
+    SELECT destination_id FROM deliveries WHERE state = 'retrying'
+    ORDER BY next_attempt_at LIMIT ${RETRIES_COUNTED})
+  GROUP BY destination_id`;
+
+/** How many of the retries that are due first are for which destination. */
+export async function retriesByDestination(db: D1Database): Promise<ReadonlyMap<string, number>> {
+  const { results } = await db.prepare(RETRYING).all<{ id: string; count: number }>();
+  return new Map(results.map(({ id, count }) => [id, count]));
+}
+
+const OLD = `
+  SELECT count(*) AS count FROM (
+    SELECT event_id, destination_id FROM deliveries
+    WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${AGES_COUNTED}
+  ) d JOIN events e ON e.id = d.event_id
+  WHERE e.accepted_at < ?1 AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
+  UNION ALL
+  SELECT count(*) FROM (
+    SELECT event_id, destination_id, attempts FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
+  ) d JOIN events e ON e.id = d.event_id
+  WHERE d.attempts > 0 AND e.accepted_at < ?1
+    AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)`;
+
+export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
+
+/** Deliveries that were attempted, are not over, and whose event was accepted more than a day ago. */
+export async function retryingForADay(
+  db: D1Database,
+  { tenant, destination }: Scope,
+  now: number,
+): Promise<number> {
+  const { results } = await db
+    .prepare(OLD)
+    .bind(now - OLD_MS, tenant ?? null, destination ?? null)
+    .all<{ count: number }>();
+  return results.reduce((sum, { count }) => sum + count, 0);
+}
