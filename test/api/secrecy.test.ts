@@ -39,13 +39,18 @@ test("a secret is shown in the answer that begins its use, and nowhere else", as
     await tell("POST", "/v1/destinations", { url: URL_, secret });
   await tell("POST", "/v1/destinations", { url: URL_, secret: own, signature: "ed25519" });
   await tell("POST", "/v1/destinations", { url: URL_, headers: { "x y": own, "webhook-id": own } });
-  for (const broken of [`{"secret":${own}}`, `{"secret":"${own}"x`, `"${own}"`, `{"secret":"${own}`])
+  for (const broken of [
+    `{"secret":x${own.slice(6)}}`,
+    `{"secret":"${own}"x`,
+    `"${own}"`,
+    `{"secret":"${own}`,
+  ])
     await tell("POST", "/v1/destinations", broken);
   await tell("DELETE", path);
 
   const all = said.join("\n") + JSON.stringify(log);
   for (const secret of hidden)
-    for (let at = 0; at + 10 <= secret.length; at++) expect(all).not.toContain(secret.slice(at, at + 10));
+    for (let at = 0; at + 6 <= secret.length; at++) expect(all).not.toContain(secret.slice(at, at + 6));
 });
 
 test("a database that fails says nothing of what was to be written", async () => {
