@@ -18,6 +18,8 @@ export type Hit = {
   readonly at: number;
   answeredAt?: number;
   status?: number;
+  /** The sender was gone before the answer. */
+  hungUp?: boolean;
 };
 
 export type Reply = Readonly<{
@@ -41,6 +43,9 @@ export async function startReceiver(answer: (hit: Hit) => Reply): Promise<Receiv
   const server = createServer(async (request, response) => {
     const hit = await readHit(request, secrets);
     hits.push(hit);
+    response.once("close", () => {
+      if (hit.status === undefined) hit.hungUp = true;
+    });
     const { status, afterMs = 0, headers = {} } = answer(hit);
     if (afterMs > 0) await sleep(afterMs);
     Object.assign(hit, { status, answeredAt: Date.now() });

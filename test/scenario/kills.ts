@@ -1,9 +1,13 @@
-/** `node test/scenario/kills.ts --kills 20 --seed 1`: the figures of a run with many kills. Exits 1 on a loss. */
+/**
+ * `npm run test:kill -- --kills 50 --seed 1`: the figures of a run with many kills. Exits 1 on a loss, on a
+ * duplicate without a cause, and on more of them than can have been in flight.
+ */
 import { parseArgs } from "node:util";
 import { surviveKills } from "./survive-kills.ts";
+import { IN_FLIGHT } from "./tally.ts";
 
 const { values } = parseArgs({
-  options: { kills: { type: "string", default: "20" }, seed: { type: "string", default: "1" } },
+  options: { kills: { type: "string", default: "50" }, seed: { type: "string", default: "1" } },
 });
 
 // The stack goes with this process, however it ends: see src/local/wrangler.ts.
@@ -17,14 +21,16 @@ const figures = await surviveKills({
 });
 const repeats = figures.repeatsAfterKill.reduce((sum, count) => sum + count, 0);
 const most = Math.max(0, ...figures.repeatsAfterKill);
+const pairs = figures.repeatsAfterKill.map((count, i) => `${count}/${figures.inFlightAtKill[i]}`);
 
 console.log(`
-accepted     ${figures.accepted}
+accepted     ${figures.accepted} events, and ${figures.unheard} whose answer died with the stack
+deliveries   ${figures.deliveries}, with ${figures.failed} failed requests among them
 lost         ${figures.lost}
-unheard      ${figures.unheard}  accepted and delivered, though the answer died with the stack
-duplicates   ${repeats}  at most ${most} for one kill: delivered, and killed before that was recorded
-             by kill: ${figures.repeatsAfterKill.join(" ")}
-unexplained  ${figures.unexplained}  duplicates without a kill in between
+duplicates   ${repeats}  at most ${most} for one kill, of ${IN_FLIGHT} that can be in flight: taken, and not recorded yet
+             by kill, of those taken shortly before it: ${pairs.join(" ")}
+             ${figures.impatient}  answered after the sender's timeout
+unexplained  ${figures.unexplained}  duplicates without such a cause
 took         ${Math.round((Date.now() - startedAt) / 1000)} s`);
 
-process.exitCode = figures.lost + figures.unexplained > 0 ? 1 : 0;
+process.exitCode = figures.lost + figures.unexplained > 0 || most > IN_FLIGHT ? 1 : 0;

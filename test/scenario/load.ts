@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ApiClient } from "../../src/local/api-client.ts";
 
-const BATCH = 10;
-const EVERY_MS = 100;
+const BATCH = 5;
+const EVERY_MS = 200;
 
 type Accepted = Readonly<{ events: readonly Readonly<{ id: string }>[] }>;
 

@@ -1,10 +1,10 @@
 /**
- * Where the scenarios play: a stack that can be killed and started again on the same state, one
- * destination, and a receiver that outlives every kill. What the receiver has seen is what was delivered.
+ * Where the scenarios play: a stack that can be killed and started again on the same state, destinations,
+ * and a receiver that outlives every kill. What the receiver has seen is what was delivered.
  */
 import { type ApiClient, apiClient } from "../../src/local/api-client.ts";
 import { keepFiring } from "../../src/local/cron.ts";
-import { type Hit, type Receiver, startReceiver } from "../../src/local/receiver.ts";
+import { type Hit, type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
 import { killStack, type Stack } from "../../src/local/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
 
@@ -25,9 +25,9 @@ export type Place = Readonly<{
 
 export type Running = Readonly<{ api: ApiClient; kill: () => Promise<void> }>;
 
-/** @param afterMs how long the receiver takes to answer */
-export async function preparePlace(afterMs: number): Promise<Place> {
-  const receiver = await startReceiver(() => ({ status: 200, afterMs }));
+/** @param answer what the receiver says */
+export async function preparePlace(answer: (hit: Hit) => Reply): Promise<Place> {
+  const receiver = await startReceiver(answer);
   const throwaway = await prepareThrowaway({ GRACE_SECONDS });
   let running: Running | undefined;
   return {
@@ -56,23 +56,31 @@ function run(stack: Stack): Running {
   return { api: apiClient(stack.url, THROWAWAY_KEY), kill };
 }
 
-/** The one destination; its retries come soon, so that a scenario does not wait for a schedule. */
-export async function createDestination(api: ApiClient, { url, secrets }: Receiver): Promise<void> {
+/** A destination for every event; its retries come soon, so that a scenario does not wait for a schedule. */
+export async function createDestination(
+  api: ApiClient,
+  { url, secrets }: Receiver,
+  path: string,
+): Promise<void> {
   const { secret } = await api.post<{ secret: string }>("/v1/destinations", {
-    url: `${url}/orders`,
+    url: `${url}${path}`,
     timeout_ms: TIMEOUT_MS,
     rate_per_second: 1000,
     rate_burst: 1000,
     retry: { schedule: [1, 2, 4], jitter: "full", max_attempts: 100 },
     breaker: { cooldown_s: 1, max_cooldown_s: 2 },
   });
-  secrets.set("/orders", secret);
+  secrets.set(path, secret);
 }
 
-/** Requests that the receiver has answered with success, by event. */
-export function deliveriesOf(hits: readonly Hit[]): Map<string, Hit[]> {
+/** Requests that the receiver has taken, in their order, by delivery: `path event`. */
+export function receptionsOf(hits: readonly Hit[]): Map<string, Hit[]> {
   return Map.groupBy(
     hits.filter(({ status, verified }) => status === 200 && verified),
-    ({ id }) => id,
+    deliveryOf,
   );
+}
+
+export function deliveryOf({ path, id }: Pick<Hit, "path" | "id">): string {
+  return `${path} ${id}`;
 }

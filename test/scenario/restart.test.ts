@@ -4,26 +4,28 @@
  */
 import { expect, test } from "vitest";
 import type { ApiClient } from "../../src/local/api-client.ts";
-import { createDestination, deliveriesOf, preparePlace } from "./place.ts";
+import { createDestination, preparePlace, receptionsOf } from "./place.ts";
+import { missing } from "./tally.ts";
 import { until } from "./until.ts";
 
 const EVENTS = 500;
+const PATH = "/orders";
 
 test("delivers every accepted event after the stack was killed before it could", async () => {
-  const place = await preparePlace(5);
+  const place = await preparePlace(() => ({ status: 200, afterMs: 5 }));
   try {
     const first = await place.start();
-    await createDestination(first.api, place.receiver);
+    await createDestination(first.api, place.receiver, PATH);
     const accepted = await postOrders(first.api);
     await first.kill();
-    const arrivedBefore = deliveriesOf(place.receiver.hits).size;
+    const arrivedBefore = receptionsOf(place.receiver.hits).size;
     expect(arrivedBefore).toBeLessThan(EVENTS);
 
     await place.start();
-    const missing = () => accepted.filter((id) => !deliveriesOf(place.receiver.hits).has(id));
-    await until(() => missing().length === 0, {
+    const left = () => missing(accepted, receptionsOf(place.receiver.hits), [PATH]);
+    await until(() => left().length === 0, {
       withinMs: 120_000,
-      otherwise: () => `${missing().length} of ${EVENTS} have not arrived.\n${place.lastWords()}`,
+      otherwise: () => `${left().length} of ${EVENTS} have not arrived.\n${place.lastWords()}`,
     });
     expect(accepted).toHaveLength(EVENTS);
     expect(place.receiver.hits.filter(({ verified }) => !verified)).toEqual([]);
