@@ -14,6 +14,8 @@ export type Clock = Readonly<{
   sleep: (ms: number) => Promise<void>;
   /** Moves the time, and wakes in order whoever slept no longer than that. */
   pass: (ms: number) => void;
+  /** Moves the time to the first moment at which somebody wakes; false when nobody sleeps. */
+  wakeFirst: () => boolean;
   /** Resolves as soon as somebody, or so many, sleep for exactly `ms`. */
   asleep: (ms: number, sleepers?: number) => Promise<void>;
 }>;
@@ -40,6 +42,12 @@ export function standingClock(): Clock {
     for (const { wake } of due) wake();
   }
 
+  function wakeFirst(): boolean {
+    if (sleepers.length === 0) return false;
+    pass(Math.max(0, Math.min(...sleepers.map(({ until }) => until)) - now));
+    return true;
+  }
+
   function asleep(ms: number, count = 1): Promise<void> {
     const isSeen = () => sleepers.filter((sleeper) => sleeper.ms === ms).length >= count;
     if (isSeen()) return Promise.resolve();
@@ -48,5 +56,5 @@ export function standingClock(): Clock {
     });
   }
 
-  return { now: () => now, sleep, pass, asleep };
+  return { now: () => now, sleep, pass, wakeFirst, asleep };
 }

@@ -1,0 +1,63 @@
+/**
+ * The real D1, gates and queues with somebody in between: `around` runs for each call, knows its name and
+ * decides whether and when the call itself is made. One call to D1 is one round trip, a batch too.
+ */
+
+/** Makes the call by calling `work`, at most once. `name` is the statements, or the method. */
+export type Around = <T>(name: string, work: () => Promise<T>) => Promise<T>;
+
+export function interceptedD1(real: D1Database, around: Around): D1Database {
+  const inner = new WeakMap<D1PreparedStatement, { statement: D1PreparedStatement; sql: string }>();
+
+  function intercepted(statement: D1PreparedStatement, sql: string): D1PreparedStatement {
+    const all = <T>() => around(sql, () => statement.all<T>());
+    async function first(column?: string): Promise<unknown> {
+      const row = (await all<Record<string, unknown>>()).results[0];
+      return row === undefined ? null : column === undefined ? row : row[column];
+    }
+    const wrapped = {
+      bind: (...values: unknown[]) => intercepted(statement.bind(...values), sql),
+      all,
+      run: all,
+      first,
+      raw: () => around(sql, () => statement.raw()),
+    } as unknown as D1PreparedStatement;
+    inner.set(wrapped, { statement, sql });
+    return wrapped;
+  }
+
+  function batch<T>(statements: D1PreparedStatement[]): Promise<D1Result<T>[]> {
+    const unwrapped = statements.map((wrapped) => inner.get(wrapped) ?? { statement: wrapped, sql: "" });
+    return around(unwrapped.map(({ sql }) => sql).join(";"), () =>
+      real.batch<T>(unwrapped.map(({ statement }) => statement)),
+    );
+  }
+
+  return { prepare: (sql: string) => intercepted(real.prepare(sql), sql), batch } as unknown as D1Database;
+}
+
+/** @param around also learns the gate's name */
+export function interceptedGates<T extends DurableObjectNamespace>(
+  real: T,
+  around: <R>(method: string, destination: string, work: () => Promise<R>) => Promise<R>,
+): T {
+  function get(id: DurableObjectId) {
+    const stub = real.get(id) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+    return new Proxy(stub, {
+      get:
+        (target, method: string) =>
+        (...args: unknown[]) =>
+          around(method, id.name ?? "", async () => target[method]?.(...args)),
+    });
+  }
+  return { idFromName: (name: string) => real.idFromName(name), get } as unknown as T;
+}
+
+export function interceptedQueue<T>(real: Queue<T>, around: Around): Queue<T> {
+  return {
+    send: (...args: Parameters<Queue<T>["send"]>) => around("send", () => real.send(...args)),
+    sendBatch: (...args: Parameters<Queue<T>["sendBatch"]>) =>
+      around("sendBatch", () => real.sendBatch(...args)),
+    metrics: () => around("metrics", () => real.metrics()),
+  } as unknown as Queue<T>;
+}

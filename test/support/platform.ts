@@ -1,0 +1,202 @@
+/**
+ * The platform as a test plays it over a wire: queues that bring again what was not let go, alarms, the
+ * cron. Every handler runs as an invocation of its own. What was ever put on the delivery queue is
+ * remembered, because the platform may bring any message more than once.
+ */
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { consume } from "../../src/delivery/consume.ts";
+import { answerBells } from "../../src/delivery/drain.ts";
+import { accept } from "../../src/delivery/ingest.ts";
+import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
+import { sendForStep } from "../../src/delivery/replay.ts";
+import { tick } from "../../src/delivery/tick.ts";
+import { newReplayId } from "../../src/id.ts";
+import type { Services } from "../../src/services.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
+import { interceptedQueue } from "./intercept.ts";
+import { batchOf, fakeQueue } from "./queues.ts";
+import type { Wire } from "./wire.ts";
+import { alarmOf, gateOf, TENANT, type World } from "./world.ts";
+
+type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
+
+/** A bell, or time for the next step of a replay. */
+type Bell = Readonly<{ body: DrainMessage | ReplayMessage; dueAt: number }>;
+
+type Include = Parameters<typeof beginReplay>[1]["include"];
+
+export type Platform = Readonly<{
+  /** Posts so many events in one request; false when its sender heard no acceptance. */
+  post: (count: number) => Promise<boolean>;
+  /** Brings all messages that are due, in one batch. */
+  deliver: () => Promise<void>;
+  /** Brings every message that was ever sent once more. */
+  redeliver: () => Promise<void>;
+  cron: () => Promise<void>;
+  /** Makes the alarms go off that are due, and has the drains answered that they send for; replays step too. */
+  ring: () => Promise<void>;
+  /** Moves the time. */
+  later: (ms: number) => void;
+}>;
+
+export function platformOf(world: World, wire: Wire, destinations: readonly string[]): Platform {
+  const sent = new Map<string, DeliveryMessage>();
+  let queued: Queued[] = [];
+  let bells: Bell[] = [];
+
+  function collect(): void {
+    const now = world.clock.now();
+    for (const { body, delaySeconds = 0 } of world.deliveryQueue.taken()) {
+      sent.set(`${body.event} ${body.destination}`, body);
+      queued.push({ body, dueAt: now + delaySeconds * 1000, attempts: 1 });
+    }
+    for (const { body, delaySeconds = 0 } of world.drainQueue.taken())
+      bells.push({ body, dueAt: now + delaySeconds * 1000 });
+  }
+
+  async function post(count: number): Promise<boolean> {
+    const events = Array.from({ length: count }, (_, n) => ({ tenant: TENANT, type: "order.paid", data: n }));
+    let heard = false;
+    await wire.invoke(async (services) => {
+      try {
+        await accept(services, events);
+        heard = true;
+      } catch {
+        // The sender hears of it; whether the events were accepted, the database knows.
+      }
+    });
+    collect();
+    return heard;
+  }
+
+  async function bring(messages: readonly Queued[]): Promise<Queued[]> {
+    const bodies = messages.map(({ body }) => body);
+    const attempts = Math.max(1, ...messages.map((message) => message.attempts));
+    const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
+    const survived = await wire.invoke((services) => consume(services, batch));
+    collect();
+    const now = world.clock.now();
+    return messages.flatMap((message, i) => {
+      const fate = survived ? fates[i] : { retryIn: 0 };
+      if (fate === undefined || typeof fate === "string") return [];
+      return [{ ...message, attempts: message.attempts + 1, dueAt: now + (fate.retryIn ?? 0) * 1000 }];
+    });
+  }
+
+  async function deliver(): Promise<void> {
+    const due = queued.filter(({ dueAt }) => dueAt <= world.clock.now()).slice(0, 100);
+    if (due.length === 0) return;
+    queued = queued.filter((message) => !due.includes(message));
+    queued.push(...(await bring(due)));
+  }
+
+  async function redeliver(): Promise<void> {
+    const all = [...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 }));
+    for (let from = 0; from < all.length; from += 100)
+      queued.push(...(await bring(all.slice(from, from + 100))));
+  }
+
+  async function alarm(destination: string): Promise<void> {
+    const stub = gateOf(destination);
+    const drains = fakeQueue<DrainMessage>();
+    const queue = interceptedQueue(drains.queue, (name, work) => wire.through(`drains ${name}`, work));
+    await runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } }));
+    try {
+      await wire.through("alarm", () => runDurableObjectAlarm(stub));
+    } catch {
+      // An alarm that fails too often is dropped.
+      if (wire.struck() === "alarm")
+        await runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm());
+    }
+    bells.push(...drains.taken().map(({ body }) => ({ body, dueAt: 0 })));
+  }
+
+  async function ring(): Promise<void> {
+    for (const destination of destinations) {
+      const at = await alarmOf(destination);
+      if (at !== null && at <= world.clock.now()) await alarm(destination);
+    }
+    const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
+    bells = bells.filter((bell) => !rung.includes(bell));
+    for (const bell of rung) await answer(bell);
+  }
+
+  async function answer(bell: Bell): Promise<void> {
+    const { batch, fates } = batchOf("breakwater-drains", [bell.body]);
+    const survived = await wire.invoke((services) => answerBells(services, batch));
+    collect();
+    if (!survived || typeof fates[0] === "object") bells.push(bell);
+  }
+
+  return {
+    post,
+    deliver,
+    redeliver,
+    ring,
+    cron: async () => void (await wire.invoke((services) => tick(services).catch(() => {}))),
+    later: (ms) => world.clock.pass(ms),
+  };
+}
+
+/** Begins a replay of all that a destination has, as a person would; nothing when one is under way. */
+export async function replay(services: Services, destination: string, include: Include): Promise<void> {
+  const now = services.now();
+  const range = { since: 0, until: now + 1 };
+  const at = { createdAt: now, updatedAt: now, nextStepAt: now };
+  const pace = { ratePerMinute: 600, pace: 600 };
+  const job = {
+    id: newReplayId(),
+    tenant: TENANT,
+    destinationId: destination,
+    include,
+    state: "running" as const,
+  };
+  try {
+    const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
+    const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000);
+    if (began) services.background(sendForStep(services, began.id, now));
+  } catch {
+    // Whether it has begun, the database knows.
+  }
+}
+
+/** Longer than a lease, the grace period and the retries of a test. */
+const ROUND_MS = 90_000;
+const ROUNDS = 12;
+
+/**
+ * With nothing failing any more, and every message coming three times more: until all has ended.
+ * @param person what a person would do about it, again and again
+ */
+export async function heal(platform: Platform, person?: () => Promise<unknown>): Promise<void> {
+  for (let round = 1; round <= ROUNDS; round++) {
+    platform.later(ROUND_MS);
+    await person?.();
+    if (round === 1) await platform.redeliver();
+    await platform.deliver();
+    await platform.cron();
+    platform.later(1_000);
+    await platform.ring();
+    if (await allEnded()) break;
+  }
+  for (let again = 2; again <= 3; again++) await platform.redeliver();
+}
+
+async function allEnded(): Promise<boolean> {
+  const open = await env.DB.prepare(
+    `SELECT count(*) AS n FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
+       SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`,
+  ).first<number>("n");
+  return open === 0;
+}
+
+type Planned = DeliveryMessage & Readonly<{ acceptedAt: number }>;
+
+/** The destinations of every event that was committed, whoever heard of it. */
+export async function planned(): Promise<Planned[]> {
+  const { results } = await env.DB.prepare(
+    "SELECT e.id AS event, p.value AS destination, e.accepted_at AS acceptedAt FROM events e, json_each(e.plan) p",
+  ).all<Planned>();
+  return results;
+}

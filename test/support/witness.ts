@@ -1,0 +1,55 @@
+/**
+ * Beside the receivers: what each delivery was sent and answered, and whether it had ended by then. It asks
+ * the database itself, past everything that may fail, so it knows of an end that the sender may not know of.
+ */
+import { env } from "cloudflare:workers";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { eventRow } from "../../src/id.ts";
+import type { Services } from "../../src/services.ts";
+import type { DeliveryRow } from "../../src/store/work.ts";
+
+/** One request as the receiver got it; `status` is undefined until it has answered. */
+export type Sent = { readonly key: string; readonly at: number; readonly body: string; status?: number };
+
+export type Witness = Readonly<{
+  /** The services whose requests it sees. */
+  services: Services;
+  /** Every request so far. */
+  sent: readonly Sent[];
+  /** Requests made although D1 said by then that the delivery had ended. */
+  afterEnd: readonly string[];
+}>;
+
+export function keyOf({ event, destination }: DeliveryMessage): string {
+  return `${event} ${destination}`;
+}
+
+export function keyOfRow({ eventId, destinationId }: DeliveryRow): string {
+  return keyOf({ event: eventId, destination: destinationId });
+}
+
+/** Destinations must have the URLs that `urlOf` gives them */
+export function witnessOf(services: Services): Witness {
+  const sent: Sent[] = [];
+  const afterEnd: string[] = [];
+  async function fetch(input: RequestInfo, init: RequestInit = {}): Promise<Response> {
+    const event = eventRow(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
+    const destination = `dst_${new URL(String(input)).hostname.split(".")[0]}`;
+    const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: String(init.body) };
+    if (await hasEnded({ event, destination })) afterEnd.push(request.key);
+    sent.push(request);
+    const response = await services.fetch(input, init);
+    request.status = response.status;
+    return response;
+  }
+  return { services: { ...services, fetch: fetch as typeof services.fetch }, sent, afterEnd };
+}
+
+async function hasEnded({ event, destination }: DeliveryMessage): Promise<boolean> {
+  const row = await env.DB.prepare(
+    "SELECT ended_at FROM deliveries WHERE event_id = ?1 AND destination_id = ?2",
+  )
+    .bind(event, destination)
+    .first<number>("ended_at");
+  return row !== null;
+}
