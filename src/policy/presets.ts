@@ -26,6 +26,11 @@ const hour = 60 * minute;
 const hourMs = hour * 1000;
 
 export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
+  // Chosen by the storm lab. Behind the gate the presets hardly differ while many wait (1 h down: 86 attempts wasted
+  // with each, nothing lost). What is left to them are few deliveries and a long outage, and 6 h down with 60
+  // deliveries tells them apart: this one loses none (`gethook` 50, `storm-safe` 57), and the median comes after
+  // 3.2 h, half of the outage (`progressive` 9.1 h, `svix` and `standard-webhooks` 7.0 h). `textbook` and `capped`
+  // are as good there; this one begins at half their wait, and goes on for 72 h where `capped` ends after 24 h.
   breakwater: {
     delays: { base: 30, factor: 2, cap: hour },
     jitter: "equal",

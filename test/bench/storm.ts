@@ -11,7 +11,7 @@ import { behindTheGate, contenders } from "./storm/contenders.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
 import { contentionTable, goalTable, reportOf, section, wideText } from "./storm/report.ts";
-import { erratic, outageOfAnHour, scenarios } from "./storm/scenarios.ts";
+import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
 import { wideDrain } from "./storm/wide-drain.ts";
 
 const SEED = 1;
@@ -46,9 +46,10 @@ async function compareAll(): Promise<Comparison[]> {
 
 async function presetsBehindTheGate(): Promise<Comparison[]> {
   const hour = await compare(outageOfAnHour(3_000), behindTheGate, SEED, progress);
+  const long = await compare(quiet, behindTheGate, SEED, progress);
   const uncertain = await compare(erratic, behindTheGate, SEED, progress);
-  show("# Presets behind the gate", ...section(hour), ...section(uncertain));
-  return [hour, uncertain];
+  show("# Presets behind the gate", ...section(hour), ...section(long), ...section(uncertain));
+  return [hour, long, uncertain];
 }
 
 async function contendAll(): Promise<Contention[]> {

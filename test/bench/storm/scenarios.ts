@@ -63,6 +63,9 @@ export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 3
 export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
 export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
 
+/** Few deliveries and a long outage: the probes of the gate use up the attempts of these few. */
+export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
+
 export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MINUTE, 6_000, {
   kind: "slow",
   factor: 20,
