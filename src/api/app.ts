@@ -12,6 +12,7 @@ import { registerDestinationHealth } from "./destination-health.ts";
 import { registerDestinationKeys } from "./destination-keys.ts";
 import { registerDestinationRotation } from "./destination-rotation.ts";
 import { registerDestinationStatus } from "./destination-status.ts";
+import { registerDestinationTest } from "./destination-test.ts";
 import { registerDestinations } from "./destinations.ts";
 import { type Document, documentOf } from "./document.ts";
 import { registerEvents } from "./events.ts";
@@ -48,6 +49,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerEvents,
     registerDestinations,
     registerDestinationStatus,
+    registerDestinationTest,
     registerDestinationRotation,
     registerReseal,
     registerDestinationHealth,

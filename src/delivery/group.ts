@@ -8,6 +8,7 @@ import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
 import type { Work } from "../store/work.ts";
 import { CONNECTIONS, type Connections } from "./connections.ts";
+import { heed } from "./heed.ts";
 import { prepare } from "./prepare.ts";
 import { type LeaseRun, runLease } from "./run-lease.ts";
 
@@ -76,7 +77,8 @@ export async function settleGroup(
     unsent: grant.deliveries.length - run.signs.length,
     continues,
   };
-  await settleGate(services, destination.id, settlement, gateSettingsOf(destination));
+  const news = await settleGate(services, destination.id, settlement, gateSettingsOf(destination));
+  if (news.length > 0) services.background(heed(services, destination, news));
 }
 
 /** Why what a run has left over must wait. */

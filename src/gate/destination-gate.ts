@@ -14,18 +14,10 @@ import { rings } from "../policy/bell.ts";
 import type { Condition } from "../policy/condition.ts";
 import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { GateState } from "../policy/gate-state.ts";
+import type { GateState, News } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
-import {
-  died,
-  held,
-  nothingWaits,
-  resumed,
-  ringFor,
-  type Settled,
-  type Settlement,
-  settle,
-} from "../policy/settlement.ts";
+import { died, held, nothingWaits, resumed, ringFor, type Settlement, settle } from "../policy/settlement.ts";
+import { trialRefusedUntil } from "../policy/trial.ts";
 import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 
 export class DestinationGate extends DurableObject<Env> {
@@ -39,12 +31,12 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** Ends a lease with what its attempts showed. Safe to repeat. */
-  async settle(settlement: Settlement, settings: GateSettings): Promise<Settled["events"]> {
+  async settle(settlement: Settlement, settings: GateSettings): Promise<News[]> {
     const now = Date.now();
     const state = this.#load(now);
     const settled = settle(state, settlement, settings, now, Math.random());
     await saveGate(this.ctx.storage, state, settled.state);
-    return settled.events;
+    return settled.diagnosis ? [...settled.events, settled.diagnosis] : [...settled.events];
   }
 
   /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
@@ -65,6 +57,15 @@ export class DestinationGate extends DurableObject<Env> {
   /** So many deliveries have ended dead without an attempt. */
   async died(deliveries: number): Promise<void> {
     await this.#change((state, now) => died(state, deliveries, now));
+  }
+
+  /** Whether a test event may be sent now: null, or else when it may be (epoch ms). */
+  async tryOut(): Promise<number | null> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const until = trialRefusedUntil(state.testedAt, now);
+    if (until === undefined) await saveGate(this.ctx.storage, state, { ...state, testedAt: now });
+    return until ?? null;
   }
 
   /** What a waiting delivery would be told now; null when it would be let in. Changes nothing. */

@@ -7,7 +7,7 @@ import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import type { Condition } from "../policy/condition.ts";
 import type { GateFigures, Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { DoorEvent } from "../policy/gate-state.ts";
+import type { News } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
 import type { Settlement } from "../policy/settlement.ts";
 import type { Services } from "../services.ts";
@@ -28,15 +28,21 @@ export function askGate(
   return reach(services, destination, (gate) => gate.admit(ask, settings));
 }
 
-/** Reports a lease's outcomes; one that cannot be reported expires by itself. */
+/** Reports a lease's outcomes, and hears what they mean; a lease that cannot be reported expires by itself. */
 export async function settleGate(
   services: Doors,
   destination: string,
   settlement: Settlement,
   settings: GateSettings,
-): Promise<void> {
-  const events = await reach(services, destination, (gate) => gate.settle(settlement, settings));
-  for (const event of (events ?? []) as readonly DoorEvent[]) services.log({ what: event, destination });
+): Promise<readonly News[]> {
+  const news = await reach(services, destination, (gate) => gate.settle(settlement, settings));
+  for (const what of (news ?? []) as readonly News[]) services.log({ what, destination });
+  return (news ?? []) as readonly News[];
+}
+
+/** When a test event may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
+export function tryOutGate(services: Doors, destination: string): Promise<number | null | undefined> {
+  return reach(services, destination, (gate) => gate.tryOut() as Promise<number | null>);
 }
 
 /** The receiver has asked for quiet until then: said at once, for the leases of others. */

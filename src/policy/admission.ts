@@ -12,6 +12,7 @@ import { type Lane, type Lease, LOOK_UP_MS, leaseMs, live } from "./lease.ts";
 import { nextSendAt, type Reservation, reserve } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
+import { wellness } from "./sickness.ts";
 import { reopened } from "./window.ts";
 
 export type Admission = Readonly<{ state: GateState; answer: Answer }>;
@@ -46,6 +47,7 @@ function asked(state: GateState, ask: Ask, settings: GateSettings, now: number):
     ...state,
     // What a pause ends, begins again with one.
     condition: settings.paused ? { ...condition, window: reopened(condition.window) } : condition,
+    sickness: settings.paused ? wellness : state.sickness,
     leases: live(state.leases, now),
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
     breadth: settings.maxConcurrency,

@@ -1,6 +1,7 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { Lane, Lease } from "./lease.ts";
+import { type Diagnosis, type Sickness, wellness } from "./sickness.ts";
 import { newTallies, type Tallies } from "./tallies.ts";
 import type { Traffic } from "./traffic.ts";
 
@@ -24,6 +25,9 @@ export type Bell = Readonly<{
 /** What happened to the door: named for logs and for the destination's owner. */
 export type DoorEvent = "circuit_opened" | "circuit_closed" | "held" | "resumed";
 
+/** What a settlement has brought to light. */
+export type News = DoorEvent | Diagnosis;
+
 export type GateState = Readonly<{
   version: 1;
   condition: Condition;
@@ -40,6 +44,9 @@ export type GateState = Readonly<{
   bell: Bell;
   traffic: Traffic;
   tallies: Tallies;
+  sickness: Sickness;
+  /** When it was last sent a test event, epoch ms; 0: never. */
+  testedAt: number;
   /** The last things that happened to the door, the newest last. */
   history: readonly Readonly<{ at: number; what: DoorEvent }>[];
 }>;
@@ -61,6 +68,8 @@ export function newGateState(now: number): GateState {
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
     traffic: [],
     tallies: newTallies(now),
+    sickness: wellness,
+    testedAt: 0,
     history: [],
   };
 }

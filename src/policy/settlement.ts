@@ -10,6 +10,7 @@ import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "
 import type { GateSettings } from "./gate-settings.ts";
 import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
 import { LOOK_UP_MS, live } from "./lease.ts";
+import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
 import { trafficAfter } from "./traffic.ts";
 import { reopened } from "./window.ts";
@@ -27,7 +28,13 @@ export type Settlement = Readonly<{
   continues?: boolean;
 }>;
 
-export type Settled = Readonly<{ state: GateState; events: readonly DoorEvent[] }>;
+export type Settled = Readonly<{
+  state: GateState;
+  /** What happened to the door. */
+  events: readonly DoorEvent[];
+  /** What the destination is sick of; said again with every failure until it is paused. */
+  diagnosis?: Diagnosis | undefined;
+}>;
 
 /** @param random in [0, 1): spreads the end of a cool-down */
 export function settle(
@@ -46,15 +53,14 @@ export function settle(
   const judged = start.circuit.kind !== "half_open" || lease.probe;
   const condition = quiet(judged ? heard : { ...start, heldUntil: heard.heldUntil }, now);
   const events = doorEvents(start, condition);
+  const samples = settlement.signs.flatMap(({ sample }) => sample ?? []);
+  const sickness = sicknessAfter(before.sickness, samples, now);
   const state = {
     ...remembering(before, events, now),
     condition,
+    sickness,
     traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
-    tallies: counted(
-      before.tallies,
-      settlement.signs.flatMap(({ sample }) => sample ?? []),
-      now,
-    ),
+    tallies: counted(before.tallies, samples, now),
     leases: leases.filter((other) => other !== lease),
     settled: [
       ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
@@ -63,7 +69,8 @@ export function settle(
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
     tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
   };
-  return { state: { ...state, bell: bellAfter(state, settlement, now) }, events };
+  const diagnosis = samples.length > 0 ? diagnosisOf(sickness, now) : undefined;
+  return { state: { ...state, bell: bellAfter(state, settlement, now) }, events, diagnosis };
 }
 
 /** Deliveries have ended dead without an attempt: they are counted. */
@@ -88,10 +95,10 @@ export function ringFor(state: GateState, now: number): GateState {
   return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, 0, now) };
 }
 
-/** A pause has been lifted: traffic begins with one. */
+/** A pause has been lifted: traffic begins with one, and what it was paused for is forgotten. */
 export function resumed(state: GateState, now: number): GateState {
   const condition = { ...state.condition, window: reopened(state.condition.window) };
-  return ringFor(remembering({ ...state, condition }, ["resumed"], now), now);
+  return ringFor(remembering({ ...state, condition, sickness: wellness }, ["resumed"], now), now);
 }
 
 /** While the receiver wants quiet, what others still bring home does not widen the window again. */

@@ -2,7 +2,7 @@
  * Destinations as the API reads and writes them. A deleted one is a tombstone: it stays for what was
  * planned for it, and none of these finds it. `tenant`, where given, hides what belongs to others.
  */
-import { and, eq, gt, isNull } from "drizzle-orm";
+import { and, eq, gt, isNull, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { Destination } from "./destination-settings.ts";
 import { destinations } from "./schema.ts";
@@ -67,6 +67,22 @@ export async function changeDestination(
     .update(destinations)
     .set(change)
     .where(and(living(id, tenant), ...unchanged))
+    .returning()
+    .get();
+}
+
+/** The row after the change of its status; undefined when it has that status already, or is not there. */
+export async function turnDestination(
+  db: D1Database,
+  id: string,
+  { status, statusReason }: Pick<Destination, "status" | "statusReason">,
+  tenant: Tenant,
+  now: number,
+): Promise<Destination | undefined> {
+  return drizzle(db)
+    .update(destinations)
+    .set({ status, statusReason, statusChangedAt: now, updatedAt: now })
+    .where(and(living(id, tenant), ne(destinations.status, status)))
     .returning()
     .get();
 }

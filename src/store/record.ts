@@ -4,6 +4,7 @@
  * row already counts is too late to say anything. So is what knows of an earlier age limit: the delivery
  * has ended since and was made to wait again, which is the only thing that moves its limit.
  */
+import { pausing } from "./pausing.ts";
 import { isNews, tallyOf } from "./replay-tally.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -20,11 +21,6 @@ const RECORD = `
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
   WHERE ${isNews("excluded.attempts", "excluded.give_up_at")}`;
 
-/** Only a receiver that was active is paused: a person may have decided otherwise since. */
-const PAUSE_GONE = `
-  UPDATE destinations SET status = 'paused', status_reason = 'gone', updated_at = ?2
-  WHERE status = 'active' AND id IN (SELECT value FROM json_each(?1))`;
-
 /**
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms
@@ -37,6 +33,6 @@ export async function recordOutcomes(
 ): Promise<void> {
   if (rows.length === 0) return;
   const record = db.prepare(RECORD).bind(JSON.stringify(rows));
-  const pause = gone.length > 0 ? [db.prepare(PAUSE_GONE).bind(JSON.stringify(gone), now)] : [];
+  const pause = gone.length > 0 ? [pausing(db, gone, "gone", now)] : [];
   await db.batch([...tallyOf(db, rows), record, ...pause]);
 }

@@ -93,6 +93,7 @@ export function virtualGates(
     look: (settings: GateSettings) =>
       read(name, (state, now) => refusalAt(state, "backlog", settings, now) ?? null),
     condition: () => read(name, (state) => state.condition),
+    tryOut: () => read(name, () => null),
     view: (settings: GateSettings) => read(name, (state, now) => viewOf(state, settings, now)),
   });
   const binding = { idFromName: (name: string) => name, get: gate };

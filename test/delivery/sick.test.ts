@@ -1,0 +1,108 @@
+/** A destination that refuses everything, or has failed for days, is paused with a reason, until a person resumes it. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { turnDestination } from "../../src/store/destinations.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  START,
+  statusOf,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+const DAY = 86_400_000;
+
+let world: World;
+let place: string;
+beforeEach(async () => {
+  world = await newWorld();
+  place = await newDestination();
+});
+
+/** Posts so many, and delivers them in batches of as many as their gate admits. */
+async function deliver(count: number): Promise<void> {
+  for (let left = count; left > 0; left -= 10) {
+    await world.bring(await world.post(Math.min(10, left)));
+    await world.settled();
+    for (let i = 0; i < 10 && (await waiting()) > 0; i++) {
+      world.clock.pass(2_000);
+      await world.drain(place);
+      await world.settled();
+    }
+  }
+}
+
+const waiting = async () => (await storedRows()).filter(({ state }) => state === "waiting").length;
+
+async function resume(): Promise<void> {
+  await turnDestination(world.services.db, place, { status: "active", statusReason: null }, undefined, START);
+  const { gates } = world.services;
+  await gates.get(gates.idFromName(place)).ring("resumed");
+}
+
+describe("a destination that refuses for good", () => {
+  beforeEach(() => world.receiver.script(urlOf(place), 400));
+
+  test("a hundred times goes on", async () => {
+    await deliver(100);
+    expect(await statusOf(place)).toEqual(["active", null]);
+  });
+
+  test("more often than that is paused, and what comes after is held", async () => {
+    await deliver(101);
+    expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
+    expect(world.logged("destination_paused")).toMatchObject([{ destination: place, because: "rejecting" }]);
+    const calls = world.receiver.calls.length;
+    await world.bring(await world.post());
+    expect(world.receiver.calls).toHaveLength(calls);
+    expect((await storedRows()).at(-1)).toMatchObject({ state: "waiting", because: "paused" });
+  });
+
+  test("and is resumed has a hundred again", async () => {
+    await deliver(101);
+    await resume();
+    await deliver(1);
+    expect(await statusOf(place)).toEqual(["active", null]);
+  });
+
+  test("and was made active by hand after something was held has a hundred again", async () => {
+    await deliver(101);
+    await world.bring(await world.post());
+    await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
+    await deliver(1);
+    expect(await statusOf(place)).toEqual(["active", null]);
+  });
+
+  test("is paused by the next failure, when D1 was away at the first", async () => {
+    world.d1.failing((sql) => (sql.includes("status = 'paused'") ? "before" : undefined));
+    await deliver(101);
+    expect(await statusOf(place)).toEqual(["active", null]);
+    expect(world.logged("pause_failed")).toHaveLength(1);
+    world.d1.failing(() => undefined);
+    await deliver(1);
+    expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
+  });
+});
+
+test("one that has not succeeded for five days of failures is paused", async () => {
+  world.receiver.script(urlOf(place), 500);
+  for (let day = 0; day < 5; day++) {
+    await deliver(4);
+    expect(await statusOf(place)).toEqual(["active", null]);
+    world.clock.pass(DAY);
+  }
+  await deliver(4);
+  expect(await statusOf(place)).toEqual(["paused", "failing"]);
+});
+
+test("watching costs nothing while it is well", async () => {
+  await world.earnTrust(place);
+  world.d1.used();
+  world.gates.called();
+  await world.bring(await world.post());
+  await world.settled();
+  expect(world.gates.called()).toEqual(["admit", "settle"]);
+  expect(world.d1.used().rowsWritten).toBe(2);
+});
