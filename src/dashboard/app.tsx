@@ -12,15 +12,20 @@ import type { Authenticate } from "../api/auth.ts";
 import { byKey } from "../api/key-lookup.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
+import { registerActions } from "./actions.ts";
 import { registerAssets } from "./assets.ts";
 import type { DashboardEnv } from "./context.ts";
 import { registerDestination } from "./destination.tsx";
 import { registerEvent } from "./event.tsx";
+import { apiInside } from "./inside.ts";
+import { registerLimits } from "./limits.ts";
+import { registerNewDestination } from "./new-destination.tsx";
 import { nothingHere, somethingBroke } from "./nothing.tsx";
 import { registerOverview } from "./overview.tsx";
 import { registerPortal } from "./portal.tsx";
 import { signedIn } from "./session.ts";
 import { askForKey, registerSignIn, registerSignOut } from "./sign-in.tsx";
+import { registerTrial } from "./trial.tsx";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -40,8 +45,12 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerSignIn(app, authenticate);
   registerPortal(app);
   app.use(signedIn((c) => askForKey(c)));
-  for (const register of [registerSignOut, registerOverview, registerDestination, registerEvent])
+  const callApi = apiInside(services);
+  for (const register of [registerNewDestination, registerActions, registerTrial, registerLimits])
+    register(app, callApi);
+  for (const register of [registerSignOut, registerOverview, registerDestination, registerEvent]) {
     register(app);
+  }
   app.notFound((c) => nothingHere(c));
   app.onError((error, c) => {
     const log = c.get("services")?.log ?? logToConsole;

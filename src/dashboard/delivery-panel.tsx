@@ -7,9 +7,15 @@ import { momentOf, plural, spanOf } from "./figures.ts";
 import { Word } from "./parts.tsx";
 import { isSuccess, trackOf } from "./track.ts";
 
-type Props = Readonly<{ delivery: DeliveryJson; name: string; acceptedAt: number; now: number }>;
+type Props = Readonly<{
+  delivery: DeliveryJson;
+  name: string;
+  acceptedAt: number;
+  now: number;
+  mayChange: boolean;
+}>;
 
-export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now }) => {
+export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange }) => {
   const { tone, short, says } = deliveryWords(delivery, acceptedAt, now);
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${short}`}>
@@ -24,6 +30,11 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now }) =>
         track={trackOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a line of time. ${says}.`}
       />
+      {mayChange && delivery.state === "dead" && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
+          <button type="submit">Try it again</button>
+        </form>
+      )}
       {delivery.log.length > 0 && <Attempts log={delivery.log} attempts={delivery.attempts} now={now} />}
     </article>
   );

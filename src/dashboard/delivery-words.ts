@@ -45,7 +45,11 @@ const reasons: Readonly<Record<string, string>> = {
   rate: "because the destination's rate is used up",
   slow: "its turn: the destination is slow, and is served aside so that it delays nobody",
   recovered: "to be brought again: it was lost on its way",
-  replay: "to be replayed",
+  retried: "its turn to be tried again, as somebody asked",
+  replayed: "its turn in a replay",
+  sealed: "because the key that its signing secret is sealed with is missing here",
+  unresolved: "because its destination's name could not be looked up",
+  forbidden_address: "because its destination's name leads to a private address",
   scheduled: "for the time that it was scheduled for",
 };
 

@@ -1,29 +1,53 @@
 /** One destination: its door and why it stands as it does, what it may take, and all that was sent to it. */
 import type { Hono } from "hono";
 import { findDestination } from "../store/destinations.ts";
-import type { DashboardEnv } from "./context.ts";
+import { listReplays } from "../store/replays.ts";
+import type { DashboardContext, DashboardEnv } from "./context.ts";
 import { DestinationPage } from "./destination-page.tsx";
 import { nameOf } from "./destination-table.tsx";
+import type { Form } from "./form-fields.ts";
 import { healthOf } from "./health.ts";
+import type { Refused } from "./inside.ts";
 import { showPage } from "./layout.tsx";
 import { type LogState, logStates, readLog } from "./message-log.ts";
 import { nothingHere } from "./nothing.tsx";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
-  app.get("/dashboard/destinations/:id", async (c) => {
-    const services = c.get("services");
-    const { tenant } = c.get("visitor").principal;
-    const row = await findDestination(services.db, c.req.param("id"), tenant);
-    if (row === undefined) return nothingHere(c);
-    const asked = { state: stateOf(c.req.query("state")), before: c.req.query("before") };
-    const [[health], log] = await Promise.all([healthOf(services, [row]), readLog(services, row.id, asked)]);
-    if (health === undefined) throw new Error("One destination has one health");
-    return showPage(
-      c,
-      { title: nameOf(row), live: true },
-      <DestinationPage health={health} log={log} now={services.now()} />,
-    );
-  });
+  app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
+}
+
+/** What a person wanted of it and did not get: shown above the page, with what was typed still there. */
+type Attempted = Readonly<{ refused: Refused; typed?: Form }>;
+
+const REPLAYS = 3;
+
+export async function showDestination(c: DashboardContext, id: string, attempted?: Attempted) {
+  const services = c.get("services");
+  const { tenant, scopes } = c.get("visitor").principal;
+  const row = await findDestination(services.db, id, tenant);
+  if (row === undefined) return nothingHere(c);
+  const asked = { state: stateOf(c.req.query("state")), before: c.req.query("before") };
+  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS };
+  const [[health], log, replays] = await Promise.all([
+    healthOf(services, [row]),
+    readLog(services, id, asked),
+    listReplays(services.db, latest),
+  ]);
+  if (health === undefined) throw new Error("One destination has one health");
+  return showPage(
+    c,
+    { title: nameOf(row), live: attempted === undefined },
+    <DestinationPage
+      health={health}
+      log={log}
+      replays={replays.map(({ replay }) => replay)}
+      now={services.now()}
+      mayChange={scopes.includes("admin")}
+      done={c.req.query("done")}
+      {...attempted}
+    />,
+    attempted ? 422 : 200,
+  );
 }
 
 function stateOf(given: string | undefined): LogState {

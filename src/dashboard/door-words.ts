@@ -39,6 +39,8 @@ const held = "What is posted meanwhile waits, and is sent when it is resumed.";
 /** What pauses a destination besides its owner. */
 const sickness: Readonly<Record<string, string>> = {
   gone: "the receiver answered 410 Gone",
+  rejecting: "the receiver refused more than a hundred deliveries in a row",
+  failing: "nothing was delivered for five days",
 };
 
 function pausedWords(reason: string | null): DoorWords {

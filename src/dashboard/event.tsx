@@ -11,7 +11,9 @@ import { nameOf } from "./destination-table.tsx";
 import { plural } from "./figures.ts";
 import { showPage } from "./layout.tsx";
 import { nothingHere } from "./nothing.tsx";
+import { DoneNotice } from "./notices.tsx";
 import { Ago, Copyable } from "./parts.tsx";
+import { requestsByHand } from "./request-by-hand.ts";
 
 export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
@@ -28,10 +30,20 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
     );
     const { id, type, tenant, acceptedAt, body } = found.event;
     const facts = { id: eventId(id), type, tenant, acceptedAt, body };
+    const mayChange = c.get("visitor").principal.scopes.includes("admin");
+    const requests = mayChange ? await requestsByHand(services, found.event, found.deliveries) : new Map();
     return showPage(
       c,
       { title: `${type} ${facts.id}`, live: true },
-      <EventPage event={facts} deliveries={shown} names={names} now={services.now()} />,
+      <EventPage
+        event={facts}
+        deliveries={shown}
+        names={names}
+        now={services.now()}
+        mayChange={mayChange}
+        done={c.req.query("done")}
+        requests={requests}
+      />,
     );
   });
 }
@@ -44,9 +56,14 @@ type Props = Readonly<{
   /** By destination. */
   names: ReadonlyMap<string, string>;
   now: number;
+  mayChange: boolean;
+  /** What has just been done, by name. */
+  done: string | undefined;
+  /** By destination: how the event would be sent now. */
+  requests: ReadonlyMap<string, string>;
 }>;
 
-const EventPage: FC<Props> = ({ event, deliveries, names, now }) => (
+const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, done, requests }) => (
   <>
     <section>
       <p class="crumb">
@@ -58,6 +75,7 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now }) => (
         {deliveries.length === 0 && ". No destination wanted it."}
       </p>
     </section>
+    <DoneNotice what={done} />
     <section aria-labelledby="deliveries">
       <div class="head">
         <h2 id="deliveries">{plural(deliveries.length, "delivery", "deliveries")}</h2>
@@ -68,6 +86,7 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now }) => (
           name={names.get(delivery.destination_id) ?? ""}
           acceptedAt={event.acceptedAt}
           now={now}
+          mayChange={mayChange}
         />
       ))}
     </section>
@@ -78,5 +97,13 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now }) => (
       </div>
       <Copyable id="sent-body" label="The body that is sent" text={event.body} />
     </section>
+    {[...requests].map(([destination, request]) => (
+      <section data-still aria-label={`The request to ${names.get(destination)}`}>
+        <details>
+          <summary>{`Send it to ${names.get(destination)} by hand, signed now`}</summary>
+          <Copyable id={`by-hand-${destination}`} label="The request as a command" text={request} />
+        </details>
+      </section>
+    ))}
   </>
 );

@@ -14,6 +14,9 @@ export const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
     <section aria-labelledby="first">
       <div class="head">
         <h2 id="first">1. Create a destination</h2>
+        <a class="button" href="/dashboard/destinations/new">
+          Or fill in a form
+        </a>
       </div>
       <Copyable
         id="create"

@@ -1,6 +1,8 @@
 /** Pages for what is not there, not allowed, or broken. */
 import type { DashboardContext } from "./context.ts";
+import type { Refused } from "./inside.ts";
 import { showPage } from "./layout.tsx";
+import { RefusedNotice } from "./notices.tsx";
 
 export function nothingHere(c: DashboardContext) {
   return showPage(
@@ -27,5 +29,21 @@ export function somethingBroke(c: DashboardContext) {
       </p>
     </section>,
     500,
+  );
+}
+
+/** In place of the page that one would have come back to, had it been done. */
+export function showRefusal(c: DashboardContext, refused: Refused, back: string) {
+  return showPage(
+    c,
+    { title: "Not done" },
+    <section class="narrow">
+      <h1>That was not done.</h1>
+      <RefusedNotice refused={refused} />
+      <p class="lede">
+        <a href={back}>Back</a>
+      </p>
+    </section>,
+    422,
   );
 }

@@ -18,7 +18,7 @@ const PAGE = 50;
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
-    const { tenant } = c.get("visitor").principal;
+    const { tenant, scopes } = c.get("visitor").principal;
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE + 1 });
     const healths = await healthOf(services, rows.slice(0, PAGE));
@@ -36,6 +36,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
           healths={healths}
           now={services.now()}
           showTenant={tenant === undefined}
+          mayChange={scopes.includes("admin")}
           {...(next && { next })}
         />
       ),
@@ -43,9 +44,15 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
   });
 }
 
-type Props = Readonly<{ healths: readonly Health[]; now: number; showTenant: boolean; next?: string }>;
+type Props = Readonly<{
+  healths: readonly Health[];
+  now: number;
+  showTenant: boolean;
+  mayChange: boolean;
+  next?: string;
+}>;
 
-const Overview: FC<Props> = ({ healths, now, showTenant, next }) => (
+const Overview: FC<Props> = ({ healths, now, showTenant, mayChange, next }) => (
   <>
     <section class="stackless">
       <h1>{headline(healths)}</h1>
@@ -67,6 +74,11 @@ const Overview: FC<Props> = ({ healths, now, showTenant, next }) => (
     <section aria-labelledby="destinations">
       <div class="head">
         <h2 id="destinations">Destinations</h2>
+        {mayChange && (
+          <a class="button" href="/dashboard/destinations/new">
+            New destination
+          </a>
+        )}
       </div>
       <DestinationTable healths={healths.toSorted(byUrgency)} now={now} showTenant={showTenant} />
       {next !== undefined && (

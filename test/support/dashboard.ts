@@ -8,6 +8,7 @@ import { newGateState } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
+import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
 
@@ -40,6 +41,9 @@ export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate =
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
   const world = {
+    vault,
+    deliveries: { sendBatch: async () => {} },
+    drains: { send: async () => {}, sendBatch: async () => {} },
     config: { adminKey, graceMs: 300_000, allowPrivateDestinations: false },
     gates: {
       idFromName: (name: string) => name,

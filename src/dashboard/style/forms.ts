@@ -21,11 +21,11 @@ input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); ou
 input[aria-invalid="true"] { border-color: var(--bad); }
 input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
+fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
 .fields .all { grid-column: 1 / -1; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
 .fault { color: var(--bad); font-size: 0.8125rem; margin-top: 0.25rem; }
-form.stack { display: grid; gap: 1.125rem; }
 details > summary { cursor: pointer; color: var(--soft); font-size: 0.875rem; width: fit-content; }
 details > summary:hover { color: var(--accent); }
 details[open] > summary { margin-bottom: 0.875rem; }

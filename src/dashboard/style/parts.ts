@@ -46,6 +46,10 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .delivery { padding: 1rem 0 0.75rem; border-top: 1px solid var(--line); }
 .delivery .head { margin-bottom: 0.125rem; }
 .delivery .chart { margin: 0.75rem 0 0.5rem; }
+.narrow { max-width: 40rem; }
+.narrow h1 { margin-bottom: 1.5rem; }
+.narrow .lede { margin-bottom: 1.5rem; }
+.stack { display: grid; gap: 1.125rem; }
 .facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.375rem 1.25rem; }
 .facts dt { color: var(--soft); }
 .facts dd { overflow-wrap: anywhere; }

@@ -1,0 +1,46 @@
+/**
+ * The API, called inside this Worker. What a form changes is changed by the route that a program would
+ * have called: the same validation, scopes and tenants, and nothing of it twice. The session is its key.
+ */
+import { createApp } from "../api/app.ts";
+import type { FieldError } from "../api/field-errors.ts";
+import type { Services } from "../services.ts";
+import type { DashboardContext } from "./context.ts";
+import { bySession } from "./session.ts";
+
+export type Refused = Readonly<{
+  ok: false;
+  status: number;
+  detail: string;
+  errors: readonly FieldError[];
+}>;
+
+/** What a route answered. `json` is as the API's description has it. */
+export type Answer = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
+
+export type CallApi = (c: DashboardContext, method: string, path: string, body?: unknown) => Promise<Answer>;
+
+type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+
+/** Made at the first call: whoever only looks at pages does not wait for it. */
+export function apiInside(services: ServicesOf): CallApi {
+  let api: ReturnType<typeof createApp> | undefined;
+  return async (c, method, path, body) => {
+    api ??= createApp({ services, authenticate: bySession });
+    const headers = {
+      authorization: `Bearer ${c.get("visitor").token}`,
+      ...(body !== undefined && { "content-type": "application/json" }),
+    };
+    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
+    const request = new Request(new URL(path, c.req.url), init);
+    return answerOf(await api.fetch(request, c.env, c.executionCtx));
+  };
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const json = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
+  if (response.ok) return { ok: true, json };
+  const { detail = "It could not be done", errors = [] } = json as Partial<Refused>;
+  return { ok: false, status: response.status, detail, errors };
+}

@@ -1,0 +1,100 @@
+/** A destination's limits, changed where they are read. */
+import type { FC } from "hono/jsx";
+import { breakerOf } from "../api/destination-view.ts";
+import { breakerSchema, limitsSchema } from "../policy/limits.ts";
+import type { Destination } from "../store/destination-settings.ts";
+import type { Form } from "./form-fields.ts";
+
+export const limits = [
+  ["max_concurrency", "At once, at most", "attempts"],
+  ["rate_per_second", "A second, at most", "attempts"],
+  ["rate_burst", "After a quiet time", "attempts at once"],
+  ["timeout_ms", "One attempt may take", "ms"],
+] as const;
+
+export const breaker = [
+  ["failure_ratio", "Opens at failures of", "0.05 to 1"],
+  ["min_attempts", "of at least", "attempts"],
+  ["window_s", "within", "seconds"],
+  ["cooldown_s", "Stays open for", "seconds"],
+  ["max_cooldown_s", "and at most for", "seconds"],
+] as const;
+
+type Props = Readonly<{ row: Destination; path: string; mayChange: boolean; typed?: Form | undefined }>;
+
+export const Limits: FC<Props> = ({ row, path, mayChange, typed }) => {
+  const values: Readonly<Record<string, number>> = {
+    max_concurrency: row.maxConcurrency,
+    rate_per_second: row.ratePerSecond,
+    rate_burst: row.rateBurst,
+    timeout_ms: row.timeoutMs,
+    ...breakerOf(row),
+  };
+  const value = (name: string) => String(typed?.[name] ?? values[name]);
+  return (
+    <section aria-labelledby="limits">
+      <div class="head">
+        <h2 id="limits">Limits</h2>
+      </div>
+      <form class="stack" method="post" action={`${path}/limits`}>
+        <fieldset class="fields" disabled={!mayChange}>
+          {limits.map(([name, label, unit]) => (
+            <NumberField name={name} label={label} unit={unit} value={value(name)} range={rangeOf(name)} />
+          ))}
+        </fieldset>
+        <details open={typed !== undefined}>
+          <summary>Circuit breaker</summary>
+          <fieldset class="fields" disabled={!mayChange}>
+            {breaker.map(([name, label, unit]) => (
+              <NumberField
+                name={name}
+                label={label}
+                unit={unit}
+                value={value(name)}
+                range={breakerRange(name)}
+              />
+            ))}
+          </fieldset>
+        </details>
+        {mayChange && (
+          <div class="actions">
+            <button type="submit">Save limits</button>
+            <span class="hint">Empty means the default.</span>
+          </div>
+        )}
+      </form>
+    </section>
+  );
+};
+
+type Range = Readonly<{ min: number | null; max: number | null }>;
+
+function rangeOf(name: (typeof limits)[number][0]): Range {
+  const { minValue, maxValue } = limitsSchema.shape[name];
+  return { min: minValue, max: maxValue };
+}
+
+function breakerRange(name: (typeof breaker)[number][0]): Range {
+  const { minValue, maxValue } = breakerSchema.shape[name];
+  return { min: minValue, max: maxValue };
+}
+
+const NumberField: FC<{ name: string; label: string; unit: string; value: string; range: Range }> = ({
+  name,
+  label,
+  unit,
+  value,
+  range,
+}) => (
+  <label>
+    {`${label} (${unit})`}
+    <input
+      type="number"
+      name={name}
+      value={value}
+      step="any"
+      min={range.min ?? undefined}
+      max={range.max ?? undefined}
+    />
+  </label>
+);

@@ -1,0 +1,142 @@
+/** A new destination, and the one moment at which its secret is shown. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { DashboardContext, DashboardEnv } from "./context.ts";
+import { type Form, listIn, numberIn, textIn } from "./form-fields.ts";
+import type { CallApi, Refused } from "./inside.ts";
+import { showPage } from "./layout.tsx";
+import { RefusedNotice } from "./notices.tsx";
+import { Copyable } from "./parts.tsx";
+
+const PATH = "/dashboard/destinations/new";
+
+export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, (c) => showForm(c, {}));
+
+  app.post(PATH, async (c) => {
+    const form = await c.req.parseBody();
+    const answer = await callApi(c, "POST", "/v1/destinations", inputIn(form));
+    return answer.ok ? showSecret(c, answer.json, "Created") : showForm(c, form, answer);
+  });
+
+  app.post("/dashboard/destinations/:id/rotate", async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const hours = numberIn(form, "overlap_hours");
+    const overlap = { overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours };
+    const answer = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, overlap);
+    return answer.ok ? showSecret(c, answer.json, "Rotated") : showForm(c, {}, answer);
+  });
+}
+
+/** An empty field is left out: the API has the default. */
+function inputIn(form: Form) {
+  const given = {
+    url: textIn(form, "url") ?? "",
+    description: textIn(form, "description"),
+    tenant: textIn(form, "tenant"),
+    event_types: listIn(form, "event_types") ?? undefined,
+    max_concurrency: numberIn(form, "max_concurrency") ?? undefined,
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
+  const tenant = c.get("visitor").principal.tenant;
+  return showPage(
+    c,
+    { title: "New destination" },
+    <NewDestination typed={typed} asksTenant={tenant === undefined} {...(refused && { refused })} />,
+    refused ? 422 : 200,
+  );
+}
+
+type Props = Readonly<{ typed: Form; asksTenant: boolean; refused?: Refused }>;
+
+const NewDestination: FC<Props> = ({ typed, asksTenant, refused }) => {
+  const value = (name: string) => String(typed[name] ?? "");
+  return (
+    <section class="narrow">
+      <p class="crumb">
+        <a href="/dashboard">Overview</a>
+      </p>
+      <h1>New destination</h1>
+      <form class="stack" method="post" action={PATH}>
+        {refused && <RefusedNotice refused={refused} />}
+        <label>
+          URL
+          <input
+            type="url"
+            name="url"
+            required
+            placeholder="https://example.com/webhooks"
+            value={value("url")}
+          />
+        </label>
+        <label>
+          Name
+          <input name="description" maxlength={500} placeholder="Billing" value={value("description")} />
+        </label>
+        <label>
+          Event types
+          <input name="event_types" placeholder="order.*, invoice.paid" value={value("event_types")} />
+          <span class="hint">Exact names and prefix.*; empty takes all.</span>
+        </label>
+        <div class="fields">
+          {asksTenant && (
+            <label>
+              Tenant
+              <input name="tenant" placeholder="default" value={value("tenant")} />
+            </label>
+          )}
+          <label>
+            Attempts at once, at most
+            <input
+              type="number"
+              name="max_concurrency"
+              min={1}
+              max={1000}
+              placeholder="10"
+              value={value("max_concurrency")}
+            />
+          </label>
+        </div>
+        <div class="actions">
+          <button type="submit" class="main">
+            Create destination
+          </button>
+        </div>
+      </form>
+    </section>
+  );
+};
+
+/** Not after a redirect: nothing that is stored, and no address, may ever show it again. */
+function showSecret(
+  c: DashboardContext,
+  json: Readonly<Record<string, unknown>>,
+  what: "Created" | "Rotated",
+) {
+  const { id, secret } = json as Readonly<{ id: string; secret?: string }>;
+  const path = `/dashboard/destinations/${id}`;
+  return showPage(
+    c,
+    { title: "Signing secret" },
+    <section class="narrow">
+      <h1>{what === "Created" ? "The destination is there." : "The new secret signs from now on."}</h1>
+      <p class="lede">
+        {what === "Created"
+          ? "Its receiver verifies signatures with this secret. It is shown this once."
+          : "Until the overlap ends the one before signs beside it. It is shown this once."}
+      </p>
+      <div class="stack">
+        {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}
+        <div class="actions">
+          <a class="button" href={path}>
+            Go to the destination
+          </a>
+        </div>
+      </div>
+    </section>,
+  );
+}

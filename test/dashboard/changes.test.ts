@@ -1,0 +1,256 @@
+/** What a person does on a page is done by the API's own routes: seen in the tables, not in the page. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventRow } from "../../src/id.ts";
+import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { testDashboard } from "../support/dashboard.ts";
+import { receivers } from "../support/receivers.ts";
+
+beforeEach(emptyDatabase);
+
+type Browser = ReturnType<typeof testDashboard>;
+
+async function signedIn(): Promise<Browser> {
+  const browser = testDashboard();
+  await browser.signIn();
+  return browser;
+}
+
+/** Through a portal link of the tenant. */
+async function customer(tenant: string, readOnly = false): Promise<Browser> {
+  const body = { tenant, read_only: readOnly };
+  const { json } = await testApi().call("POST", "/v1/portal-links", body);
+  const browser = testDashboard();
+  await browser.post("/dashboard/enter", { token: new URL(json.url).searchParams.get("token") ?? "" });
+  return browser;
+}
+
+async function destinationOf(tenant = "default"): Promise<string> {
+  const { json } = await testApi().call("POST", "/v1/destinations", {
+    url: "https://example.com/hook",
+    tenant,
+  });
+  return json.id;
+}
+
+const rowOf = (id: string) => env.DB.prepare("SELECT * FROM destinations WHERE id = ?1").bind(id).first();
+
+async function deadDelivery(destination: string): Promise<string> {
+  const { json } = await testApi().call("POST", "/v1/events", { type: "order.paid", data: 1 });
+  const ended = { state: "dead", because: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
+  await insertRow("deliveries", { destination_id: destination, event_id: eventRow(json.id), ...ended });
+  await env.DB.prepare("UPDATE events SET accepted_at = ?1")
+    .bind(NOW - 1000)
+    .run();
+  return json.deliveries[0].id;
+}
+
+describe("a destination", () => {
+  it("is created by a form, and its secret is shown this once", async () => {
+    const browser = await signedIn();
+    const { status, html } = await browser.post("/dashboard/destinations/new", {
+      url: "https://example.com/hook",
+      description: "Billing",
+      event_types: "order.*, invoice.paid",
+      tenant: "acme",
+      max_concurrency: "",
+    });
+    expect([status, /whsec_[A-Za-z0-9+/=]{30,}/.test(html)]).toEqual([200, true]);
+    const row = await env.DB.prepare("SELECT * FROM destinations").first<Record<string, unknown>>();
+    expect(row).toMatchObject({
+      url: "https://example.com/hook",
+      description: "Billing",
+      event_types: '["order.*","invoice.paid"]',
+      tenant: "acme",
+      max_concurrency: 10,
+    });
+    expect((await browser.get(`/dashboard/destinations/${row?.id}`)).html).not.toContain("whsec_");
+  });
+
+  it("is not created from faults: all of them are named, and what was typed is still there", async () => {
+    const browser = await signedIn();
+    const typed = { url: "http://127.0.0.1/", event_types: "a b!", description: "My <name>" };
+    const { status, html } = await browser.post("/dashboard/destinations/new", typed);
+    expect(status).toBe(422);
+    expect(html).toContain("url is not encrypted; expected https");
+    expect(html).toContain("event_types[1]");
+    expect(html).toContain('value="My &lt;name&gt;"');
+    expect(await countRows("destinations")).toBe(0);
+  });
+
+  it("takes new limits, and the default for what is empty", async () => {
+    const id = await destinationOf();
+    const browser = await signedIn();
+    const fields = { max_concurrency: "3", rate_per_second: "0.5", rate_burst: "", timeout_ms: "2000" };
+    const breaker = {
+      failure_ratio: "0.25",
+      min_attempts: "8",
+      window_s: "",
+      cooldown_s: "10",
+      max_cooldown_s: "90",
+    };
+    const { status, headers } = await browser.post(`/dashboard/destinations/${id}/limits`, {
+      ...fields,
+      ...breaker,
+    });
+    expect([status, headers.get("location")]).toEqual([
+      303,
+      `/dashboard/destinations/${id}?done=limits#limits`,
+    ]);
+    expect(await rowOf(id)).toMatchObject({
+      max_concurrency: 3,
+      rate_per_second: 0.5,
+      rate_burst: 200,
+      timeout_ms: 2000,
+      breaker_failure_ratio: 0.25,
+      breaker_min_attempts: 8,
+      breaker_cooldown_s: 10,
+      breaker_max_cooldown_s: 90,
+    });
+  });
+
+  it("keeps its limits when one of the new ones is at fault", async () => {
+    const id = await destinationOf();
+    const before = await rowOf(id);
+    const fields = { max_concurrency: "3", timeout_ms: "soon" };
+    const { status, html } = await (await signedIn()).post(`/dashboard/destinations/${id}/limits`, fields);
+    expect(status).toBe(422);
+    expect(html).toContain("timeout_ms is &quot;soon&quot;; expected a whole number from 100 to 30000");
+    expect(html).toContain('name="max_concurrency" value="3"');
+    expect(await rowOf(id)).toEqual(before);
+  });
+
+  it("is paused and resumed", async () => {
+    const id = await destinationOf();
+    const browser = await signedIn();
+    const press = (verb: string) => browser.post(`/dashboard/destinations/${id}/${verb}`);
+    expect((await press("pause")).status).toBe(303);
+    expect(await rowOf(id)).toMatchObject({ status: "paused", status_reason: "manual" });
+    expect((await press("resume")).status).toBe(303);
+    expect(await rowOf(id)).toMatchObject({ status: "active" });
+    expect(browser.gateCalls).toEqual([`ring resumed ${id}`]);
+  });
+
+  it("is tested, and what came of it is shown as text", async () => {
+    const id = await destinationOf();
+    const receiver = receivers();
+    receiver.script("https://example.com/hook", () => new Response("<b>no such hook</b>", { status: 404 }));
+    const browser = testDashboard({
+      services: { fetch: receiver.fetch },
+      gate: { tryOut: async () => null },
+    });
+    await browser.signIn();
+    const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
+    expect(status).toBe(200);
+    expect(html).toContain("The receiver refused it: HTTP 404.");
+    expect(html).toContain("&lt;b&gt;no such hook&lt;/b&gt;");
+    expect(html).toContain(`webhook-signature: ${receiver.calls[0]?.headers.get("webhook-signature")}`);
+    expect(await countRows("events")).toBe(0);
+  });
+
+  it("is not tested again at once", async () => {
+    const id = await destinationOf();
+    const browser = testDashboard({ gate: { tryOut: async () => NOW + 3000 } });
+    await browser.signIn();
+    const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
+    expect([status, html.includes("again in 3 s")]).toEqual([422, true]);
+  });
+
+  it("gets a new secret, shown this once, and the one before signs beside it", async () => {
+    const id = await destinationOf();
+    const before = await rowOf(id);
+    const browser = await signedIn();
+    const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, {
+      overlap_hours: "2",
+    });
+    expect([status, /whsec_[A-Za-z0-9+/=]{30,}/.test(html)]).toEqual([200, true]);
+    expect(await rowOf(id)).toMatchObject({
+      previous_secret: before?.secret,
+      previous_secret_expires_at: NOW + 2 * 3_600_000,
+    });
+  });
+
+  it("has its dead letters replayed", async () => {
+    const id = await destinationOf();
+    await deadDelivery(id);
+    const browser = await signedIn();
+    const { headers } = await browser.post(`/dashboard/destinations/${id}/replay`, {
+      days: "1",
+      rate_per_minute: "60",
+    });
+    expect(headers.get("location")).toBe(`/dashboard/destinations/${id}?done=replaying#replays`);
+    const replay = await env.DB.prepare("SELECT * FROM replays").first<Record<string, unknown>>();
+    expect(replay).toMatchObject({ destination_id: id, state: "running", rate_per_minute: 60, total: 1 });
+    const { html } = await browser.get(`/dashboard/destinations/${id}`);
+    expect(html).toMatch(/<progress value="0" max="1"/);
+    await browser.post(`/dashboard/destinations/${id}/replays/${replay?.id}/cancel`);
+    expect(await env.DB.prepare("SELECT state FROM replays").first()).toEqual({ state: "cancelled" });
+  });
+});
+
+it("a dead delivery is tried again", async () => {
+  const destination = await destinationOf();
+  const delivery = await deadDelivery(destination);
+  const browser = await signedIn();
+  const { status, headers } = await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect([status, headers.get("location")]).toEqual([303, expect.stringContaining("/dashboard/events/evt_")]);
+  expect(await env.DB.prepare("SELECT state FROM deliveries").first()).toEqual({ state: "waiting" });
+  const again = await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect(again).toMatchObject({ status: 422, html: expect.stringContaining("That was not done") });
+});
+
+describe("a customer", () => {
+  const verbs = ["pause", "resume", "test", "limits", "rotate", "replay"];
+
+  it("changes nothing of another's", async () => {
+    const id = await destinationOf("other");
+    const before = await rowOf(id);
+    const browser = await customer("acme");
+    for (const verb of verbs) {
+      const { status } = await browser.post(`/dashboard/destinations/${id}/${verb}`, {
+        max_concurrency: "1",
+      });
+      expect([verb, status >= 400]).toEqual([verb, true]);
+    }
+    expect([await rowOf(id), await countRows("events")]).toEqual([before, 0]);
+  });
+
+  it("who may only look changes nothing, and is shown nothing to press", async () => {
+    const id = await destinationOf("acme");
+    const before = await rowOf(id);
+    const browser = await customer("acme", true);
+    for (const verb of verbs) {
+      expect((await browser.post(`/dashboard/destinations/${id}/${verb}`)).status).toBe(422);
+    }
+    expect((await browser.post("/dashboard/destinations/new", { url: "https://a.example/" })).status).toBe(
+      422,
+    );
+    expect([await rowOf(id), await countRows("destinations")]).toEqual([before, 1]);
+    const { html } = await browser.get(`/dashboard/destinations/${id}`);
+    expect([...html.matchAll(/action="([^"]+)"/g)].map(([, to]) => to)).toEqual([
+      "/dashboard/sign-out",
+      `/dashboard/destinations/${id}/limits`,
+    ]);
+    expect(html).not.toContain("Save limits");
+  });
+
+  it("creates destinations of the own tenant alone", async () => {
+    const browser = await customer("acme");
+    const url = "https://example.com/";
+    expect((await browser.post("/dashboard/destinations/new", { url, tenant: "other" })).status).toBe(422);
+    expect((await browser.post("/dashboard/destinations/new", { url })).status).toBe(200);
+    const { results } = await env.DB.prepare("SELECT tenant FROM destinations").all();
+    expect(results).toEqual([{ tenant: "acme" }]);
+  });
+});
+
+it("nothing is changed without a session, or from another site", async () => {
+  const id = await destinationOf();
+  const before = await rowOf(id);
+  const stranger = testDashboard();
+  expect((await stranger.post(`/dashboard/destinations/${id}/pause`)).status).toBe(401);
+  const browser = await signedIn();
+  const evil = { origin: "https://evil.example", "sec-fetch-site": "cross-site" };
+  expect((await browser.post(`/dashboard/destinations/${id}/pause`, {}, evil)).status).toBe(403);
+  expect(await rowOf(id)).toEqual(before);
+});
