@@ -9,6 +9,8 @@ import { MASTER_KEYS } from "./support/vault.ts";
 const root = new URL("..", import.meta.url).pathname;
 const inNode = ["test/policy/**/*.test.ts", "test/**/*.node.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
+/** Run by a configuration of their own: they need a browser. */
+const inBrowsers = ["test/browser/**"];
 
 const migrations = await readD1Migrations(`${root}migrations`);
 
@@ -36,7 +38,7 @@ export default defineConfig({
         test: {
           name: "workers",
           include: ["test/**/*.test.ts"],
-          exclude: [...inNode, ...scenarios],
+          exclude: [...inNode, ...scenarios, ...inBrowsers],
           setupFiles: ["test/support/migrations.ts"],
           testTimeout: 20_000,
         },

@@ -1,7 +1,7 @@
 /** The process that the bare Worker runs in. */
 
+import { serve, startRuntime } from "../../support/runtime.ts";
 import { givenArgs } from "./processes.ts";
-import { startRuntime } from "./runtime.ts";
 
 const [endpoints] = givenArgs<[endpoints: readonly string[]]>();
 
@@ -15,11 +15,12 @@ const options = {
   queueProducers: { QUEUE: { queueName: "bare" } },
   queueConsumers: { bare: { maxBatchSize: 100, maxBatchTimeout: 1 } },
 };
-const url = await startRuntime(
-  () => options,
-  [
-    "CREATE TABLE events (id INTEGER PRIMARY KEY, type TEXT NOT NULL, body TEXT NOT NULL)",
-    "CREATE TABLE ends (id INTEGER PRIMARY KEY)",
-  ],
+serve(
+  await startRuntime(
+    () => options,
+    [
+      "CREATE TABLE events (id INTEGER PRIMARY KEY, type TEXT NOT NULL, body TEXT NOT NULL)",
+      "CREATE TABLE ends (id INTEGER PRIMARY KEY)",
+    ],
+  ),
 );
-process.send?.(url);
