@@ -3,6 +3,7 @@
  * misconfigured Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
+import { furtherDatabases } from "./bound-databases.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/master-keys.ts";
 
 const flag = z
@@ -46,10 +47,14 @@ export type Config = Readonly<{
 }>;
 
 /** Reads the environment; throws an error that lists every fault when it cannot be used. */
-export function parseConfig(env: unknown): Config {
+export function parseConfig(env: object): Config {
   const parsed = variables.safeParse(env);
-  if (!parsed.success) {
-    const faults = parsed.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);
+  const issues = parsed.error?.issues ?? [];
+  const faults = [
+    ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
+    ...furtherDatabases(env).faults,
+  ];
+  if (!parsed.success || faults.length > 0) {
     throw new Error(`Breakwater is misconfigured: ${faults.join("; ")}`);
   }
   return {

@@ -1,32 +1,30 @@
 /**
  * Public ids: opaque, stable, and without a column of their own.
  *
- * An event's id is its row number and its database's number, mixed by a bijection of 64 bits and written
- * in 13 characters of base 32: it tells nobody how many events there are, and a mistyped one names
- * nothing. A delivery's id joins those of its event and its destination. Those of destinations and
+ * An event's id is its number, which holds its database's (policy/placement.ts), mixed by a bijection of
+ * 64 bits and written in 13 characters of base 32: it tells nobody how many events there are, and a mistyped
+ * one names nothing. A delivery's id joins those of its event and its destination. Those of destinations and
  * API keys are random.
  */
+import { isEventNumber } from "./policy/placement.ts";
+
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 const BITS = 64;
-const ROW_BITS = 52n;
 
 const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
 const INVERSES = MULTIPLIERS.map(inverse);
 
-/** Names the event in row `row` (1 .. 2^52-1) of database number `shard`. */
-export function eventId(row: number, shard = 0): string {
-  const plain = (BigInt(shard) << ROW_BITS) | BigInt(row);
-  return `evt_${encode(mix(plain))}`;
+/** Names the event of that number. */
+export function eventId(number: number): string {
+  return `evt_${encode(mix(BigInt(number)))}`;
 }
 
-/** The row that an event id names, or undefined when no event could have that id. */
-export function eventRow(id: string): number | undefined {
+/** The number that an event id stands for, or undefined when no event could have that id. */
+export function eventNumber(id: string): number | undefined {
   const body = /^evt_([0-9a-hjkmnp-tv-z]{13})$/.exec(id)?.[1];
   const mixed = body === undefined ? undefined : decode(body);
-  if (mixed === undefined) return undefined;
-  const plain = unmix(mixed);
-  const row = Number(BigInt.asUintN(Number(ROW_BITS), plain));
-  return plain >> ROW_BITS === 0n && row > 0 ? row : undefined;
+  const number = mixed === undefined ? undefined : Number(unmix(mixed));
+  return number !== undefined && isEventNumber(number) ? number : undefined;
 }
 
 /** Names the delivery of an event to a destination. */
@@ -34,10 +32,10 @@ export function deliveryId(event: number, destination: string): string {
   return `dlv_${eventId(event).slice(4)}_${destination.slice(4)}`;
 }
 
-/** The event row and the destination that a delivery id names, or undefined when it names none. */
+/** The event's number and the destination that a delivery id names, or undefined when it names none. */
 export function deliveryKey(id: string): { eventId: number; destinationId: string } | undefined {
   const parts = /^dlv_([0-9a-z]{13})_([0-9a-z]{20})$/.exec(id);
-  const event = parts?.[1] && eventRow(`evt_${parts[1]}`);
+  const event = parts?.[1] && eventNumber(`evt_${parts[1]}`);
   return event ? { eventId: event, destinationId: `dst_${parts[2]}` } : undefined;
 }
 

@@ -2,6 +2,7 @@
  * Everything the stages need from outside, named once. The worker's handlers make one of these from the
  * platform; tests make one with another clock, other randomness or a failing part.
  */
+import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
@@ -12,7 +13,10 @@ export type Services = Readonly<{
   config: Config;
   /** Seals and opens signing secrets. */
   vault: Vault;
+  /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;
+  /** More of them, for events and deliveries: see store/shards.ts before asking `db` for either. */
+  further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainMessage | ReplayMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
@@ -32,7 +36,7 @@ export type Services = Readonly<{
   background: (work: Promise<unknown>) => void;
 }>;
 
-type Settled = Readonly<{ env: unknown; config: Config; vault: Vault }>;
+type Settled = Readonly<{ env: Env; config: Config; vault: Vault; further: readonly D1Database[] }>;
 
 let settled: Settled | undefined;
 
@@ -40,16 +44,17 @@ let settled: Settled | undefined;
 function settledBy(env: Env): Settled {
   if (settled?.env === env) return settled;
   const config = parseConfig(env);
-  settled = { env, config, vault: vaultOf(config.masterKeys) };
+  settled = { env, config, vault: vaultOf(config.masterKeys), ...furtherDatabases(env) };
   return settled;
 }
 
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault } = settledBy(env);
+  const { config, vault, further } = settledBy(env);
   return {
     config,
     vault,
     db: env.DB,
+    further,
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
     gates: env.GATES,

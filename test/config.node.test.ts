@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { furtherDatabases } from "../src/bound-databases.ts";
 import { parseConfig } from "../src/config.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
@@ -76,4 +77,21 @@ test("takes several master keys, the first of which seals", () => {
   const second = `k2:${btoa("k".repeat(32))}`;
   const { masterKeys } = parseConfig({ ADMIN_KEY, MASTER_KEYS: `${second},\n${MASTER_KEYS}` });
   expect(masterKeys.map(({ id }) => id)).toEqual(["k2", "test"]);
+});
+
+test.each([
+  [{ DB: {}, DB_2: {} }, "DB_2 is bound out of turn"],
+  [{ DB: {}, DB_0: {} }, "DB_0 is bound out of turn"],
+  [{ DB: {}, DB_1: {}, DB_3: {} }, "DB_3 is bound out of turn"],
+  [{ DB: {}, DB_01: {} }, "DB_01 is bound out of turn"],
+])("takes no databases with a gap in their numbers: %j", (bindings, fault) => {
+  const parse = () => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...bindings });
+  expect(parse).toThrow(`${fault}; expected DB, DB_1, DB_2 and so on`);
+});
+
+test("knows the databases beyond the first in the order of their numbers, however they are listed", () => {
+  const named = Array.from({ length: 11 }, (_, i) => [`DB_${i + 1}`, i + 1]).reverse();
+  const { further, faults } = furtherDatabases(Object.fromEntries([["DB", 0], ["DBX_1", 0], ...named]));
+  expect(further).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  expect(faults).toEqual([]);
 });

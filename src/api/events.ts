@@ -1,7 +1,7 @@
 /** Events: accepted one by one or in batches, and shown with all that became of them. */
 
 import { createRoute } from "@hono/zod-openapi";
-import { eventRow } from "../id.ts";
+import { eventNumber } from "../id.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
 import { acceptEvents, type GivenEvent } from "./accept-events.ts";
 import { requires } from "./auth.ts";
@@ -93,7 +93,7 @@ export function registerEvents(api: Api): void {
   api.openapi(getEvent, async (c) => {
     const services = c.get("services");
     const { id } = c.req.valid("param");
-    const row = eventRow(id);
+    const row = eventNumber(id);
     const found = row && (await findEvent(services.db, row, c.get("principal").tenant));
     if (!found) return noSuch("event", id);
     const { tenant, type, body, deliverAt } = found.event;

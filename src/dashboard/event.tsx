@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { showDeliveries } from "../api/deliveries-shown.ts";
 import type { DeliveryJson } from "../api/delivery-schema.ts";
-import { eventId, eventRow } from "../id.ts";
+import { eventId, eventNumber } from "../id.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
 import type { DashboardEnv } from "./context.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
@@ -18,7 +18,7 @@ import { requestsByHand } from "./request-by-hand.ts";
 export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
-    const row = eventRow(c.req.param("id"));
+    const row = eventNumber(c.req.param("id"));
     const found = row && (await findEvent(services.db, row, c.get("visitor").principal.tenant));
     if (!found) return nothingHere(c);
     const shown = await showDeliveries(services, found.deliveries);

@@ -1,7 +1,7 @@
 /** What was sent to a destination, the newest event first: read with the API's own functions. */
 import { showDeliveries } from "../api/deliveries-shown.ts";
 import type { DeliveryJson } from "../api/delivery-schema.ts";
-import { eventId, eventRow } from "../id.ts";
+import { eventId, eventNumber } from "../id.ts";
 import type { Services } from "../services.ts";
 import { storedDeliveries } from "../store/deliveries-read.ts";
 import type { DeliveryKey } from "../store/delivery-filter.ts";
@@ -33,7 +33,7 @@ export async function readLog(
   destinationId: string,
   { state, before }: Asked,
 ): Promise<MessageLog> {
-  const row = before === undefined ? undefined : eventRow(before);
+  const row = before === undefined ? undefined : eventNumber(before);
   const key = row === undefined ? undefined : { destinationId, eventId: row };
   const { found, next } = await pageOf(services.db, state, destinationId, key);
   const [shown, names] = await Promise.all([

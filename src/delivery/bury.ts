@@ -12,7 +12,7 @@ import { tellDead } from "./tell-dead.ts";
 export async function bury(services: Services, batch: MessageBatch): Promise<void> {
   const carriers = carriersOf(services, batch);
   const works = await loadWork(
-    services.db,
+    services,
     carriers.map(({ named }) => named),
   );
   const now = services.now();

@@ -9,6 +9,7 @@
 import { faultOf } from "../log.ts";
 import type { Lane } from "../policy/lease.ts";
 import type { Services } from "../services.ts";
+import { homeOf } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
 import { type Carrier, carriersOf, dispose } from "./carry.ts";
@@ -38,11 +39,11 @@ export async function consume(services: Services, batch: MessageBatch): Promise<
 async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
   const lookedUpAt = services.now();
   const works = await loadWork(
-    services.db,
+    services,
     carriers.map(({ named }) => named),
   );
   const carrierOf = new Map<Work | undefined, Carrier>(carriers.map((carrier, i) => [works[i], carrier]));
-  for (const [i, carrier] of carriers.entries()) if (!works[i]) await forget(services, carrier);
+  for (const [i, carrier] of carriers.entries()) if (!works[i]) await setAside(services, carrier);
   const { due, verdicts: sorted } = sortOut(
     services,
     works.filter((work) => work !== undefined),
@@ -92,11 +93,16 @@ function laneOf({ row }: Work): Lane {
   return row && row.attempts > 0 ? "retry" : "fresh";
 }
 
-/** The event or the destination is not in D1: there is nothing to deliver. */
-async function forget(services: Services, carrier: Carrier): Promise<void> {
+/**
+ * The event or the destination is not in D1: there is nothing to deliver. Or not yet: of a database that has
+ * just been added, an isolate that is not of the newest version knows nothing.
+ */
+async function setAside(services: Services, carrier: Carrier): Promise<void> {
   const { event, destination } = carrier.named;
-  services.log({ what: "delivery_unknown", event_row: event, destination });
-  await dispose(services, carrier);
+  const isBound = homeOf(services, event) !== undefined;
+  const what = isBound ? "delivery_unknown" : "database_not_bound";
+  services.log({ what, event_row: event, destination });
+  await dispose(services, carrier, isBound ? undefined : services.now() + pauseFor(carrier));
 }
 
 function pauseFor({ messages: [first] }: Carrier): number {

@@ -91,7 +91,7 @@ async function attemptWaiting(
   const over: Verdict[] = [];
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const works = await loadWork(services.db, wanted);
+    const works = await loadWork(services, wanted);
     if (works.includes(undefined)) await buryOrphans(services.db, destination.id, granted, services.now());
     const { due, verdicts } = sortOut(
       services,

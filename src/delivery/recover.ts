@@ -65,10 +65,10 @@ async function walkByRow(
 
 async function letWait(services: Services, lost: readonly DeliveryMessage[], now: number): Promise<void> {
   for (let from = 0; from < lost.length; from += CHUNK) {
-    const works = await loadWork(services.db, lost.slice(from, from + CHUNK));
+    const works = await loadWork(services, lost.slice(from, from + CHUNK));
     const rows = works.flatMap((work) =>
       work && !work.row ? waitingRow(work, { reason: "recovered", until: now }) : [],
     );
-    await recordOutcomes(services.db, rows, [], now);
+    await recordOutcomes(services, rows, [], now);
   }
 }

@@ -15,7 +15,7 @@ export async function report(services: Services, verdicts: readonly Verdict[]): 
   ];
   for (let attempt = 1; ; attempt++) {
     try {
-      await recordOutcomes(services.db, rows, gone, services.now());
+      await recordOutcomes(services, rows, gone, services.now());
       break;
     } catch (error) {
       services.log({ what: "record_failed", deliveries: rows.length, attempt, error: faultOf(error) });

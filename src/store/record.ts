@@ -1,11 +1,12 @@
 /**
- * Writing outcomes: one statement for everything a batch has to say. Safe to repeat and safe against
+ * Writing outcomes: one statement for everything a batch has to say of a database. Safe to repeat and safe against
  * stragglers: a delivery that has ended never changes again, and what knows of fewer attempts than the
  * row already counts is too late to say anything. So is what knows of an earlier age limit: the delivery
  * has ended since and was made to wait again, which is the only thing that moves its limit.
  */
 import { pausing } from "./pausing.ts";
 import { isNews, tallyOf } from "./replay-tally.ts";
+import { type Databases, sharesOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
 const RECORD = `
@@ -22,17 +23,24 @@ const RECORD = `
   WHERE ${isNews("excluded.attempts", "excluded.give_up_at")}`;
 
 /**
+ * One transaction in each database, all at once. What is lost when one of them fails is harmless by itself: a
+ * pause without its delivery makes that wait, and a delivery without its pause is followed by another 410.
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms
  */
 export async function recordOutcomes(
-  db: D1Database,
+  databases: Databases,
   rows: readonly DeliveryRow[],
   gone: readonly string[],
   now: number,
 ): Promise<void> {
-  if (rows.length === 0) return;
-  const record = db.prepare(RECORD).bind(JSON.stringify(rows));
-  const pause = gone.length > 0 ? [pausing(db, gone, "gone", now)] : [];
-  await db.batch([...tallyOf(db, rows), record, ...pause]);
+  const { db: first } = databases;
+  const shares = sharesOf(databases, rows, ({ eventId }) => eventId);
+  const writes = new Map([...shares].map(([db, share]) => [db, recording(db, share)]));
+  if (gone.length > 0) writes.set(first, [...(writes.get(first) ?? []), pausing(first, gone, "gone", now)]);
+  await Promise.all([...writes].map(([db, statements]) => db.batch(statements)));
+}
+
+function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+  return [...tallyOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }

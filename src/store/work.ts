@@ -4,6 +4,7 @@ import type { DeliveryMessage } from "../delivery/message.ts";
 import type { Destination } from "./destination-settings.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { deliveries, destinations } from "./schema.ts";
+import { type Databases, sharesOf } from "./shards.ts";
 
 export type DeliveryRow = InferSelectModel<typeof deliveries>;
 
@@ -29,17 +30,28 @@ export type Work = Readonly<{
   row: DeliveryRow | undefined;
 }>;
 
-/** Loads what the messages name, in their order; undefined where the event or the destination is unknown. */
+/**
+ * Loads what the messages name, in their order; undefined where the event or the destination is unknown. One
+ * round trip to each database that has some of the events, all at once, and one to the first in any case.
+ */
 export async function loadWork(
-  db: D1Database,
+  databases: Databases,
   messages: readonly DeliveryMessage[],
 ): Promise<(Work | undefined)[]> {
   if (messages.length === 0) return [];
-  const results = await db.batch<RawRow>(statementsFor(db, messages));
-  const [eventRows = [], destinationRows = [], deliveryRows = []] = results.map(({ results }) => results);
-  const events = new Map((eventRows as EventRow[]).map((event) => [event.id, event]));
-  const targets = new Map(destinationRows.map((raw) => [raw.id, modelOf(destinations, raw)]));
-  const rows = new Map(deliveryRows.map((raw) => modelOf(deliveries, raw)).map((row) => [keyOf(row), row]));
+  const shares = sharesOf(databases, messages, ({ event }) => event);
+  const { db: first } = databases;
+  const [[places = [], ...stored], ...others] = await Promise.all([
+    rowsOf(first, [destinationsOf(first, messages), ...storedOf(first, shares.get(first) ?? [])]),
+    ...[...shares].filter(([db]) => db !== first).map(([db, share]) => rowsOf(db, storedOf(db, share))),
+  ]);
+  const known = [stored, ...others];
+  const events = new Map(
+    known.flatMap(([rows = []]) => rows as EventRow[]).map((event) => [event.id, event]),
+  );
+  const targets = new Map(places.map((raw) => [raw.id, modelOf(destinations, raw)]));
+  const outcomes = known.flatMap(([, rows = []]) => rows).map((raw) => modelOf(deliveries, raw));
+  const rows = new Map(outcomes.map((row) => [keyOf(row), row]));
   return messages.map((message) => {
     const event = events.get(message.event);
     const destination = targets.get(message.destination);
@@ -48,14 +60,31 @@ export async function loadWork(
   });
 }
 
-/**
+async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
+  return (await db.batch<RawRow>(statements)).map(({ results }) => results);
+}
+
+/*
  * D1 bills the rows that `json_each` makes of a parameter as rows read, but not those of VALUES. So the
  * keys are spelled out: events as the whole numbers that they are, destinations as parameters, of which
  * there may be a hundred, as many as there are messages in a batch.
  */
-function statementsFor(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement[] {
+
+function destinationsOf(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement {
+  const places = placesOf(messages);
+  return db
+    .prepare(
+      `WITH wanted (id) AS (VALUES ${places.map((_, i) => `(?${i + 1})`)})
+       SELECT d.* FROM wanted CROSS JOIN destinations d ON d.id = wanted.id`,
+    )
+    .bind(...places);
+}
+
+/** The events, and the deliveries that have a row; nothing for nothing. */
+function storedOf(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement[] {
+  if (messages.length === 0) return [];
   const events = [...new Set(messages.map(({ event }) => event))];
-  const places = [...new Set(messages.map(({ destination }) => destination))];
+  const places = placesOf(messages);
   const parameter = new Map(places.map((destination, i) => [destination, `?${i + 1}`]));
   const pairs = messages.map(({ event, destination }) => `(${event}, ${parameter.get(destination)})`);
   return [
@@ -66,18 +95,16 @@ function statementsFor(db: D1Database, messages: readonly DeliveryMessage[]): D1
     ),
     db
       .prepare(
-        `WITH wanted (id) AS (VALUES ${places.map((_, i) => `(?${i + 1})`)})
-         SELECT d.* FROM wanted CROSS JOIN destinations d ON d.id = wanted.id`,
-      )
-      .bind(...places),
-    db
-      .prepare(
         `WITH wanted (event, destination) AS (VALUES ${pairs})
          SELECT d.* FROM wanted CROSS JOIN deliveries d
          ON d.destination_id = wanted.destination AND d.event_id = wanted.event`,
       )
       .bind(...places),
   ];
+}
+
+function placesOf(messages: readonly DeliveryMessage[]): string[] {
+  return [...new Set(messages.map(({ destination }) => destination))];
 }
 
 function keyOf({ eventId, destinationId }: Pick<DeliveryRow, "eventId" | "destinationId">): string {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventId, eventRow } from "../../src/id.ts";
+import { eventId, eventNumber } from "../../src/id.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 
 const KIB = 1024;
@@ -30,7 +30,7 @@ describe("POST /v1/events", () => {
       id: expect.stringMatching(/^evt_[0-9a-z]{13}$/),
       deliveries: [{ id: expect.stringMatching(/^dlv_/), destination_id: wanted, state: "queued" }],
     });
-    expect(messages).toEqual([{ event: eventRow(json.id), destination: wanted }]);
+    expect(messages).toEqual([{ event: eventNumber(json.id), destination: wanted }]);
     expect(await storedBody()).toBe(
       '{"type":"invoice.paid","timestamp":"2026-11-21T09:00:00.000Z","data":{"n":1}}',
     );
@@ -304,7 +304,7 @@ describe("GET /v1/events/:id", () => {
     await call("DELETE", `/v1/destinations/${gone}`);
     await insertRow("deliveries", {
       destination_id: done,
-      event_id: eventRow(posted.id),
+      event_id: eventNumber(posted.id),
       state: "delivered",
       attempts: 1,
       give_up_at: NOW + 1000,

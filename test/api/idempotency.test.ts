@@ -1,7 +1,7 @@
 /** A request that comes again under its key does nothing again; one that only claims to be the same is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventRow } from "../../src/id.ts";
+import { eventNumber } from "../../src/id.ts";
 import { readCounts } from "../../src/store/counts.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
@@ -91,7 +91,7 @@ describe("an event under a key", () => {
     metered.failing(() => undefined);
     const again = await call("POST", "/v1/events", EVENT, keyed("k"));
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect(await env.DB.prepare("SELECT id FROM events").first("id")).toBe(eventRow(again.json.id));
+    expect(await env.DB.prepare("SELECT id FROM events").first("id")).toBe(eventNumber(again.json.id));
   });
 
   it("leaves the key free when it is refused", async () => {

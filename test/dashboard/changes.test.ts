@@ -1,7 +1,7 @@
 /** What a person does on a page is done by the API's own routes: seen in the tables, not in the page. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventRow } from "../../src/id.ts";
+import { eventNumber } from "../../src/id.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { testDashboard } from "../support/dashboard.ts";
 import { receivers } from "../support/receivers.ts";
@@ -38,7 +38,7 @@ const rowOf = (id: string) => env.DB.prepare("SELECT * FROM destinations WHERE i
 async function deadDelivery(destination: string): Promise<string> {
   const { json } = await testApi().call("POST", "/v1/events", { type: "order.paid", data: 1 });
   const ended = { state: "dead", because: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
-  await insertRow("deliveries", { destination_id: destination, event_id: eventRow(json.id), ...ended });
+  await insertRow("deliveries", { destination_id: destination, event_id: eventNumber(json.id), ...ended });
   await env.DB.prepare("UPDATE events SET accepted_at = ?1")
     .bind(NOW - 1000)
     .run();

@@ -1,7 +1,7 @@
 /** What waits in D1, and how the gate's bell has it worked off. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
-import { eventRow } from "../../src/id.ts";
+import { eventNumber } from "../../src/id.ts";
 import { silence } from "../support/receivers.ts";
 import {
   alarmOf,
@@ -52,7 +52,7 @@ async function rowsOf(messages: readonly DeliveryMessage[]) {
 
 /** Since a number of calls, the events that the destination got, as they were posted. */
 function eventsSince(calls: number): (number | undefined)[] {
-  return world.receiver.calls.slice(calls).map(({ headers }) => eventRow(headers.get("webhook-id") ?? ""));
+  return world.receiver.calls.slice(calls).map(({ headers }) => eventNumber(headers.get("webhook-id") ?? ""));
 }
 
 describe("a delivery that is turned away", () => {

@@ -27,7 +27,7 @@ test("was dead of its attempts before", () => {
 });
 
 test("is not ended by what is said of its last life once more", async () => {
-  await recordOutcomes(world.services.db, [dead], [], world.clock.now());
+  await recordOutcomes(world.services, [dead], [], world.clock.now());
   expect(await row()).toMatchObject({ state: "waiting", because: "retried", attempts: 0 });
 });
 

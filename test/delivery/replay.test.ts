@@ -361,28 +361,33 @@ describe("its count", () => {
 
   test("knows of an end however often it is written", async () => {
     const row = { ...(await one()), ...end };
-    await recordOutcomes(env.DB, [row], [], START);
-    await recordOutcomes(env.DB, [row], [], START);
+    await recordOutcomes({ db: env.DB }, [row], [], START);
+    await recordOutcomes({ db: env.DB }, [row], [], START);
     expect(await tally()).toEqual([1, 0]);
   });
 
   test("is as durable as the end itself", async () => {
     const row = { ...(await one()), ...end };
     world.d1.failing(() => "after");
-    await expect(recordOutcomes(world.services.db, [row], [], START)).rejects.toThrow("D1");
+    await expect(recordOutcomes(world.services, [row], [], START)).rejects.toThrow("D1");
     expect(await tally()).toEqual([1, 0]);
   });
 
   test("does not know of what is not the end", async () => {
-    await recordOutcomes(env.DB, [{ ...(await one()), state: "retrying", attempts: 1 }], [], START);
+    await recordOutcomes({ db: env.DB }, [{ ...(await one()), state: "retrying", attempts: 1 }], [], START);
     expect(await tally()).toEqual([0, 0]);
-    await recordOutcomes(env.DB, [{ ...(await one()), ...end, state: "dead", attempts: 2 }], [], START);
+    await recordOutcomes(
+      { db: env.DB },
+      [{ ...(await one()), ...end, state: "dead", attempts: 2 }],
+      [],
+      START,
+    );
     expect(await tally()).toEqual([0, 1]);
   });
 
   test("does not heed what comes too late", async () => {
     const stale = { ...(await one()), ...end, giveUpAt: START - 1 };
-    await recordOutcomes(env.DB, [stale], [], START);
+    await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await tally()).toEqual([0, 0]);
   });
 

@@ -25,7 +25,7 @@ const edit = (column: string, value: unknown) =>
   execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
 
 async function settingsNow() {
-  const [work] = await loadWork(world.services.db, await world.post());
+  const [work] = await loadWork(world.services, await world.post());
   if (!work) throw new Error("The event is for the destination");
   return gateSettingsOf(work.destination);
 }

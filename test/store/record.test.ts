@@ -29,7 +29,7 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
   };
 }
 
-const record = (...rows: DeliveryRow[]) => recordOutcomes(env.DB, rows, [], 1);
+const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, [], 1);
 
 test("keeps what was written, to the letter", async () => {
   const rows = [
@@ -69,6 +69,6 @@ describe("an outcome", () => {
 });
 
 test("a destination that is gone is paused in the same write", async () => {
-  await recordOutcomes(env.DB, [row({ state: "dead", because: "gone" })], [destination], 7);
+  await recordOutcomes({ db: env.DB }, [row({ state: "dead", because: "gone" })], [destination], 7);
   expect(await statusOf(destination)).toEqual(["paused", "gone"]);
 });

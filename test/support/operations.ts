@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import { type Document, documentOf, type Method, type Operation } from "../../src/api/document.ts";
-import { eventRow } from "../../src/id.ts";
+import { eventNumber } from "../../src/id.ts";
 import { insertRow, NOW, type testApi } from "./api.ts";
 
 type Call = ReturnType<typeof testApi>["call"];
@@ -37,7 +37,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const event = await created(call, "/v1/events", { type: "order.paid", data: { of: tenant }, tenant });
   await insertRow("deliveries", {
     destination_id: destination.id,
-    event_id: eventRow(event.id),
+    event_id: eventNumber(event.id),
     state: "dead",
     because: "exhausted",
     attempts: 1,

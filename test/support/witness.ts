@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
-import { eventRow } from "../../src/id.ts";
+import { eventNumber } from "../../src/id.ts";
 import type { Services } from "../../src/services.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 
@@ -33,7 +33,7 @@ export function witnessOf(services: Services): Witness {
   const sent: Sent[] = [];
   const afterEnd: string[] = [];
   async function fetch(input: RequestInfo, init: RequestInit = {}): Promise<Response> {
-    const event = eventRow(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
+    const event = eventNumber(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
     const destination = `dst_${new URL(String(input)).hostname.split(".")[0]}`;
     const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: String(init.body) };
     if (await hasEnded({ event, destination })) afterEnd.push(request.key);

@@ -1,0 +1,44 @@
+/**
+ * Events and deliveries over several databases. The first has everything; what there is beyond it has
+ * events and their deliveries alone, in the same tables. Usually there is no other, and nothing here costs
+ * a call or a row.
+ *
+ * What is about one event is asked of its database; what is about a destination's deliveries, of all.
+ */
+import { databaseNumberOf } from "../policy/placement.ts";
+
+export type Databases = Readonly<{
+  /** The first: destinations, keys, replays and the sweep's heartbeat are here alone. */
+  db: D1Database;
+  /** The others, in the order of their numbers, from 1 on. */
+  further?: readonly D1Database[] | undefined;
+}>;
+
+/** All of them, in the order of their numbers. */
+export function allOf({ db, further = [] }: Databases): readonly D1Database[] {
+  return [db, ...further];
+}
+
+/** The database that the event lives in; undefined when it is not bound. */
+export function homeOf(databases: Databases, event: number): D1Database | undefined {
+  return allOf(databases)[databaseNumberOf(event)];
+}
+
+/** The items by the databases that their events live in. Those whose database is not bound are left out. */
+export function sharesOf<T>(
+  databases: Databases,
+  items: readonly T[],
+  eventOf: (item: T) => number,
+): ReadonlyMap<D1Database, readonly T[]> {
+  const shares = Map.groupBy(items, (item) => homeOf(databases, eventOf(item)));
+  return new Map([...shares].flatMap(([db, share]) => (db ? [[db, share]] : [])));
+}
+
+/** Asks all of them at once, and adds up what they count. */
+export async function sumOver(
+  databases: Databases,
+  count: (db: D1Database) => Promise<number>,
+): Promise<number> {
+  const counts = await Promise.all(allOf(databases).map(count));
+  return counts.reduce((sum, one) => sum + one, 0);
+}
