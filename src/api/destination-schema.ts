@@ -4,6 +4,7 @@
  * delivery/target.ts, because that depends on the deployment.
  */
 import { z } from "@hono/zod-openapi";
+import { eventFilter } from "../policy/event-filter.ts";
 import { breakerSchema, limitsSchema } from "../policy/limits.ts";
 import { retrySpec } from "../policy/retry-spec.ts";
 import { schemes } from "../secrets/signing-secret.ts";
@@ -46,6 +47,7 @@ const changeable = {
     .max(100, { error: TYPES_EXPECTED })
     .nullish()
     .openapi({ description: "Which events it takes; null takes all." }),
+  filter: eventFilter.nullish(),
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish(),
   headers: headersSchema.nullish(),
@@ -80,6 +82,7 @@ export const destinationSchema = z
     status: z.enum(["active", "paused"]),
     status_reason: z.string().nullable(),
     event_types: z.array(z.string()).nullable(),
+    filter: eventFilter.nullable(),
     description: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     headers: z.record(z.string(), z.string()).openapi({

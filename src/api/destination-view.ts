@@ -25,6 +25,7 @@ export function destinationView(
     status: row.status,
     status_reason: row.statusReason,
     event_types: readable("event_types", row.eventTypes, null),
+    filter: readable("filter", row.filter, null),
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
     headers: scopes.includes("admin") ? headers : masked(headers),
@@ -42,7 +43,7 @@ export function destinationView(
 }
 
 type Shown = z.infer<typeof destinationSchema>;
-type Written = "event_types" | "metadata" | "headers" | "retry";
+type Written = "event_types" | "filter" | "metadata" | "headers" | "retry";
 
 /** What is stored, unless a person has edited it into something else: then what that counts as. */
 function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
@@ -74,6 +75,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
   return {
     url: input.url,
     eventTypes: input.event_types,
+    filter: input.filter,
     description: input.description,
     metadata: input.metadata,
     headers: input.headers,

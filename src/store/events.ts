@@ -1,4 +1,5 @@
 /** Writing events: the promise and its plan in one statement, so that 202 means durable. */
+import { letsThrough } from "./event-filter.ts";
 
 export type NewEvent = Readonly<{
   tenant: string;
@@ -23,10 +24,11 @@ export type AcceptedEvent = Readonly<{
 export type AcceptedRow = Readonly<{ id: number; plan: string; deliverAt: number | null }>;
 
 /**
- * Inserts the events with their plans: the live destinations of the tenant that want the type, at this
- * instant. A pattern is an exact name, `prefix.*` for everything below the prefix, or `*`; none, or what a
- * person has edited into something that is no JSON, takes every type. Ids are given in the order of the
- * array, in which `json_each` goes; to sort by it would be one more row read for each.
+ * Inserts the events with their plans: the live destinations of the tenant that want the type, and whose
+ * filter lets the data through, at this instant. A pattern is an exact name, `prefix.*` for everything below
+ * the prefix, or `*`; none, or what a person has edited into something that is no JSON, takes every type.
+ * Ids are given in the order of the array, in which `json_each` goes; to sort by it would be one more row
+ * read for each.
  */
 const INSERT = `
   INSERT INTO events (tenant, type, accepted_at, idempotency_key, fingerprint, deliver_at, plan, body)
@@ -41,6 +43,7 @@ const INSERT = `
             AND substr(e.value ->> 'type', 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1)
           )
         ))
+        AND (d.filter IS NULL OR ${letsThrough("d.filter", "e.value ->> 'body'")})
     ), e.value ->> 'body'
   FROM json_each(?1) e`;
 

@@ -11,6 +11,7 @@
  */
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import type { EventFilter } from "../policy/event-filter.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
 import { jsonText } from "./json-column.ts";
 
@@ -97,7 +98,7 @@ export const destinations = sqliteTable(
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** Which `data` it wants; null takes all. */
-    filter: jsonText<unknown>(null)(),
+    filter: jsonText<EventFilter | null>(null)(),
     /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
     secret: text().notNull(),
     previousSecret: text("previous_secret"),

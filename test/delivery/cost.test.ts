@@ -114,6 +114,15 @@ describe("a batch of a hundred", () => {
   });
 });
 
+test("a filter costs a row read for each of its conditions and values, and no round trip", async () => {
+  await newDestination({ filter: { "order.total": { gte: 1 }, "order.status": ["a", "b"] } });
+  await world.post(1, { data: { order: { total: 5, status: "b" } } });
+  const { roundTrips, rowsRead, rowsWritten } = world.d1.used();
+  console.log(`rows read at ingest with a filter of two conditions and three values: ${rowsRead}`);
+  expect({ roundTrips, rowsWritten }).toEqual({ roundTrips: 1, rowsWritten: 1 });
+  expect(rowsRead).toBeLessThanOrEqual(15);
+});
+
 test("a failure costs one row more, for the index of what is due; the success that follows costs one", async () => {
   await newDestination();
   const { messages, consume } = await deliver(1, () => 500);
