@@ -37,6 +37,7 @@ const becauseParam = z
 const getDeliveries = createRoute({
   method: "get",
   path: "/v1/deliveries",
+  summary: "List deliveries",
   tags,
   description:
     "By destination and event, descending; of one destination, the newest event first. A page looks at a " +
@@ -46,8 +47,8 @@ const getDeliveries = createRoute({
   middleware: [requires("read")],
   request: {
     query: strict({
-      destination_id: z.string().optional(),
-      state: z.enum(deliveryStates).optional(),
+      destination_id: z.string().optional().openapi({ description: "Those to this destination." }),
+      state: z.enum(deliveryStates).optional().openapi({ description: "Those that are in this state." }),
       type: eventType.optional().openapi({ description: "The event's type." }),
       status: statusParam.optional(),
       because: becauseParam.optional(),
@@ -66,6 +67,7 @@ const getDeliveries = createRoute({
 const getDelivery = createRoute({
   method: "get",
   path: "/v1/deliveries/{id}",
+  summary: "Show a delivery and its attempts",
   tags,
   middleware: [requires("read")],
   request: { params: idParam },

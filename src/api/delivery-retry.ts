@@ -17,6 +17,7 @@ import { idParam, jsonAnswer } from "./route-parts.ts";
 const retryDelivery = createRoute({
   method: "post",
   path: "/v1/deliveries/{id}/retry",
+  summary: "Try a dead delivery again",
   tags: ["Deliveries"],
   description:
     "A dead delivery waits again, with as many attempts and as much time as at first. Its log stays.",

@@ -55,6 +55,8 @@ const healthSchema = z
 const getHealth = createRoute({
   method: "get",
   path: "/v1/destinations/{id}/health",
+  summary: "Show how a destination is doing",
+  description: "What its gate does at this moment, why, and until when.",
   tags: ["Destinations"],
   middleware: [requires("read")],
   request: { params: idParam },

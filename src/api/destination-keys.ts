@@ -21,9 +21,18 @@ const jwkSchema = z.object({
   crv: z.literal("Ed25519"),
   alg: z.literal("EdDSA"),
   use: z.literal("sig"),
-  kid: z.string().openapi({ description: "The key's thumbprint (RFC 7638)." }),
-  x: z.string().openapi({ description: "The 32 bytes of the key, in base64url." }),
-  whpk: z.string().openapi({ description: "The same key as Standard Webhooks writes it." }),
+  kid: z.string().openapi({
+    description: "The key's thumbprint (RFC 7638).",
+    example: "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+  }),
+  x: z.string().openapi({
+    description: "The 32 bytes of the key, in base64url.",
+    example: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+  }),
+  whpk: z.string().openapi({
+    description: "The same key as Standard Webhooks writes it.",
+    example: "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+  }),
 });
 
 type Jwk = z.infer<typeof jwkSchema>;
@@ -31,6 +40,8 @@ type Jwk = z.infer<typeof jwkSchema>;
 const getKeys = createRoute({
   method: "get",
   path: "/v1/destinations/{id}/jwks.json",
+  summary: "Show a destination's public keys",
+  description: "For its receiver, who needs no key for it. Only with `ed25519` there are any.",
   tags: ["Destinations"],
   security: [],
   request: { params: idParam },

@@ -35,6 +35,7 @@ const rotationSchema = strict({
 const rotate = createRoute({
   method: "post",
   path: "/v1/destinations/{id}/rotate-secret",
+  summary: "Rotate a destination's secret",
   tags: ["Destinations"],
   description:
     "Only the current and the one before ever sign: rotating again during an overlap ends the older one. With a secret of your own the request may be repeated.",

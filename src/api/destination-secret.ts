@@ -27,7 +27,10 @@ export const secretInput = {
 
 /** What the answer that begins a secret's use shows of it. */
 export const shownSecret = {
-  secret: z.string().optional().openapi({ description: "The shared secret, this once." }),
+  secret: z.string().optional().openapi({
+    description: "The shared secret, this once.",
+    example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+  }),
   public_key: z.string().optional().openapi({ description: "With ed25519: whpk_ and the public key." }),
 };
 

@@ -20,12 +20,14 @@ const common = {
 const pause = createRoute({
   ...common,
   path: "/v1/destinations/{id}/pause",
+  summary: "Pause a destination",
   description:
     "Its events are held until their age limits. One that is paused stays as it is, for its reason.",
 });
 const resume = createRoute({
   ...common,
   path: "/v1/destinations/{id}/resume",
+  summary: "Let a paused destination go on",
   description: "What has been held is delivered, beginning with one attempt at a time.",
 });
 

@@ -28,6 +28,7 @@ const testSchema = z
 const testDestination = createRoute({
   method: "post",
   path: "/v1/destinations/{id}/test",
+  summary: "Send a destination a test event",
   tags: ["Destinations"],
   description:
     "Sends a signed event of the type `breakwater.test`, at once, even to one that is paused. It is no delivery, " +

@@ -29,6 +29,10 @@ const CHANGE_TRIES = 3;
 const createDestination = createRoute({
   method: "post",
   path: "/v1/destinations",
+  summary: "Create a destination",
+  description:
+    "Events that are posted from now on are delivered there. Keep the secret of the answer: it is not shown again. " +
+    "Whatever is left out has its default.",
   tags,
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newDestination) },
@@ -41,11 +45,12 @@ const createDestination = createRoute({
 const getDestinations = createRoute({
   method: "get",
   path: "/v1/destinations",
+  summary: "List destinations",
   tags,
   middleware: [requires("read")],
   request: {
     query: strict({
-      tenant: tenantName.optional(),
+      tenant: tenantName.optional().openapi({ description: "Those of this tenant alone." }),
       limit: limitParam,
       cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)),
     }),
@@ -62,6 +67,7 @@ const getDestinations = createRoute({
 const getDestination = createRoute({
   method: "get",
   path: "/v1/destinations/{id}",
+  summary: "Show a destination",
   tags,
   middleware: [requires("read")],
   request: { params: idParam },
@@ -71,6 +77,8 @@ const getDestination = createRoute({
 const patchDestination = createRoute({
   method: "patch",
   path: "/v1/destinations/{id}",
+  summary: "Change a destination",
+  description: "What is left out stays as it is; null stands for the default.",
   tags,
   middleware: [requires("admin"), jsonBody()],
   request: { params: idParam, body: jsonRequest(destinationChange) },
@@ -83,6 +91,8 @@ const patchDestination = createRoute({
 const deleteDestination = createRoute({
   method: "delete",
   path: "/v1/destinations/{id}",
+  summary: "Delete a destination",
+  description: "For good: pause it to keep what is on its way.",
   tags,
   middleware: [requires("admin")],
   request: { params: idParam },

@@ -1,7 +1,8 @@
 /**
  * An example of what a schema describes, so that every body in the document has one without anybody writing
- * it twice: from the examples of the fields where there are any, else from their types.
+ * it twice: from the story where it tells of a schema, else from the examples of fields, else from their types.
  */
+import { story } from "./document-story.ts";
 
 /** As much of JSON Schema 2020-12 as the document uses. */
 export type JsonSchema = Readonly<{
@@ -35,37 +36,33 @@ const TIME = "2026-11-21T09:00:00.000Z";
 
 /** The schema itself, where this one only refers to it. */
 export function resolved(schema: JsonSchema, schemas: Schemas): JsonSchema {
-  const name = schema.$ref?.split("/").at(-1);
+  const name = nameOf(schema);
   const target = name === undefined ? undefined : schemas[name];
   return target === undefined ? schema : resolved(target, schemas);
 }
 
-/** An example of a request: what is required, and whatever else has an example of its own. */
-export function requestExample(schema: JsonSchema, schemas: Schemas): unknown {
-  return exampleOf(schema, schemas, (field) => isShown(field, schemas));
+/** The name of the schema that this one refers to. */
+function nameOf({ $ref }: JsonSchema): string | undefined {
+  return $ref?.split("/").at(-1);
 }
 
-/** An example of an answer, with every field that it may have. */
-export function answerExample(schema: JsonSchema, schemas: Schemas): unknown {
-  return exampleOf(schema, schemas, () => true);
-}
-
-type Wanted = (optional: JsonSchema) => boolean;
-
-function exampleOf(given: JsonSchema, schemas: Schemas, isWanted: Wanted): unknown {
+/** An example with what is required, and whatever else has an example of its own. */
+export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
   const schema = resolved(given, schemas);
+  const told = story[nameOf(given) ?? ""];
+  if (told !== undefined) return exampleObject(schema, schemas, told);
   const said = schema.example ?? schema.default ?? schema.const ?? schema.enum?.[0];
   if (said !== undefined) return said;
   const [choice] = schema.anyOf ?? schema.oneOf ?? [];
-  if (choice) return exampleOf(choice, schemas, isWanted);
+  if (choice) return exampleOf(choice, schemas);
   if (schema.allOf) {
-    return Object.assign({}, ...schema.allOf.map((part) => exampleOf(part, schemas, isWanted)));
+    return Object.assign({}, ...schema.allOf.map((part) => exampleOf(part, schemas)));
   }
   switch (typeOf(schema)) {
     case "object":
-      return exampleObject(schema, schemas, isWanted);
+      return exampleObject(schema, schemas, undefined);
     case "array":
-      return schema.items ? [exampleOf(schema.items, schemas, isWanted)] : [];
+      return schema.items ? [exampleOf(schema.items, schemas)] : [];
     case "string":
       return schema.format === "date-time" ? TIME : "text";
     case "integer":
@@ -78,12 +75,15 @@ function exampleOf(given: JsonSchema, schemas: Schemas, isWanted: Wanted): unkno
   }
 }
 
-function exampleObject(schema: JsonSchema, schemas: Schemas, isWanted: Wanted) {
+/** What the story tells of an object; beside it what is required, or without it, what has an example of its own. */
+function exampleObject(schema: JsonSchema, schemas: Schemas, told: Record<string, unknown> | undefined) {
   const required = new Set(schema.required);
   const fields = Object.entries(schema.properties ?? {}).filter(
-    ([name, field]) => required.has(name) || isWanted(field),
+    ([name, field]) => required.has(name) || (told ? name in told : isShown(field, schemas)),
   );
-  return Object.fromEntries(fields.map(([name, field]) => [name, exampleOf(field, schemas, isWanted)]));
+  return Object.fromEntries(
+    fields.map(([name, field]) => [name, told && name in told ? told[name] : exampleOf(field, schemas)]),
+  );
 }
 
 function isShown(field: JsonSchema, schemas: Schemas): boolean {

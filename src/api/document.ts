@@ -4,7 +4,10 @@
  */
 import { scopeOf } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { answerExample, type JsonSchema, requestExample, type Schemas } from "./document-examples.ts";
+import { exampleOf, type JsonSchema, type Schemas } from "./document-examples.ts";
+import { BEARER, INFO, SERVERS, TAGS } from "./document-info.ts";
+import { exampleIds } from "./document-story.ts";
+import { problemExample } from "./problems.ts";
 
 type Media = Readonly<{ schema: JsonSchema; example?: unknown }>;
 type Content = Readonly<Record<string, Media>>;
@@ -14,6 +17,7 @@ export type Parameter = Readonly<{
   in: "path" | "query" | "header";
   required?: boolean;
   description?: string;
+  example?: unknown;
   schema: JsonSchema;
 }>;
 
@@ -38,31 +42,18 @@ export type Method = "get" | "post" | "put" | "patch" | "delete";
 export type Document = Readonly<{
   openapi: string;
   info: Readonly<{ title: string; version: string; description: string }>;
+  tags: readonly Readonly<{ name: string; description: string }>[];
   paths: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>>>>;
   components: Readonly<{ schemas: Schemas }> & Readonly<Record<string, unknown>>;
 }>;
-
-const INFO = {
-  title: "Breakwater",
-  version: "1",
-  description:
-    "Webhook and event delivery that never storms. JSON in, JSON out; errors are problem documents (RFC 9457). " +
-    "Lists are paged: hand the next_cursor of a page in as cursor, until it is null. Times are ISO 8601.",
-  license: { name: "MIT", identifier: "MIT" },
-};
-
-const BEARER = {
-  type: "http" as const,
-  scheme: "bearer",
-  description: "An API key. Next to an operation stands the scope that its key needs.",
-};
 
 /** The document of an API whose routes are all registered. */
 export function documentOf(api: Api): Document {
   const raw = api.getOpenAPI31Document({
     openapi: "3.1.0",
     info: INFO,
-    servers: [{ url: "/" }],
+    servers: SERVERS,
+    tags: TAGS,
     security: [{ bearer: [] }],
   }) as unknown as Document;
   const { schemas } = raw.components;
@@ -71,7 +62,7 @@ export function documentOf(api: Api): Document {
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,
-        completed(operation, schemas, { operationId: idOf(method, path), scope: scopeAt(api, method, path) }),
+        completed(operation, schemas, { path, id: idOf(method, path), scope: scopeAt(api, method, path) }),
       ]),
     ),
   ]);
@@ -79,29 +70,50 @@ export function documentOf(api: Api): Document {
   return { ...raw, components, paths: Object.fromEntries(paths) };
 }
 
-type Told = Readonly<{ operationId: string; scope: string | undefined }>;
+/** What any operation may come to, and none says of itself. */
+const internalError = {
+  description: "Something went wrong on our side",
+  content: {
+    "application/problem+json": {
+      schema: { $ref: "#/components/schemas/Problem" },
+      example: problemExample(500),
+    },
+  },
+};
 
-function completed(operation: Operation, schemas: Schemas, { operationId, scope }: Told): Operation {
-  const { requestBody, responses } = operation;
+type Told = Readonly<{ path: string; id: string; scope: string | undefined }>;
+
+function completed(operation: Operation, schemas: Schemas, { path, id, scope }: Told): Operation {
+  const { parameters, requestBody, responses } = operation;
   const answers = Object.entries(responses).map(([status, { content, ...rest }]) => [
     status,
-    { ...rest, ...(content && { content: illustrated(content, schemas, answerExample) }) },
+    { ...rest, ...(content && { content: illustrated(content, schemas) }) },
   ]);
   return {
     ...operation,
-    operationId: operation.operationId ?? operationId,
+    operationId: operation.operationId ?? id,
     security: operation.security ?? [{ bearer: scope === undefined ? [] : [scope] }],
+    ...(parameters && { parameters: parameters.map((parameter) => described(parameter, path)) }),
     ...(requestBody && {
-      requestBody: { ...requestBody, content: illustrated(requestBody.content, schemas, requestExample) },
+      requestBody: { ...requestBody, content: illustrated(requestBody.content, schemas) },
     }),
-    responses: Object.fromEntries(answers),
+    responses: { ...Object.fromEntries(answers), 500: internalError },
   };
 }
 
-function illustrated(content: Content, schemas: Schemas, example: typeof answerExample): Content {
+/** An id says whose it is by its place in the path: `destinations/{id}`. Other parameters speak for themselves. */
+function described(parameter: Parameter, path: string): Parameter {
+  const { name, in: where, schema } = parameter;
+  const things =
+    where === "path" ? path.split(`/{${name}}`)[0]?.split("/").at(-1) : /^(\w+)_id$/.exec(name)?.[1];
+  const example = exampleIds[things ?? ""] ?? exampleIds[`${things}s`] ?? schema.example;
+  return { ...parameter, ...(example !== undefined && { example }) };
+}
+
+function illustrated(content: Content, schemas: Schemas): Content {
   const media = Object.entries(content).map(([type, { schema, ...rest }]) => [
     type,
-    { schema, example: example(schema, schemas), ...rest },
+    { schema, example: exampleOf(schema, schemas), ...rest },
   ]);
   return Object.fromEntries(media);
 }

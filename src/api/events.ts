@@ -23,6 +23,10 @@ const MAX_BATCH_BYTES = 1024 * KIB;
 const postEvent = createRoute({
   method: "post",
   path: "/v1/events",
+  summary: "Post an event",
+  description:
+    "Once it is answered the event is stored, and every destination of its tenant that takes its type gets it, " +
+    "at least once.",
   tags,
   middleware: [
     requires("events:write"),
@@ -43,6 +47,7 @@ const postEvent = createRoute({
 const postEvents = createRoute({
   method: "post",
   path: "/v1/events/batch",
+  summary: "Post many events at once",
   tags,
   description: "All of the events are accepted, or none.",
   middleware: [
@@ -60,6 +65,8 @@ const postEvents = createRoute({
 const getEvent = createRoute({
   method: "get",
   path: "/v1/events/{id}",
+  summary: "Show an event and its deliveries",
+  description: "Each delivery with its state, its attempts, why it waits and until when.",
   tags,
   middleware: [requires("read")],
   request: { params: idParam },

@@ -23,6 +23,8 @@ const healthSchema = z
 const getHealth = createRoute({
   method: "get",
   path: "/v1/health",
+  summary: "Show whether the machinery runs",
+  description: "For a monitor: whether the sweep, which repairs what was lost, has run of late.",
   tags: ["Health"],
   security: [],
   responses: {

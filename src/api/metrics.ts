@@ -6,15 +6,21 @@ import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { problem, problemResponses } from "./problems.ts";
 
+const EXAMPLE = `# HELP breakwater_oldest_due_seconds How long the retry that was due first is overdue; 0 when none is.
+# TYPE breakwater_oldest_due_seconds gauge
+breakwater_oldest_due_seconds 0
+`;
+
 const getMetrics = createRoute({
   method: "get",
   path: "/metrics",
+  summary: "Show all figures to Prometheus",
   tags: ["Health"],
   middleware: [requires("read")],
   responses: {
     200: {
       description: "Prometheus's text format. Scrape it once a minute: every gate is asked at each look.",
-      content: { "text/plain": { schema: z.string() } },
+      content: { "text/plain": { schema: z.string(), example: EXAMPLE } },
     },
     ...problemResponses(401, 403),
   },

@@ -43,7 +43,13 @@ function decode(cursor: string): unknown {
 
 /** The schema of a page. */
 export function pageOf<T extends z.ZodType>(entry: T) {
-  return z.object({ data: z.array(entry), next_cursor: z.string().nullable() });
+  return z.object({
+    data: z.array(entry),
+    next_cursor: z
+      .string()
+      .nullable()
+      .openapi({ description: "Null on the last page.", example: "WyI4bTJ4MGY3cSJd" }),
+  });
 }
 
 /** A page of at most `limit` entries from one more than that: the one more says that there is a next page. */

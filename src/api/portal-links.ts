@@ -38,6 +38,7 @@ const postPortalLink = createRoute({
   path: "/v1/portal-links",
   tags: ["Portal"],
   summary: "Make a link into the dashboard",
+  description: "For a customer of yours, who needs no key: it shows one tenant, to whoever opens it first.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newPortalLink) },
   responses: {

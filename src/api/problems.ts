@@ -8,21 +8,7 @@ import { HTTPException } from "hono/http-exception";
 import { faultOf, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
 import type { FieldError } from "./field-errors.ts";
-
-const kinds = {
-  400: { slug: "malformed-request", title: "The request cannot be read" },
-  401: { slug: "unauthorized", title: "No valid key" },
-  403: { slug: "forbidden", title: "The key does not allow this" },
-  404: { slug: "not-found", title: "There is no such thing" },
-  405: { slug: "method-not-allowed", title: "The method is not allowed here" },
-  409: { slug: "conflict", title: "It contradicts what is there" },
-  413: { slug: "too-large", title: "The body is too large" },
-  415: { slug: "unsupported-media-type", title: "The body is not JSON" },
-  422: { slug: "invalid-field", title: "A field is invalid" },
-  429: { slug: "too-many-requests", title: "Too many requests" },
-  500: { slug: "internal-error", title: "Something went wrong on our side" },
-  503: { slug: "unavailable", title: "Not available at the moment" },
-} as const;
+import { kinds } from "./problem-kinds.ts";
 
 export type ProblemStatus = keyof typeof kinds;
 
@@ -31,11 +17,20 @@ const LISTED = 50;
 
 export const problemSchema = z
   .object({
-    type: z.string(),
+    type: z.string().openapi({ description: "Which kind of problem: the same for all of its kind." }),
     title: z.string(),
     status: z.int(),
-    detail: z.string(),
-    errors: z.array(z.object({ field: z.string(), fault: z.string(), expected: z.string() })).optional(),
+    detail: z.string().openapi({ description: "What happened this time, for a person." }),
+    errors: z
+      .array(
+        z.object({
+          field: z.string().openapi({ description: "Where in the request, as in `events[3].type`." }),
+          fault: z.string().openapi({ description: "What is wrong there." }),
+          expected: z.string().openapi({ description: "What would be right." }),
+        }),
+      )
+      .optional()
+      .openapi({ description: `Each field that is at fault; ${LISTED} at most.` }),
   })
   .openapi("Problem");
 
@@ -69,24 +64,31 @@ export function noSuch(what: string, id: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${id}`);
 }
 
+/** What stands beside a problem, where a caller should read it. */
+const answerHeaders = {
+  401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
+  429: z.object({ "retry-after": z.string().openapi({ description: "In so many seconds.", example: "10" }) }),
+};
+
 /** The problem answers of a route, for its description. */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: S) => ({
     description: kinds[status].title,
-    content: { "application/problem+json": { schema: problemSchema, example: exampleOf(status) } },
+    content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
+    ...(status in answerHeaders && { headers: answerHeaders[status as keyof typeof answerHeaders] }),
   });
   return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
     [status in S]: ReturnType<typeof answer>;
   };
 }
 
-function exampleOf(status: ProblemStatus): z.infer<typeof problemSchema> {
-  const { slug, title } = kinds[status];
-  const plain = { type: `/problems/${slug}`, title, status, detail: title };
+/** What such a problem looks like. */
+export function problemExample(status: ProblemStatus): z.infer<typeof problemSchema> {
+  const { slug, title, says } = kinds[status];
+  const plain = { type: `/problems/${slug}`, title, status, detail: says };
   if (status !== 422) return plain;
   const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
-  const detail = `${error.field} ${error.fault}; expected ${error.expected}`;
-  return { ...plain, detail, errors: [error] };
+  return { ...plain, detail: `${error.field} ${error.fault}; expected ${error.expected}`, errors: [error] };
 }
 
 /** The last resort. The library's own refusals keep their status; all else is ours, and says nothing of itself. */
@@ -99,5 +101,5 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   }
   const log = c.get("services")?.log ?? logToConsole;
   log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return problem(500, "The request could not be carried out. It is safe to send it again.");
+  return problem(500, kinds[500].says);
 };

@@ -19,11 +19,22 @@ const common = {
   responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404, 409) },
 };
 
-const pause = createRoute({ ...common, path: "/v1/replays/{id}/pause" });
-const resume = createRoute({ ...common, path: "/v1/replays/{id}/resume" });
+const pause = createRoute({
+  ...common,
+  path: "/v1/replays/{id}/pause",
+  summary: "Pause a replay",
+  description: "It sets no more to wait until it is resumed.",
+});
+const resume = createRoute({
+  ...common,
+  path: "/v1/replays/{id}/resume",
+  summary: "Resume a replay",
+  description: "It goes on where it was, no faster than it began.",
+});
 const cancel = createRoute({
   ...common,
   path: "/v1/replays/{id}/cancel",
+  summary: "Cancel a replay",
   description: "It sets no more to wait. What waits already is still sent.",
 });
 

@@ -28,6 +28,7 @@ const LARGEST = 1_000_000;
 const postReplay = createRoute({
   method: "post",
   path: "/v1/replays",
+  summary: "Begin a replay",
   tags,
   description:
     "Sends again what is dead, or what has been delivered, of the events accepted in a time. A destination has " +
@@ -43,12 +44,13 @@ const postReplay = createRoute({
 const getReplays = createRoute({
   method: "get",
   path: "/v1/replays",
+  summary: "List replays",
   tags,
   middleware: [requires("read")],
   request: {
     query: strict({
-      destination_id: z.string().optional(),
-      state: z.enum(replayStates).optional(),
+      destination_id: z.string().optional().openapi({ description: "Those of this destination." }),
+      state: z.enum(replayStates).optional().openapi({ description: "Those that are in this state." }),
       limit: limitParam,
       cursor: cursorParam(z.int().positive()),
     }),
@@ -62,6 +64,7 @@ const getReplays = createRoute({
 const getReplay = createRoute({
   method: "get",
   path: "/v1/replays/{id}",
+  summary: "Show a replay",
   tags,
   middleware: [requires("read")],
   request: { params: idParam },

@@ -28,6 +28,7 @@ const resealedSchema = z
 const reseal = createRoute({
   method: "post",
   path: "/v1/master-keys/reseal",
+  summary: "Seal secrets with the newest master key",
   tags: ["Operation"],
   description: "One step. Call it with each next_cursor until that is null. Not for keys of one tenant.",
   middleware: [requires("admin")],

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 
 /** The path parameter `id`. Whether anything has that id is for the handler to say: 404, not 422. */
-export const idParam = z.object({ id: z.string() });
+export const idParam = z.object({ id: z.string().openapi({ description: "As it was shown." }) });
 
 /** A required JSON body; put `jsonBody()` before it. */
 export function jsonRequest<S extends z.ZodType>(schema: S) {

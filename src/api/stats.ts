@@ -16,13 +16,15 @@ import { strict } from "./strict.ts";
 const getStats = createRoute({
   method: "get",
   path: "/v1/stats",
+  summary: "Show figures of a time",
+  description: "Rates, latency, what waits and traffic over time: of one destination, of a tenant or of all.",
   tags: ["Health"],
   middleware: [requires("read")],
   request: {
     query: strict({
-      window: z.enum(windows).default("1h"),
-      destination_id: z.string().optional(),
-      tenant: tenantName.optional(),
+      window: z.enum(windows).default("1h").openapi({ description: "The time that ends now." }),
+      destination_id: z.string().optional().openapi({ description: "Of this destination alone." }),
+      tenant: tenantName.optional().openapi({ description: "Of this tenant alone." }),
     }),
   },
   responses: {

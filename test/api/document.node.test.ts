@@ -1,10 +1,13 @@
-/** The document is valid OpenAPI 3.1, and complete: every operation says its errors and shows its bodies. */
+/** The document is valid OpenAPI 3.1, and complete: every operation says what it does and shows its bodies. */
 import { Validator } from "@seriousme/openapi-schema-validator";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/document.ts";
+import { story } from "../../src/api/document-story.ts";
+import { schemaFaults } from "../support/schema-faults.ts";
 
 const document = documentOf(createApp());
+const { schemas } = document.components;
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => [`${method} ${path}`, operation] as const),
 );
@@ -16,21 +19,64 @@ test("it is valid OpenAPI 3.1", async () => {
   expect([valid, validator.version]).toEqual([true, "3.1"]);
 });
 
-test("every operation has an id of its own", () => {
-  const ids = operations.map(([, { operationId }]) => operationId);
-  expect(new Set(ids).size).toBe(operations.length);
+test("every operation has an id of its own, and a summary too", () => {
+  for (const told of ["operationId", "summary"] as const) {
+    const all = operations.map(([, operation]) => operation[told]);
+    expect(new Set(all).size).toBe(operations.length);
+  }
 });
 
-test.each(operations)("%s says what is refused, and shows every JSON body", (_name, operation) => {
-  if (operation.security.length > 0)
-    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(["401", "403"]));
-  if (operation.requestBody)
-    expect(Object.keys(operation.responses)).toEqual(expect.arrayContaining(["400", "413", "422"]));
-  const contents = [
-    operation.requestBody?.content,
-    ...Object.values(operation.responses).map(({ content }) => content),
+test("every tag is explained, and none is explained in vain", () => {
+  const used = new Set(operations.flatMap(([, { tags = [] }]) => tags));
+  expect([...used].sort()).toEqual(document.tags.map(({ name }) => name).sort());
+});
+
+test("the story tells of schemas and fields that are there", () => {
+  const strange = Object.entries(story).flatMap(([name, told]) =>
+    Object.keys(told).filter((field) => schemas[name]?.properties?.[field] === undefined),
+  );
+  expect(strange).toEqual([]);
+});
+
+describe.each(operations)("%s", (_name, operation) => {
+  const bodies = [
+    ...Object.entries(operation.requestBody?.content ?? {}).map((body) => ["the request", ...body] as const),
+    ...Object.entries(operation.responses).flatMap(([status, { content = {} }]) =>
+      Object.entries(content).map((body) => [status, ...body] as const),
+    ),
   ];
-  for (const [type, media] of contents.flatMap((content) => Object.entries(content ?? {}))) {
-    if (/json$/.test(type)) expect(media).toHaveProperty("example");
-  }
+
+  test("says what it does, and belongs to one tag", () => {
+    expect(operation.summary).toMatch(/^[A-Z][^.]{5,60}$/);
+    expect(operation.description ?? "A sentence.").toMatch(/^[A-Z].*[.]$/s);
+    expect(operation.tags).toHaveLength(1);
+  });
+
+  test("says what is refused", () => {
+    const statuses = Object.keys(operation.responses);
+    expect(statuses).toContain("500");
+    if (operation.security.length > 0) expect(statuses).toEqual(expect.arrayContaining(["401", "403"]));
+    if (operation.requestBody) expect(statuses).toEqual(expect.arrayContaining(["400", "413", "422"]));
+    if (operation.parameters?.some(({ in: where }) => where === "path")) expect(statuses).toContain("404");
+  });
+
+  test("shows every body as its schema has it", () => {
+    const faults = bodies.flatMap(([where, type, { schema, example }]) =>
+      example === undefined
+        ? [`${where}: ${type} has no example`]
+        : schemaFaults(schema, example, schemas).map((fault) => `${where}: ${fault}`),
+    );
+    expect(faults).toEqual([]);
+  });
+
+  test("shows no made-up words", () => {
+    expect(JSON.stringify(bodies.map(([, , { example }]) => example))).not.toContain('"text"');
+  });
+
+  test("explains its parameters, and shows what goes into its path", () => {
+    for (const { in: where, description, example } of operation.parameters ?? []) {
+      expect(description).toBeTruthy();
+      if (where === "path") expect(example).toBeTruthy();
+    }
+  });
 });

@@ -3,7 +3,8 @@
  * and bent, headers that lie. Each is a value that fast-check can shrink and print.
  */
 import fc from "fast-check";
-import { bodyFor, type Described, idNamed, pathFor, type Things } from "./operations.ts";
+import { resolved } from "../../src/api/document-examples.ts";
+import { bodyFor, type Described, document, idNamed, pathFor, type Things } from "./operations.ts";
 
 export type Crooked = Readonly<{ path: string; body: string | undefined; headers: Record<string, string> }>;
 
@@ -14,7 +15,7 @@ export function crookedRequest(described: Described, things: Things): fc.Arbitra
     path: fc
       .tuple(crookedPath(described.path, things), crookedQuery(described, things))
       .map(([path, query]) => `${path}${query}`),
-    body: valid === undefined ? surplusBody(described) : crookedBody(valid),
+    body: valid === undefined ? surplusBody(described) : crookedBody(valid, fieldsOf(described)),
     headers: crookedHeaders(described),
   });
 }
@@ -125,8 +126,14 @@ function crookedHeaders({ operation }: Described): fc.Arbitrary<Record<string, s
   );
 }
 
-function crookedBody(valid: unknown): fc.Arbitrary<string> {
-  const places = placesIn(valid);
+/** Every field that the body may have, whether the example has it or not. */
+function fieldsOf({ operation }: Described): Place[] {
+  const schema = operation.requestBody?.content["application/json"]?.schema ?? {};
+  return Object.keys(resolved(schema, document.components.schemas).properties ?? {}).map((name) => [name]);
+}
+
+function crookedBody(valid: unknown, fields: readonly Place[]): fc.Arbitrary<string> {
+  const places = [...placesIn(valid), ...fields];
   const changed = fc
     .array(fc.tuple(fc.constantFrom(...places), fc.option(nasty, { nil: GONE })), {
       minLength: 0,
