@@ -12,12 +12,13 @@ import type { DeliveryRow } from "../../src/store/work.ts";
 import { attempted, ended, isLived, type Life, unborn } from "../support/napkin.ts";
 import { heal, type Platform, planned, platformOf } from "../support/platform.ts";
 import type { Script } from "../support/receivers.ts";
-import { type Wire, wireOf } from "../support/wire.ts";
+import { nth, type Wire, wireOf } from "../support/wire.ts";
 import { keyOf, keyOfRow, type Witness, witnessOf } from "../support/witness.ts";
 import {
   execute,
   gateOf,
   newDestination,
+  newGates,
   newWorld,
   storedRows,
   urlOf,
@@ -55,7 +56,7 @@ function step(name: string, act: (real: Real, model: Model) => Promise<unknown>,
     check: () => true,
     toString: () => (crashAt === undefined ? name : `${name}, crashing at call ${crashAt}`),
     async run(model, real) {
-      if (crashAt !== undefined) real.wire.arm(crashAt, "crash");
+      if (crashAt !== undefined) real.wire.arm(nth(crashAt), "crash");
       await act(real, model);
       const died = crashAt !== undefined && real.wire.struck() !== undefined;
       real.wire.mend();
@@ -165,7 +166,7 @@ async function evict(destination: string): Promise<void> {
 
 async function resume({ wire }: Real, { paused }: Model, destination: string): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", destination);
-  await wire.invoke((services) => resumeGate(services, destination));
+  await wire.invoke("resume", (services) => resumeGate(services, destination));
   paused.delete(destination);
 }
 
@@ -173,7 +174,7 @@ async function retryTheDead({ wire, world }: Real, { lives }: Model): Promise<vo
   const giveUpAt = world.clock.now() + GIVE_UP_MS;
   for (const row of await storedRows()) {
     if (row.state !== "dead") continue;
-    await wire.invoke(async (services) => {
+    await wire.invoke("retry", async (services) => {
       await retryDead(services.db, row, giveUpAt);
       await ringGate(services, row.destinationId);
     });
@@ -181,17 +182,15 @@ async function retryTheDead({ wire, world }: Real, { lives }: Model): Promise<vo
   }
 }
 
-let serial = 0;
+const destinations = ["dst_life0", "dst_life1"];
 
 /** A new world with two events under way for every run, so that a shorter history begins where the longer one did. */
 async function begin(): Promise<{ model: Model; real: Real }> {
   const world = await newWorld();
   const witness = witnessOf(world.services);
   const wire = wireOf({ ...world, services: witness.services });
-  const destinations = [
-    await newDestination({ id: `dst_life${serial++}`, retry }),
-    await newDestination({ id: `dst_life${serial++}`, retry }),
-  ];
+  for (const id of destinations) await newDestination({ id, retry });
+  await newGates(destinations);
   const platform = platformOf(world, wire, destinations);
   await platform.post(2);
   const model = { lives: new Map(), paused: new Set<string>(), deleted: new Set<string>(), seen: 0 };

@@ -58,7 +58,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   async function post(count: number): Promise<boolean> {
     const events = Array.from({ length: count }, (_, n) => ({ tenant: TENANT, type: "order.paid", data: n }));
     let heard = false;
-    await wire.invoke(async (services) => {
+    await wire.invoke("post", async (services) => {
       try {
         await accept(services, events);
         heard = true;
@@ -74,7 +74,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const bodies = messages.map(({ body }) => body);
     const attempts = Math.max(1, ...messages.map((message) => message.attempts));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
-    const survived = await wire.invoke((services) => consume(services, batch));
+    const survived = await wire.invoke("consume", (services) => consume(services, batch));
     collect();
     const now = world.clock.now();
     return messages.flatMap((message, i) => {
@@ -100,7 +100,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   async function alarm(destination: string): Promise<void> {
     const stub = gateOf(destination);
     const drains = fakeQueue<DrainMessage>();
-    const queue = interceptedQueue(drains.queue, (name, work) => wire.through(`drains ${name}`, work));
+    const queue = interceptedQueue(drains.queue, (name, work) => wire.through(`alarm: drains ${name}`, work));
     await runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } }));
     try {
       await wire.through("alarm", () => runDurableObjectAlarm(stub));
@@ -117,6 +117,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
       const at = await alarmOf(destination);
       if (at !== null && at <= world.clock.now()) await alarm(destination);
     }
+    collect();
     const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
     bells = bells.filter((bell) => !rung.includes(bell));
     for (const bell of rung) await answer(bell);
@@ -124,7 +125,8 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
 
   async function answer(bell: Bell): Promise<void> {
     const { batch, fates } = batchOf("breakwater-drains", [bell.body]);
-    const survived = await wire.invoke((services) => answerBells(services, batch));
+    const name = "replay" in bell.body ? "replay" : "drain";
+    const survived = await wire.invoke(name, (services) => answerBells(services, batch));
     collect();
     if (!survived || typeof fates[0] === "object") bells.push(bell);
   }
@@ -134,7 +136,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     deliver,
     redeliver,
     ring,
-    cron: async () => void (await wire.invoke((services) => tick(services).catch(() => {}))),
+    cron: async () => void (await wire.invoke("cron", (services) => tick(services).catch(() => {}))),
     later: (ms) => world.clock.pass(ms),
   };
 }

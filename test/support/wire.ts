@@ -15,16 +15,16 @@ export type Fault = "before" | "after" | "crash";
 export const faults: readonly Fault[] = ["before", "after", "crash"];
 
 export type Wire = Readonly<{
-  /** The calls made, in their order. */
+  /** The calls made, in their order, each after the name of the handler that made it. */
   calls: readonly string[];
-  /** Of the calls from now on, the one so numbered from 1 goes wrong. */
-  arm: (strike: number, fault: Fault) => void;
+  /** Of the calls from now on, the first that it is goes wrong. */
+  arm: (isIt: (call: string) => boolean, fault: Fault) => void;
   /** The call that has gone wrong since; undefined while none has. */
   struck: () => string | undefined;
   /** From now on, nothing goes wrong. */
   mend: () => void;
-  /** Runs a handler as one invocation with everything behind its answer; false when it crashed. */
-  invoke: (handler: (services: Services) => Promise<unknown>) => Promise<boolean>;
+  /** Runs the handler so named as one invocation with everything behind its answer; false when it crashed. */
+  invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<boolean>;
   /** A call that is made outside of any invocation. */
   through: <T>(name: string, work: () => Promise<T>) => Promise<T>;
 }>;
@@ -34,13 +34,13 @@ type Outside = Pick<World, "services" | "clock" | "receiver">;
 
 export function wireOf(outside: Outside): Wire {
   const calls: string[] = [];
-  let armed: Readonly<{ strike: number; fault: Fault }> | undefined;
+  let armed: Readonly<{ isIt: (call: string) => boolean; fault: Fault }> | undefined;
   let struck: string | undefined;
 
   async function carry<T>(life: Life, name: string, work: () => Promise<T>): Promise<T> {
     if (life.over) return never();
     calls.push(name);
-    const hit = calls.length === armed?.strike ? armed.fault : undefined;
+    const hit = struck === undefined && armed?.isIt(name) ? armed.fault : undefined;
     if (hit) struck = name;
     if (hit === "before") throw failure(name);
     life.open += 1;
@@ -53,10 +53,11 @@ export function wireOf(outside: Outside): Wire {
     return result;
   }
 
-  async function invoke(handler: (services: Services) => Promise<unknown>): Promise<boolean> {
+  async function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<boolean> {
     const life: Life = { over: false, open: 0 };
     const behind: Promise<unknown>[] = [];
-    const services = servicesOver(outside.services, (name, work) => carry(life, name, work), behind);
+    const around: Around = (call, work) => carry(life, `${name}: ${call}`, work);
+    const services = servicesOver(outside.services, around, behind);
     let ended = false;
     const work = (async () => {
       await handler(services);
@@ -72,8 +73,8 @@ export function wireOf(outside: Outside): Wire {
   return {
     calls,
     struck: () => struck,
-    arm: (strike, fault) => {
-      armed = { strike: calls.length + strike, fault };
+    arm: (isIt, fault) => {
+      armed = { isIt, fault };
       struck = undefined;
     },
     mend: () => {
@@ -82,6 +83,12 @@ export function wireOf(outside: Outside): Wire {
     invoke,
     through: (name, work) => carry({ over: false, open: 0, outside: true }, name, work),
   };
+}
+
+/** Whether it is the call so numbered from 1; of those alone that are so named, where there is a name. */
+export function nth(n: number, name?: string): (call: string) => boolean {
+  let left = n;
+  return (call) => (name === undefined || call === name) && --left === 0;
 }
 
 /** One invocation: over when it has crashed, with so many calls under way. Nobody waits inside what is `outside`. */

@@ -1,7 +1,8 @@
 /**
  * The delivery path in a world that the test holds in its hand: the real D1 and the real gates, counted and
- * breakable, and a clock, randomness, receivers and queues that do as they are told. Tables are empty and
- * gates are new in every world. What goes on the queue stays there until the test brings it.
+ * breakable, and a clock, randomness, receivers and queues that do as they are told. Tables are empty in
+ * every world, and so are the gates of destinations that are new. What goes on the queue stays there until
+ * the test brings it.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -149,6 +150,16 @@ export function gateOf(destination: string) {
 /** When the gate's alarm would go off, epoch ms. */
 export function alarmOf(destination: string): Promise<number | null> {
   return runInDurableObject(gateOf(destination), (_, { storage }) => storage.getAlarm());
+}
+
+/** Gates outlive a world: those of destinations that come again in the next forget what they know. */
+export async function newGates(destinations: readonly string[]): Promise<void> {
+  await Promise.all(destinations.map((destination) => runInDurableObject(gateOf(destination), forget)));
+}
+
+async function forget(_: unknown, { storage }: DurableObjectState): Promise<void> {
+  await storage.deleteAlarm();
+  await storage.deleteAll();
 }
 
 type Columns = Partial<typeof destinations.$inferInsert>;
