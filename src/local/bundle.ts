@@ -5,8 +5,8 @@
 import { join } from "node:path";
 import { runWrangler } from "./run-wrangler.ts";
 
-/** Bundles the Worker into a directory; answers the path of the file. */
-export async function bundleWorker(directory: string): Promise<string> {
-  await runWrangler(["deploy", "--dry-run", "--outdir", directory]);
+/** Bundles the Worker into a directory; answers the path of the file. @param main another `worker.ts` than ours */
+export async function bundleWorker(directory: string, main?: string): Promise<string> {
+  await runWrangler(["deploy", ...(main === undefined ? [] : [main]), "--dry-run", "--outdir", directory]);
   return join(directory, "worker.js");
 }

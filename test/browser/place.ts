@@ -19,7 +19,7 @@ const ADMIN_KEY = "browser-admin-key-0123456789";
 /** Called by vitest before the first test; what it returns is called after the last. */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
   const [breakwater, browser] = await Promise.all([
-    startBreakwater({ ADMIN_KEY, ALLOW_PRIVATE_DESTINATIONS: "true" }),
+    startBreakwater({ vars: { ADMIN_KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } }),
     chromium.launchServer({ executablePath: findBrowser() ?? "" }),
   ]);
   provide("url", breakwater.url);

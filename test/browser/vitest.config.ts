@@ -19,6 +19,8 @@ export default defineConfig({
     environment: "node",
     pool: "forks",
     maxWorkers: 2,
+    maxConcurrency: 3,
+    sequence: { concurrent: true },
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

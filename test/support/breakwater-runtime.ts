@@ -7,18 +7,37 @@ import { ensureDevVars } from "../../src/local/dev-vars.ts";
 import { projectRoot } from "../../src/local/wrangler.ts";
 import { type Runtime, startRuntime } from "./runtime.ts";
 
-/** An empty one. @param vars override its variables and secrets */
-export function startBreakwater(vars: Readonly<Record<string, string>>): Promise<Runtime> {
+type Options = Readonly<{
+  /** Override its variables and secrets. */
+  vars: Readonly<Record<string, string>>;
+  /** Another entry than that of wrangler.toml. */
+  main?: string;
+}>;
+
+/** An empty one. What it logs is dropped, but for what it says of its own faults. */
+export function startBreakwater(options: Options): Promise<Runtime> {
   ensureDevVars();
-  return startRuntime((place) => optionsIn(place, vars), migrations());
+  return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, vars: object): Promise<object> {
+async function optionsIn(place: string, { vars, main }: Options): Promise<object> {
   // What is bundled needs no rules about its modules.
   const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, "wrangler.toml")).workerOptions;
   const bindings = { ...(options.bindings as object), ...vars };
-  const scriptPath = await bundleWorker(place);
-  return { ...options, name: "breakwater", modulesRoot: place, rootPath: place, scriptPath, bindings };
+  const scriptPath = await bundleWorker(place, main);
+  return {
+    ...options,
+    name: "breakwater",
+    modulesRoot: place,
+    rootPath: place,
+    scriptPath,
+    bindings,
+    handleStructuredLogs,
+  };
+}
+
+function handleStructuredLogs({ level, message }: { level: string; message: string }): void {
+  if (level === "error" || level === "warn") console.error(message);
 }
 
 function migrations(): string[] {
