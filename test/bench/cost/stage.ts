@@ -1,0 +1,84 @@
+/** A stack of its own for each run, its receivers, and its meters. */
+import { type ApiClient, apiClient } from "../../../src/local/api-client.ts";
+import { type Receiver, type Reply, startReceiver } from "../../../src/local/receiver.ts";
+import { until } from "../../scenario/until.ts";
+import { KEY, type Running, typeOf } from "../throughput/contender.ts";
+import { cpuSeconds, startChild } from "../throughput/processes.ts";
+import { type Units, usedBetween } from "./units.ts";
+
+export type Stage = Readonly<{
+  running: Running;
+  api: ApiClient;
+  receiver: Receiver;
+  /** How the receivers answer from now on, by the number of the event and whether it comes again. */
+  answering: (how: (event: number, again: boolean) => Reply) => void;
+  /** Destinations that take the events of type `bench.0`, `bench.1` and so on; or all the same type. */
+  destinations: (count: number, sameType?: boolean) => Promise<void>;
+  /** Resolves when so many deliveries have been answered with success and no message is on its way. */
+  delivered: (deliveries: number) => Promise<void>;
+  /** What the clock does every minute. */
+  tick: () => Promise<void>;
+  /** Reads the meters, now and when called again: what was used in between, with the CPU time in ms. */
+  metered: () => Promise<() => Promise<Readonly<{ units: Units; cpuMs: number }>>>;
+  close: () => Promise<void>;
+}>;
+
+const ENTRY = "test/bench/cost/worker/metered-worker.ts";
+const PATIENCE_MS = 300_000;
+/** A destination that takes whatever comes, so that the figures are the path's and not its limits'. */
+const WIDE = { max_concurrency: 100, rate_per_second: 10_000, rate_burst: 10_000, retry: { schedule: [1] } };
+
+export async function openStage(): Promise<Stage> {
+  let answer: (event: number, again: boolean) => Reply = () => ({ status: 204 });
+  const seen = new Set<string>();
+  let successes = 0;
+  const receiver = await startReceiver(({ path, id, body }) => {
+    const key = `${path} ${id}`;
+    const reply = answer(Number(/"number":(\d+)/.exec(body)?.[1]), seen.has(key));
+    seen.add(key);
+    if (reply.status < 300) successes += 1;
+    return reply;
+  });
+  const [url, host] = await startChild<string>("./breakwater-host.ts", [ENTRY]);
+  const headers = { authorization: `Bearer ${KEY}` };
+  const api = apiClient(url, KEY);
+  const units = async (): Promise<Units> => (await fetch(`${url}/units`)).json() as Promise<Units>;
+  const isQuiet = async () => {
+    const { queueWritten, queueDeleted } = await units();
+    return queueWritten === queueDeleted;
+  };
+  return {
+    running: { url, headers, pids: [host.pid], stop: host.stop },
+    api,
+    receiver,
+    answering: (how) => {
+      answer = how;
+    },
+    destinations: async (count, sameType = false) => {
+      for (let i = 0; i < count; i++) {
+        const event_types = [typeOf(sameType ? 0 : i)];
+        await api.post("/v1/destinations", { url: `${receiver.url}/${i}`, event_types, ...WIDE });
+      }
+    },
+    delivered: (deliveries) =>
+      until(async () => successes >= deliveries && (await isQuiet()), {
+        withinMs: PATIENCE_MS,
+        everyMs: 200,
+        otherwise: () => `${successes} of ${deliveries} delivered`,
+      }),
+    tick: async () => {
+      await (await fetch(`${url}/tick`, { method: "POST" })).text();
+    },
+    metered: async () => {
+      const [before, cpu] = [await units(), cpuSeconds([host.pid])];
+      return async () => ({
+        units: usedBetween(before, await units()),
+        cpuMs: (cpuSeconds([host.pid]) - cpu) * 1000,
+      });
+    },
+    close: async () => {
+      await host.stop();
+      receiver.close();
+    },
+  };
+}

@@ -1,0 +1,42 @@
+/**
+ * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters and
+ * `POST /tick` does what the platform's clock does every minute; neither is counted.
+ */
+import worker, { DestinationGate as Gate } from "../../../../src/worker.ts";
+import { meteredBatch, meteredEnv, meteredStorage, units } from "./meters.ts";
+
+/** The gate with a meter at its storage. */
+export class DestinationGate extends Gate {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, meteredEnv(env));
+    const storage = meteredStorage(ctx.storage);
+    Object.defineProperty(this, "ctx", { value: { id: ctx.id, storage } });
+  }
+
+  override async alarm(): Promise<void> {
+    units.gateRequests += 1;
+    await super.alarm();
+  }
+}
+
+export default {
+  async fetch(request, env, ctx) {
+    const { pathname } = new URL(request.url);
+    if (pathname === "/units") return Response.json(units);
+    if (pathname === "/tick") {
+      units.invocations += 1;
+      await worker.scheduled({} as ScheduledController, meteredEnv(env), ctx);
+      return new Response();
+    }
+    units.invocations += 1;
+    return worker.fetch(request, meteredEnv(env), ctx);
+  },
+
+  async queue(batch, env, ctx) {
+    units.invocations += 1;
+    if (batch.queue === "breakwater-deliveries") units.consumerBatches += 1;
+    const { metered, deleted } = meteredBatch(batch);
+    await worker.queue(metered, meteredEnv(env), ctx);
+    units.queueDeleted += deleted();
+  },
+} satisfies ExportedHandler<Env>;

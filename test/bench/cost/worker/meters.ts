@@ -1,0 +1,107 @@
+/**
+ * The meters. Rows of D1 are those that it reports itself with every answer, as it bills them. Rows of a
+ * gate are counted at its storage: a row for each value that is read or put, and for each alarm that is set
+ * or taken back. Everything runs in one isolate locally, so one set of counters does.
+ */
+import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
+import { noUnits } from "../units.ts";
+
+export const units = noUnits();
+
+const envs = new WeakMap<Env, Env>();
+
+/** The same environment for the same one: the Worker keeps what it has made of it. */
+export function meteredEnv(env: Env): Env {
+  const known = envs.get(env);
+  if (known) return known;
+  const metered = {
+    ...env,
+    DB: interceptedD1(env.DB, meteredTrip),
+    DELIVERIES: meteredQueue(env.DELIVERIES),
+    DRAINS: meteredQueue(env.DRAINS),
+    DEAD: meteredQueue(env.DEAD),
+    GATES: interceptedGates(env.GATES, (_method, _destination, call) => meteredCall(call)),
+  };
+  envs.set(env, metered);
+  return metered;
+}
+
+async function meteredTrip<T>(_sql: string, work: () => Promise<T>): Promise<T> {
+  units.d1RoundTrips += 1;
+  const answer = await work();
+  const metas = [answer].flat().map((result) => (result as Partial<D1Result>).meta);
+  if (metas.length === 0 || metas.includes(undefined)) units.d1Unmetered += 1;
+  for (const meta of metas) {
+    units.d1RowsRead += meta?.rows_read ?? 0;
+    units.d1RowsWritten += meta?.rows_written ?? 0;
+  }
+  return answer;
+}
+
+async function meteredCall<T>(call: () => Promise<T>): Promise<T> {
+  units.gateRequests += 1;
+  const calledAt = Date.now();
+  try {
+    return await call();
+  } finally {
+    units.gateMs += Date.now() - calledAt;
+  }
+}
+
+function meteredQueue<T>(queue: Queue<T>): Queue<T> {
+  const counted = interceptedQueue(queue, (_name, work) => work());
+  return {
+    ...counted,
+    send: (...args) => {
+      units.queueWritten += 1;
+      return counted.send(...args);
+    },
+    sendBatch: (messages, options) => {
+      const all = [...messages];
+      units.queueWritten += all.length;
+      return counted.sendBatch(all, options);
+    },
+  };
+}
+
+/** Counts what is read; `deleted` tells how many messages of the batch do not come again. */
+export function meteredBatch(batch: MessageBatch): { metered: MessageBatch; deleted: () => number } {
+  const again = new Set<string>();
+  units.queueRead += batch.messages.length;
+  const messages = batch.messages.map((message) => ({
+    id: message.id,
+    body: message.body,
+    timestamp: message.timestamp,
+    attempts: message.attempts,
+    ack: () => message.ack(),
+    retry: (options?: QueueRetryOptions) => {
+      again.add(message.id);
+      message.retry(options);
+    },
+  }));
+  const metered = { queue: batch.queue, messages } as unknown as MessageBatch;
+  return { metered, deleted: () => messages.length - again.size };
+}
+
+/** As much of a storage as the gate uses. */
+export function meteredStorage(storage: DurableObjectStorage): DurableObjectStorage {
+  const kv = {
+    get: (key: string) => {
+      units.gateRowsRead += 1;
+      return storage.kv.get(key);
+    },
+    put: (key: string, value: unknown) => {
+      units.gateRowsWritten += 1;
+      storage.kv.put(key, value);
+    },
+  };
+  const setAlarm = (at: number) => {
+    units.gateRowsWritten += 1;
+    return storage.setAlarm(at);
+  };
+  const deleteAlarm = () => {
+    units.gateRowsWritten += 1;
+    return storage.deleteAlarm();
+  };
+  return { kv, setAlarm, deleteAlarm } as unknown as DurableObjectStorage;
+}

@@ -1,0 +1,11 @@
+/** What the budget is for, counted on the whole stack; `npm run bench:cost` counts more. */
+import { expect, test } from "vitest";
+import { excesses } from "../bench/cost/budget.ts";
+import { entriesOf } from "../bench/cost/ledger.ts";
+import { runsOf } from "../bench/cost/runs.ts";
+
+test("delivers within the budget, one by one and in batches", async () => {
+  const entries = await entriesOf(runsOf("short").filter(({ budget }) => budget));
+  expect(entries.map(({ delivered }) => delivered)).toEqual([600, 3_000]);
+  expect(entries.flatMap(excesses)).toEqual([]);
+});
