@@ -7,7 +7,7 @@ export type Run = Readonly<{
   name: string;
   budget?: Budget;
   /** Sets the stage; not counted. */
-  prepare: (stage: Stage) => Promise<void>;
+  prepare: (stage: Stage) => Promise<unknown>;
   /** Plays the traffic; resolves with how many deliveries were made. */
   play: (stage: Stage) => Promise<number>;
 }>;
@@ -65,7 +65,8 @@ export function runsOf(size: Size): readonly Run[] {
 
 type Load = Readonly<{ events: number; perPost: number }>;
 
-async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } = {}): Promise<number> {
+/** Posts and waits until all have arrived; resolves with how many deliveries that were. */
+export async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } = {}): Promise<number> {
   const shape: Shape = { name: "", connections: load.perPost === 1 ? 20 : 4, ...load };
   await post(stage.running, shape, types);
   await stage.delivered(load.events * each);
@@ -89,7 +90,7 @@ async function outage(stage: Stage, events: number): Promise<number> {
 async function oneAfterTheOther(stage: Stage, events: number): Promise<number> {
   for (let sent = 0; sent < events; sent++) {
     await post(stage.running, { name: "", events: 1, perPost: 1, connections: 1 }, 1);
-    await stage.delivered(sent + 1);
+    await stage.delivered(1);
   }
   return events;
 }

@@ -12,10 +12,12 @@ export type Stage = Readonly<{
   receiver: Receiver;
   /** How the receivers answer from now on, by the number of the event and whether it comes again. */
   answering: (how: (event: number, again: boolean) => Reply) => void;
-  /** Destinations that take the events of type `bench.0`, `bench.1` and so on; or all the same type. */
-  destinations: (count: number, sameType?: boolean) => Promise<void>;
-  /** Resolves when so many deliveries have been answered with success and no message is on its way. */
+  /** Creates ones that take the events of type `bench.0`, `bench.1` and so on, or all the same; tells their ids. */
+  destinations: (count: number, sameType?: boolean) => Promise<readonly string[]>;
+  /** Resolves when so many more deliveries than before have succeeded and no message is on its way. */
   delivered: (deliveries: number) => Promise<void>;
+  /** Changes the database, uncounted. */
+  sql: (sql: string, ...values: (string | number)[]) => Promise<void>;
   /** What the clock does every minute. */
   tick: () => Promise<void>;
   /** Reads the meters, now and when called again: what was used in between, with the CPU time in ms. */
@@ -32,6 +34,7 @@ export async function openStage(): Promise<Stage> {
   let answer: (event: number, again: boolean) => Reply = () => ({ status: 204 });
   const seen = new Set<string>();
   let successes = 0;
+  let expected = 0;
   const receiver = await startReceiver(({ path, id, body }) => {
     const key = `${path} ${id}`;
     const reply = answer(Number(/"number":(\d+)/.exec(body)?.[1]), seen.has(key));
@@ -55,17 +58,25 @@ export async function openStage(): Promise<Stage> {
       answer = how;
     },
     destinations: async (count, sameType = false) => {
+      const ids: string[] = [];
       for (let i = 0; i < count; i++) {
-        const event_types = [typeOf(sameType ? 0 : i)];
-        await api.post("/v1/destinations", { url: `${receiver.url}/${i}`, event_types, ...WIDE });
+        const wanted = { url: `${receiver.url}/${i}`, event_types: [typeOf(sameType ? 0 : i)], ...WIDE };
+        ids.push((await api.post<{ id: string }>("/v1/destinations", wanted)).id);
       }
+      return ids;
     },
-    delivered: (deliveries) =>
-      until(async () => successes >= deliveries && (await isQuiet()), {
+    delivered: (deliveries) => {
+      expected += deliveries;
+      return until(async () => successes >= expected && (await isQuiet()), {
         withinMs: PATIENCE_MS,
         everyMs: 200,
-        otherwise: () => `${successes} of ${deliveries} delivered`,
-      }),
+        otherwise: () => `${successes} of ${expected} delivered`,
+      });
+    },
+    sql: async (sql, ...values) => {
+      const response = await fetch(`${url}/sql`, { method: "POST", body: JSON.stringify({ sql, values }) });
+      if (!response.ok) throw new Error(`${sql}: ${await response.text()}`);
+    },
     tick: async () => {
       await (await fetch(`${url}/tick`, { method: "POST" })).text();
     },

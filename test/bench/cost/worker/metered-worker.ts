@@ -1,6 +1,6 @@
 /**
- * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters and
- * `POST /tick` does what the platform's clock does every minute; neither is counted.
+ * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters,
+ * `POST /sql` prepares the database uncounted, and `POST /tick` does what the platform's clock does every minute.
  */
 import worker, { DestinationGate as Gate } from "../../../../src/worker.ts";
 import { meteredBatch, meteredEnv, meteredStorage, units } from "./meters.ts";
@@ -23,6 +23,16 @@ export default {
   async fetch(request, env, ctx) {
     const { pathname } = new URL(request.url);
     if (pathname === "/units") return Response.json(units);
+    if (pathname === "/sql") {
+      const { sql, values } = await request.json<{ sql: string; values: unknown[] }>();
+      return Response.json(
+        (
+          await env.DB.prepare(sql)
+            .bind(...values)
+            .run()
+        ).meta.changes,
+      );
+    }
     if (pathname === "/tick") {
       units.invocations += 1;
       await worker.scheduled({} as ScheduledController, meteredEnv(env), ctx);
