@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { steady as settings } from "../support/gate-arbitraries.ts";
+import { gateOf } from "../support/world.ts";
 
 beforeEach(emptyDatabase);
 
@@ -15,6 +17,18 @@ const wait = (id: string, event: number, because: string) =>
   )
     .bind(id, event, because, NOW + 1)
     .run();
+
+/** So many retries that fail, in one lease. */
+async function fail(id: string, retries: number): Promise<void> {
+  const deliveries = Array.from({ length: retries }, (_, i) => i + 1);
+  const { grant } = await gateOf(id).admit(
+    { lane: "retry", deliveries, connections: 6, startWithinMs: 1_000 },
+    settings,
+  );
+  const sign = { at: Date.now(), health: "unhealthy", backsOff: true, retry: true } as const;
+  const signs = deliveries.map(() => sign);
+  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0, unsent: 0 }, settings);
+}
 
 describe("GET /v1/destinations/:id/health", () => {
   it("shows the gate as it stands and what waits, by reason", async () => {
@@ -38,6 +52,27 @@ describe("GET /v1/destinations/:id/health", () => {
       last_15_minutes: { first_attempts: 0, retries: 0, retry_ratio: 0, storm: false },
       transitions: [],
     });
+  });
+
+  it("shows an open circuit, a hold and a storm, until when, and how it came to that", async () => {
+    const { call } = testApi({ services: { gates: env.GATES } });
+    const id = await destination(call);
+    await fail(id, 120);
+    const until = Date.now() + 3_600_000;
+    await gateOf(id).hold(until);
+    const { json } = await call("GET", `/v1/destinations/${id}/health`);
+    const heldUntil = new Date(until).toISOString();
+    expect(json).toMatchObject({
+      circuit: "open",
+      trips: 1,
+      held_until: heldUntil,
+      window: 1,
+      in_flight: 0,
+      door: { reason: "hold", until: heldUntil },
+      last_15_minutes: { first_attempts: 0, retries: 120, failures: 120, retry_ratio: 120, storm: true },
+      transitions: [{ what: "circuit_opened" }, { what: "held" }],
+    });
+    expect(Date.parse(json.circuit_until)).toBeGreaterThan(Date.now());
   });
 
   it("says that a paused destination lets nothing in, until a person decides", async () => {

@@ -197,6 +197,12 @@ describe("a hold that is told at once", () => {
     const settled = settling(held(state, until, now + 50), grant, [fine(now + 60), fine(now + 70)]);
     expect(settled.state.condition.window.size).toBe(1);
   });
+
+  it("is not answered by them either when they come from a worker whose clock is ahead", () => {
+    const { state, grant } = lease(wide);
+    const settled = settling(held(state, until, now + 50), grant, [fine(until + 1), fine(until + 2)]);
+    expect(settled.state.condition.window.size).toBe(1);
+  });
 });
 
 describe("what was settled", () => {

@@ -1,11 +1,11 @@
 /** Whether the demo may be believed: every promise that it shows is checked against what the receiver saw. */
 import type { Hit } from "../receiver.ts";
-import { evidenceOf, succeeded } from "./evidence.ts";
+import { evidenceOf, ON_THE_WAY_MS, succeeded } from "./evidence.ts";
 import { countOf, type Standing } from "./standing.ts";
 import type { Posted } from "./traffic.ts";
 
-/** What was let in before the receiver asked for quiet may still come for so long: a drain's whole budget. */
-const LET_IN_MS = 3_000;
+/** What was let in before the receiver asked for quiet hears of it from the gate within a second, and then stops. */
+const LET_IN_MS = 1_000 + ON_THE_WAY_MS;
 
 /** What went wrong, in sentences; empty when nothing did. */
 export function faultsOf(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): string[] {

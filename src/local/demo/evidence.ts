@@ -21,7 +21,7 @@ export type Evidence = Readonly<{
 }>;
 
 /** Requests that were on their way when the receiver asked for quiet are not held against anybody. */
-const ON_THE_WAY_MS = 250;
+export const ON_THE_WAY_MS = 250;
 
 export function evidenceOf(hits: readonly Hit[]): Evidence {
   const byEvent = [...Map.groupBy(hits, ({ id }) => id).values()];

@@ -1,0 +1,99 @@
+/** A lease in use: never wider than it was granted, and in step with what other leases learn of the receiver. */
+import { beforeEach, expect, test } from "vitest";
+import { connections } from "../../src/delivery/connections.ts";
+import { runLease } from "../../src/delivery/run-lease.ts";
+import { newCondition } from "../../src/policy/condition.ts";
+import { gateSettingsOf, retryPolicyOf } from "../../src/store/destination-settings.ts";
+import { loadWork } from "../../src/store/work.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  calm,
+  gateOf,
+  newDestination,
+  newWorld,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+const QUIET_MS = 60_000;
+const quiet = () => new Response(null, { status: 429, headers: { "retry-after": String(QUIET_MS / 1000) } });
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+/** Uses up a lease over so many connections for so many deliveries, beginning with one. */
+async function useLease(slots: number, count: number): Promise<void> {
+  const messages = await world.post(count);
+  const works = (await loadWork(world.services.db, messages)).filter((work) => work !== undefined);
+  const [first] = works;
+  if (!first) throw new Error("There is work");
+  const { finished } = runLease(world.services, connections(1), {
+    destination,
+    grant: {
+      id: "a lease",
+      slots,
+      width: 1,
+      deliveries: messages.map(({ event }) => event),
+      startWithinMs: 5_000,
+      expiresInMs: 30_000,
+      pace: { firstInMs: 0, everyMs: 0, slackMs: 5_000 },
+      condition: newCondition(START),
+    },
+    works,
+    settings: gateSettingsOf(first.destination),
+    policy: retryPolicyOf(first.destination),
+    signer: async () => ({}),
+    patienceMs: 1_000,
+    askedAt: START,
+  });
+  await finished;
+}
+
+test("a lease begins with its width, and is widened by successes up to its connections and no further", async () => {
+  const open: number[] = [];
+  const afterAMoment = async () => {
+    open.push(world.receiver.open());
+    await calm();
+    return new Response(null, { status: 204 });
+  };
+  world.receiver.script(urlOf(destination), afterAMoment);
+  await useLease(3, 20);
+  expect(open).toHaveLength(20);
+  expect(open.slice(0, 4)).toEqual([1, 1, 2, 2]);
+  expect(world.receiver.mostOpen()).toBe(3);
+});
+
+test("a quiet that one attempt meets is told at once, while others are still without an answer", async () => {
+  await world.earnTrust(destination);
+  const { script, end } = silence();
+  world.receiver.script(urlOf(destination), quiet, script);
+  const brought = world.bring(await world.post(2));
+  await world.receiver.called(14);
+  await calm();
+  await world.settled();
+  expect(await gateOf(destination).condition()).toMatchObject({ heldUntil: START + QUIET_MS });
+  end(204);
+  await brought;
+});
+
+test("a quiet that another lease has met ends this one within a second", async () => {
+  const narrow = await newDestination({ maxConcurrency: 1 });
+  const until = START + QUIET_MS;
+  const slowly = async () => {
+    world.clock.pass(600);
+    await gateOf(narrow).hold(until);
+    return new Response(null, { status: 204 });
+  };
+  world.receiver.script(urlOf(narrow), slowly);
+  const messages = await world.post(5);
+  await world.bring(messages.filter((message) => message.destination === narrow));
+  expect(world.receiver.calls).toHaveLength(2);
+  const waiting = { state: "waiting", because: "hold", attempts: 0, nextAttemptAt: until };
+  expect((await storedRows()).slice(2)).toMatchObject([waiting, waiting, waiting]);
+});
