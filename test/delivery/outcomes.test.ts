@@ -4,6 +4,7 @@ import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import type { Script } from "../support/receivers.ts";
 import {
   execute,
+  gateOf,
   newDestination,
   newWorld,
   rowOf,
@@ -233,6 +234,27 @@ describe("Retry-After", () => {
     await deliverTo(quiet(503, "120"));
     const { message } = await deliverTo(204);
     expect(await rowOf(message)).toMatchObject({ state: "delivered" });
+  });
+});
+
+describe("what a receiver says with a success that it will still take", () => {
+  const stating = (limits: string) => () =>
+    new Response(null, { status: 204, headers: { ratelimit: limits } });
+
+  test("nothing for a while: the door is shut until then, before anything is refused", async () => {
+    const { destination } = await deliverTo(stating('"default";r=0;t=30'));
+    await world.bring((await world.post()).filter((message) => message.destination === destination));
+    expect(world.receiver.calls).toHaveLength(1);
+    const wait = { state: "waiting", because: "hold", nextAttemptAt: START + 30_000 };
+    expect(await storedRows()).toMatchObject([{ state: "delivered" }, wait]);
+  });
+
+  test("little: no more than half of that is under way at once", async () => {
+    const destination = await newDestination();
+    await world.earnTrust(destination);
+    answerTo(destination, stating('"default";r=4;t=30'));
+    await world.bring(await world.post());
+    expect(await gateOf(destination).condition()).toMatchObject({ window: { size: 2 }, heldUntil: 0 });
   });
 });
 

@@ -1,6 +1,6 @@
 /** A lease's places in time, as a batch uses them: what comes too late for its place does not crowd the next. */
 import { beforeEach, expect, test } from "vitest";
-import { newDestination, newWorld, rowOf, urlOf, type World } from "../support/world.ts";
+import { newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -28,4 +28,20 @@ test("what misses its place in time waits for the rate instead of crowding the p
 
 test("nobody's start is too late while the rate has enough for all", async () => {
   expect(await bringFive(50)).toEqual(Array(5).fill(["delivered", null]));
+});
+
+test("each attempt waits for its own place", async () => {
+  const destination = await newDestination({ ratePerSecond: 2, rateBurst: 1 });
+  const startedAt: number[] = [];
+  world.receiver.script(urlOf(destination), () => {
+    startedAt.push(world.clock.now() - START);
+    return new Response(null, { status: 204 });
+  });
+  const brought = world.bring(await world.post(3));
+  await world.clock.asleep(500);
+  world.clock.pass(500);
+  await world.receiver.called(2);
+  world.clock.pass(500);
+  await brought;
+  expect(startedAt).toEqual([0, 500, 1_000]);
 });

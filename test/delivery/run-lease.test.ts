@@ -1,7 +1,7 @@
 /** A lease in use: never wider than it was granted, and in step with what other leases learn of the receiver. */
 import { beforeEach, expect, test } from "vitest";
 import { connections } from "../../src/delivery/connections.ts";
-import { runLease } from "../../src/delivery/run-lease.ts";
+import { type LeaseRun, runLease } from "../../src/delivery/run-lease.ts";
 import { newCondition } from "../../src/policy/condition.ts";
 import { gateSettingsOf, retryPolicyOf } from "../../src/store/destination-settings.ts";
 import { loadWork } from "../../src/store/work.ts";
@@ -27,13 +27,13 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
-/** Uses up a lease over so many connections for so many deliveries, beginning with one. */
-async function useLease(slots: number, count: number): Promise<void> {
+/** A lease for so many deliveries, over so many connections of its own, beginning with one. */
+async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
   const messages = await world.post(count);
-  const works = (await loadWork(world.services.db, messages)).filter((work) => work !== undefined);
+  const works = (await loadWork(world.services, messages)).filter((work) => work !== undefined);
   const [first] = works;
   if (!first) throw new Error("There is work");
-  const { finished } = runLease(world.services, connections(1), {
+  return runLease(world.services, shared, {
     destination,
     grant: {
       id: "a lease",
@@ -42,7 +42,7 @@ async function useLease(slots: number, count: number): Promise<void> {
       deliveries: messages.map(({ event }) => event),
       startWithinMs: 5_000,
       expiresInMs: 30_000,
-      pace: { firstInMs: 0, everyMs: 0, slackMs: 5_000 },
+      pace: { firstInMs: 0, everyMs: 0, slackMs: 500 },
       condition: newCondition(START),
     },
     works,
@@ -52,7 +52,6 @@ async function useLease(slots: number, count: number): Promise<void> {
     patienceMs: 1_000,
     askedAt: START,
   });
-  await finished;
 }
 
 test("a lease begins with its width, and is widened by successes up to its connections and no further", async () => {
@@ -63,10 +62,23 @@ test("a lease begins with its width, and is widened by successes up to its conne
     return new Response(null, { status: 204 });
   };
   world.receiver.script(urlOf(destination), afterAMoment);
-  await useLease(3, 20);
+  await (await startLease(20, 3)).finished;
   expect(open).toHaveLength(20);
   expect(open.slice(0, 4)).toEqual([1, 1, 2, 2]);
   expect(world.receiver.mostOpen()).toBe(3);
+});
+
+test("what has its connection only when its place in time is over is not sent any more", async () => {
+  const shared = connections(2);
+  const others = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
+  for (const [i, { promise }] of others.entries()) void shared.run(`other ${i}`, () => promise);
+  const { finished, queue, unplaced } = await startLease(1, 1, shared);
+  world.clock.pass(1_000);
+  for (const { resolve } of others) resolve();
+  await finished;
+  expect(world.receiver.calls).toEqual([]);
+  expect(queue).toHaveLength(1);
+  expect(unplaced()).toBe(true);
 });
 
 test("a quiet that one attempt meets is told at once, while others are still without an answer", async () => {
