@@ -5,6 +5,7 @@ import { deliveryId, eventId } from "../id.ts";
 import type { AcceptedEvent } from "../store/events.ts";
 import { type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
+import { byLine } from "./event-lines.ts";
 import type { acceptedEvent, newEvent } from "./event-schema.ts";
 import type { FieldError } from "./field-errors.ts";
 import { REPLAYED } from "./idempotency.ts";
@@ -36,7 +37,7 @@ export async function acceptEvents(
   const posted = ownedBy(c.get("principal"), given);
   if (posted === undefined) return refused(problem(403, "The key belongs to another tenant"));
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
-  if (tooFar.length > 0) return refused(invalid(tooFar));
+  if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
   if (key === undefined) return accepted(await accept(c.get("services"), posted));
   const result = await acceptOnce(c.get("services"), posted, key);
   if (result.kind === "conflict") return refused(keyTaken());

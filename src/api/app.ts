@@ -15,6 +15,7 @@ import { registerDestinationStatus } from "./destination-status.ts";
 import { registerDestinationTest } from "./destination-test.ts";
 import { registerDestinations } from "./destinations.ts";
 import { type Document, documentOf } from "./document.ts";
+import { registerEventBatch } from "./event-batch.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
@@ -47,6 +48,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate));
   for (const register of [
     registerEvents,
+    registerEventBatch,
     registerDestinations,
     registerDestinationStatus,
     registerDestinationTest,

@@ -15,6 +15,8 @@ export type ApiEnv = {
     principal: Principal;
     /** The size of the JSON body as it came, where a route takes one. */
     bodyBytes: number;
+    /** The line that each event of a batch stood on, where it came as lines. */
+    lines: readonly number[] | undefined;
   };
 };
 

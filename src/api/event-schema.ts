@@ -4,7 +4,10 @@ import { deliverySchema } from "./delivery-schema.ts";
 import { eventType, tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 
-const MAX_BATCH = 1000;
+/** Of one event as JSON, alone or in a batch. */
+export const MAX_EVENT_BYTES = 256 * 1024;
+/** Events in one batch. */
+export const MAX_BATCH = 1000;
 const TIME_EXPECTED = "expected a time in ISO 8601 with Z or an offset";
 
 const EVENTS_EXPECTED = `expected a list of 1 to ${MAX_BATCH} events`;
@@ -33,6 +36,13 @@ const events = z
   .max(MAX_BATCH, { error: EVENTS_EXPECTED, abort: true });
 
 export const newEvents = strict({ events }).openapi("NewEvents");
+
+/** For the description alone: lines are judged as the `NewEvents` that they stand for. */
+export const newEventLines = {
+  type: "string" as const,
+  description: `One NewEvent as JSON on each line, 1 to ${MAX_BATCH} of them; blank lines are passed over.`,
+  example: '{"type":"invoice.paid","data":{"id":1}}\n{"type":"invoice.paid","data":{"id":2}}\n',
+};
 
 export const acceptedEvent = z
   .object({

@@ -1,25 +1,20 @@
-/** Events: accepted one by one or in batches, and shown with all that became of them. */
-
+/** Events: accepted one by one, and shown with all that became of them. Batches: event-batch.ts. */
 import { createRoute } from "@hono/zod-openapi";
 import { eventNumber } from "../id.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
-import { acceptEvents, type GivenEvent } from "./accept-events.ts";
+import { acceptEvents } from "./accept-events.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { showDeliveries } from "./deliveries-shown.ts";
-import { acceptedEvent, acceptedEvents, eventSchema, newEvent, newEvents } from "./event-schema.ts";
+import { acceptedEvent, eventSchema, MAX_EVENT_BYTES, newEvent } from "./event-schema.ts";
 import { parseExactly } from "./exact-json.ts";
-import type { FieldError } from "./field-errors.ts";
 import { idempotencyHeaders, replayedHeader } from "./idempotency.ts";
 import { withinIngestLimit } from "./ingest-limit.ts";
-import { jsonBody, KIB } from "./json-body.ts";
-import { noSuch, problem, problemResponses } from "./problems.ts";
+import { jsonBody } from "./json-body.ts";
+import { noSuch, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
 
 const tags = ["Events"];
-const MAX_EVENT_BYTES = 256 * KIB;
-const MAX_BATCH_BYTES = 1024 * KIB;
-
 const postEvent = createRoute({
   method: "post",
   path: "/v1/events",
@@ -40,24 +35,6 @@ const postEvent = createRoute({
       "The event is stored, and will be delivered to these destinations.",
       replayedHeader,
     ),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
-  },
-});
-
-const postEvents = createRoute({
-  method: "post",
-  path: "/v1/events/batch",
-  summary: "Post many events at once",
-  tags,
-  description: "All of the events are accepted, or none.",
-  middleware: [
-    requires("events:write"),
-    withinIngestLimit,
-    jsonBody({ maxBytes: MAX_BATCH_BYTES, exactNumbers: true }),
-  ],
-  request: { headers: idempotencyHeaders, body: jsonRequest(newEvents) },
-  responses: {
-    202: jsonAnswer(acceptedEvents, "The events are stored; the answer is in their order.", replayedHeader),
     ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
   },
 });
@@ -87,16 +64,6 @@ export function registerEvents(api: Api): void {
     return c.json(event, 202);
   });
 
-  api.openapi(postEvents, async (c) => {
-    const { events: given } = c.req.valid("json");
-    const tooLarge = c.get("bodyBytes") > MAX_EVENT_BYTES ? oversized(given) : [];
-    if (tooLarge.length > 0) return problem(413, "An event of the batch is too large", tooLarge);
-    const { "idempotency-key": key } = c.req.valid("header");
-    const fieldOf = (i: number, field: string) => `events[${i}].${field}`;
-    const acceptance = await acceptEvents(c, { events: given, key, fieldOf });
-    return acceptance.kind === "refused" ? acceptance.answer : c.json({ events: acceptance.events }, 202);
-  });
-
   api.openapi(getEvent, async (c) => {
     const services = c.get("services");
     const { id } = c.req.valid("param");
@@ -109,14 +76,4 @@ export function registerEvents(api: Api): void {
     const scheduled = deliverAt !== null && { deliver_at: new Date(deliverAt).toISOString() };
     return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
   });
-}
-
-/** Looked for only in a body that is larger than one event may be. */
-function oversized(events: readonly GivenEvent[]): FieldError[] {
-  const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);
-  return sizes.flatMap((bytes, i) =>
-    bytes > MAX_EVENT_BYTES
-      ? [{ field: `events[${i}]`, fault: `is ${bytes} bytes`, expected: `at most ${MAX_EVENT_BYTES}` }]
-      : [],
-  );
 }

@@ -7,6 +7,8 @@ import type { z } from "@hono/zod-openapi";
 import { isRawJson } from "./exact-json.ts";
 
 export type FieldError = Readonly<{
+  /** The line of the body, from 1, where it is made of lines. */
+  line?: number;
   /** Where, as in `events[3].type`. */
   field: string;
   /** Follows the field in a sentence: "is 7". */

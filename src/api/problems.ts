@@ -15,6 +15,16 @@ export type ProblemStatus = keyof typeof kinds;
 /** More faults than this are counted but not listed. */
 const LISTED = 50;
 
+const fieldError = z.object({
+  line: z
+    .int()
+    .optional()
+    .openapi({ description: "The line of the body, from 1, where it is made of lines." }),
+  field: z.string().openapi({ description: "Where in the request, as in `events[3].type`." }),
+  fault: z.string().openapi({ description: "What is wrong there." }),
+  expected: z.string().openapi({ description: "What would be right." }),
+});
+
 export const problemSchema = z
   .object({
     type: z.string().openapi({ description: "Which kind of problem: the same for all of its kind." }),
@@ -22,13 +32,7 @@ export const problemSchema = z
     status: z.int(),
     detail: z.string().openapi({ description: "What happened this time, for a person." }),
     errors: z
-      .array(
-        z.object({
-          field: z.string().openapi({ description: "Where in the request, as in `events[3].type`." }),
-          fault: z.string().openapi({ description: "What is wrong there." }),
-          expected: z.string().openapi({ description: "What would be right." }),
-        }),
-      )
+      .array(fieldError)
       .optional()
       .openapi({ description: `Each field that is at fault; ${LISTED} at most.` }),
   })
@@ -54,9 +58,15 @@ export function problem<S extends ProblemStatus>(
 
 /** 422, with every field that is at fault. */
 export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
+  return problem(422, told(errors), errors);
+}
+
+/** The first of the errors in a sentence, and how many there are besides. */
+export function told(errors: readonly FieldError[]): string {
   const [first] = errors;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
-  return problem(422, `${first?.field} ${first?.fault}; expected ${first?.expected}${more}`, errors);
+  const where = first?.line === undefined ? "" : `line ${first.line}: `;
+  return `${where}${first?.field} ${first?.fault}; expected ${first?.expected}${more}`;
 }
 
 /** 404 for an id that names nothing the caller may see. */

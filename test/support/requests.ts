@@ -11,13 +11,30 @@ export type Crooked = Readonly<{ path: string; body: string | undefined; headers
 /** A request to the operation, somewhere between valid and absurd. */
 export function crookedRequest(described: Described, things: Things): fc.Arbitrary<Crooked> {
   const valid = bodyFor(described, things);
-  return fc.record({
+  const request = fc.record({
     path: fc
       .tuple(crookedPath(described.path, things), crookedQuery(described, things))
       .map(([path, query]) => `${path}${query}`),
     body: valid === undefined ? surplusBody(described) : crookedBody(valid, fieldsOf(described)),
     headers: crookedHeaders(described),
   });
+  const takesLines = "application/x-ndjson" in (described.operation.requestBody?.content ?? {});
+  return takesLines
+    ? fc.oneof(
+        request,
+        request.chain((given) => inLines(given, valid)),
+      )
+    : request;
+}
+
+/** The same, with a body of lines: the entries of the valid body's list, each as crooked as a body may be. */
+function inLines(request: Crooked, valid: unknown): fc.Arbitrary<Crooked> {
+  const [entry] = Object.values(valid as Record<string, unknown[]>)[0] ?? [];
+  const line = fc.oneof({ weight: 3, arbitrary: fc.constant(JSON.stringify(entry)) }, crookedBody(entry, []));
+  const headers = { ...request.headers, "content-type": "application/x-ndjson" };
+  return fc
+    .tuple(fc.array(line, { maxLength: 4 }), fc.constantFrom("\n", "\r\n", "\n\n", "\r"))
+    .map(([lines, end]) => ({ ...request, body: lines.join(end), headers }));
 }
 
 /** A body where none is wanted; a GET cannot even carry one. */
