@@ -18,6 +18,7 @@ import type { DashboardEnv } from "./context.ts";
 import { registerDestination } from "./destination.tsx";
 import { registerEvent } from "./event.tsx";
 import { apiInside } from "./inside.ts";
+import { registerLab } from "./lab/lab.tsx";
 import { registerLimits } from "./limits.ts";
 import { registerNewDestination } from "./new-destination.tsx";
 import { nothingHere, somethingBroke } from "./nothing.tsx";
@@ -46,7 +47,13 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerPortal(app);
   app.use(signedIn((c) => askForKey(c)));
   const callApi = apiInside(services);
-  for (const register of [registerNewDestination, registerActions, registerTrial, registerLimits])
+  for (const register of [
+    registerNewDestination,
+    registerActions,
+    registerTrial,
+    registerLimits,
+    registerLab,
+  ])
     register(app, callApi);
   for (const register of [registerSignOut, registerOverview, registerDestination, registerEvent]) {
     register(app);

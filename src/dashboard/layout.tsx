@@ -73,6 +73,9 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
           <a href="/dashboard" {...(place === "overview" && { "aria-current": "page" })}>
             Overview
           </a>
+          <a href="/dashboard/lab" {...(place === "lab" && { "aria-current": "page" })}>
+            Policy lab
+          </a>
         </nav>
         <div class="who">
           <span>{who}</span>

@@ -1,8 +1,6 @@
-/**
- * A delivery's attempts on a line, placed by the logarithm of their age: a schedule that grows by a factor
- * comes out evenly spaced, and the first second is as easy to read as the last day. Pure.
- */
+/** A delivery's attempts on a line of time, with what is next and where it ends. Pure. */
 import type { DeliveryJson } from "../api/delivery-schema.ts";
+import { type Tick, timeScale } from "./time-scale.ts";
 
 export type Mark = Readonly<{
   kind: "accepted" | "succeeded" | "failed" | "next" | "now" | "given_up";
@@ -10,36 +8,13 @@ export type Mark = Readonly<{
   x: number;
 }>;
 
-export type Tick = Readonly<{ x: number; label: string }>;
-
 export type Track = Readonly<{ marks: readonly Mark[]; ticks: readonly Tick[] }>;
-
-const SECOND = 1000;
-
-const ages: readonly (readonly [number, string])[] = [
-  [1, "1 s"],
-  [10, "10 s"],
-  [60, "1 min"],
-  [600, "10 min"],
-  [3600, "1 h"],
-  [6 * 3600, "6 h"],
-  [24 * 3600, "1 d"],
-  [72 * 3600, "3 d"],
-];
-
-/** Room at the right for the last mark. */
-const WIDTH = 98;
 
 /** @param acceptedAt epoch ms, of the event */
 export function trackOf(delivery: DeliveryJson, acceptedAt: number, now: number): Track {
   const moments = momentsOf(delivery, now);
-  const longest = Math.max(10 * SECOND, ...moments.map(({ at }) => at - acceptedAt));
-  const place = (ageMs: number) =>
-    (WIDTH * Math.log1p(Math.max(0, ageMs) / SECOND)) / Math.log1p(longest / SECOND);
+  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)));
   const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
-  const ticks = ages
-    .filter(([age]) => age * SECOND <= longest)
-    .map(([age, label]) => ({ x: place(age * SECOND), label }));
   return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
 }
 

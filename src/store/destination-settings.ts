@@ -4,7 +4,7 @@
  */
 import type { InferSelectModel } from "drizzle-orm";
 import type { z } from "zod";
-import type { GateSettings } from "../policy/gate-settings.ts";
+import { type GateSettings, gateSettingsFrom } from "../policy/gate-settings.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../policy/limits.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { resolveRetry, retrySpec } from "../policy/retry-spec.ts";
@@ -27,20 +27,7 @@ export function gateSettingsOf(row: Destination): GateSettings {
     cooldown_s: row.breakerCooldownS,
     max_cooldown_s: row.breakerMaxCooldownS,
   });
-  return {
-    paused: row.status === "paused",
-    maxConcurrency: limits.max_concurrency,
-    ratePerSecond: limits.rate_per_second,
-    rateBurst: limits.rate_burst,
-    timeoutMs: limits.timeout_ms,
-    breaker: {
-      failureRatio: breaker.failure_ratio,
-      minAttempts: breaker.min_attempts,
-      windowMs: breaker.window_s * 1000,
-      cooldownMs: breaker.cooldown_s * 1000,
-      maxCooldownMs: Math.max(breaker.cooldown_s, breaker.max_cooldown_s) * 1000,
-    },
-  };
+  return gateSettingsFrom(limits, breaker, row.status === "paused");
 }
 
 const resolved = new WeakMap<object, RetryPolicy>();

@@ -3,27 +3,10 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/id.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
-import { testDashboard } from "../support/dashboard.ts";
+import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
 import { receivers } from "../support/receivers.ts";
 
 beforeEach(emptyDatabase);
-
-type Browser = ReturnType<typeof testDashboard>;
-
-async function signedIn(): Promise<Browser> {
-  const browser = testDashboard();
-  await browser.signIn();
-  return browser;
-}
-
-/** Through a portal link of the tenant. */
-async function customer(tenant: string, readOnly = false): Promise<Browser> {
-  const body = { tenant, read_only: readOnly };
-  const { json } = await testApi().call("POST", "/v1/portal-links", body);
-  const browser = testDashboard();
-  await browser.post("/dashboard/enter", { token: new URL(json.url).searchParams.get("token") ?? "" });
-  return browser;
-}
 
 async function destinationOf(tenant = "default"): Promise<string> {
   const { json } = await testApi().call("POST", "/v1/destinations", {

@@ -88,6 +88,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/destinations/${ID}`,
     `/dashboard/destinations/${ID}?state=dead`,
     `/dashboard/events/${eventId(1)}`,
+    `/dashboard/lab?destination=${ID}`,
   ];
   const pages = new Map<string, string>();
   for (const path of paths) {

@@ -1,27 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { figuresOf } from "../../src/lab/figures.ts";
 import { simulateOutage } from "../../src/lab/simulate-outage.ts";
-import type { GateSettings } from "../../src/policy/gate-settings.ts";
-import { defaultBreaker, defaultLimits } from "../../src/policy/limits.ts";
+import { defaultGateSettings as gate } from "../../src/policy/gate-settings.ts";
 import { presets } from "../../src/policy/presets.ts";
 import { ourselves } from "../bench/storm/contenders.ts";
 import { outageOf10Minutes } from "../bench/storm/scenarios.ts";
 import { simulate } from "../bench/storm/simulate.ts";
 
-const gate: GateSettings = {
-  paused: false,
-  maxConcurrency: defaultLimits.max_concurrency,
-  ratePerSecond: defaultLimits.rate_per_second,
-  rateBurst: defaultLimits.rate_burst,
-  timeoutMs: defaultLimits.timeout_ms,
-  breaker: {
-    failureRatio: defaultBreaker.failure_ratio,
-    minAttempts: defaultBreaker.min_attempts,
-    windowMs: defaultBreaker.window_s * 1000,
-    cooldownMs: defaultBreaker.cooldown_s * 1000,
-    maxCooldownMs: defaultBreaker.max_cooldown_s * 1000,
-  },
-};
 const tenMinutes = { lastsMs: 600_000, perSecond: 10, slots: 10, serviceMs: 100 };
 const behindGate = simulateOutage(presets.breakwater, gate, tenMinutes, 1);
 const alone = simulateOutage(presets.breakwater, null, tenMinutes, 1);

@@ -7,7 +7,7 @@ import { createDashboard } from "../../src/dashboard/app.tsx";
 import { newGateState } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
-import { KEY, NOW } from "./api.ts";
+import { KEY, NOW, testApi } from "./api.ts";
 import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
@@ -94,4 +94,22 @@ export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate =
       cookie = value;
     },
   };
+}
+
+type Browser = ReturnType<typeof testDashboard>;
+
+/** A browser in which the operator has signed in. */
+export async function signedIn(): Promise<Browser> {
+  const browser = testDashboard();
+  await browser.signIn();
+  return browser;
+}
+
+/** A browser that has come by a portal link of the tenant. */
+export async function customer(tenant: string, readOnly = false): Promise<Browser> {
+  const body = { tenant, read_only: readOnly };
+  const { json } = await testApi().call("POST", "/v1/portal-links", body);
+  const browser = testDashboard();
+  await browser.post("/dashboard/enter", { token: new URL(json.url).searchParams.get("token") ?? "" });
+  return browser;
 }

@@ -1,6 +1,6 @@
 /**
- * The only script: keeps a page up to date while somebody looks at it, and copies. Plain JavaScript as the
- * browser gets it; without it every page works and merely stands still.
+ * The only script: keeps a page up to date while somebody looks at it, answers forms that only ask, and
+ * copies. Plain JavaScript as the browser gets it; without it every page works and merely stands still.
  *
  * A page is fetched again every 2.5 s, less its frame, and laid over what is there node by node, so that
  * whatever a person has typed, opened, selected or scrolled to stays as it is.
@@ -9,7 +9,8 @@ export const live = /* js */ `"use strict";
 (() => {
   const EVERY_MS = 2500;
   const PATIENCE_MS = 8000;
-  const main = document.querySelector("main[data-live]");
+  const main = document.querySelector("main");
+  const isLive = main.hasAttribute("data-live");
   const beat = document.querySelector(".beat");
   let timer;
 
@@ -17,7 +18,7 @@ export const live = /* js */ `"use strict";
     const headers = { "x-part": "main" };
     const response = await fetch(location.href, { headers, signal: AbortSignal.timeout(PATIENCE_MS) });
     if (response.status === 401) return location.reload();
-    if (!response.ok) throw new Error(String(response.status));
+    if (!response.ok && response.status !== 422) throw new Error(String(response.status));
     const next = new DOMParser().parseFromString(await response.text(), "text/html");
     const part = next.querySelector("main");
     if (part) overlay(main, part);
@@ -34,7 +35,7 @@ export const live = /* js */ `"use strict";
 
   function plan() {
     clearTimeout(timer);
-    if (!document.hidden) timer = setTimeout(tick, EVERY_MS);
+    if (isLive && !document.hidden) timer = setTimeout(tick, EVERY_MS);
   }
 
   function overlay(here, next) {
@@ -72,6 +73,12 @@ export const live = /* js */ `"use strict";
     if (node.textContent !== text) node.textContent = text;
   }
 
+  /** What a form that only asks would show, without leaving the page. */
+  async function preview(form) {
+    history.replaceState(null, "", form.action + "?" + new URLSearchParams(new FormData(form)));
+    await refresh();
+  }
+
   async function copy(button) {
     const source = document.getElementById(button.dataset.copy);
     await navigator.clipboard.writeText(source.textContent);
@@ -84,7 +91,11 @@ export const live = /* js */ `"use strict";
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button).catch(() => setText(button, "Select and copy by hand"));
   });
-  if (main) {
+  document.addEventListener("change", (event) => {
+    const form = event.target.form;
+    if (form?.hasAttribute("data-preview")) preview(form).catch(() => form.requestSubmit());
+  });
+  if (isLive) {
     document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : tick()));
     plan();
   }

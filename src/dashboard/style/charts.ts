@@ -6,7 +6,7 @@ export const charts = /* css */ `
 .chart .ill { fill: var(--bad); }
 .chart .ghost { fill: var(--line); }
 .chart .grid { stroke: var(--line); stroke-width: 1; vector-effect: non-scaling-stroke; }
-.chart .axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
+.axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; color: var(--soft); font-size: 0.8125rem; }
 .legend span::before { content: ""; display: inline-block; width: 0.625rem; height: 0.625rem; border-radius: 2px; margin-right: 0.4375rem; background: var(--tone); }
 .tall svg { height: 8.5rem; }
@@ -36,9 +36,15 @@ export const charts = /* css */ `
 .lab .mean { fill: var(--accent); }
 .lab .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
 .lab text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
-.lab .outage { fill: var(--bad-wash); }
-.lab .line-a { fill: none; stroke: var(--accent); stroke-width: 1.75; vector-effect: non-scaling-stroke; }
-.lab .line-b { fill: none; stroke: var(--bad); stroke-width: 1.5; vector-effect: non-scaling-stroke; }
+.lab .grid { stroke-dasharray: 1 4; }
+.panel figcaption { font-size: 0.875rem; font-weight: 550; margin-bottom: 0.375rem; }
+.panel svg { height: 6.5rem; }
+.panel + .axis { margin-top: -0.75rem; }
+.panel .outage { fill: var(--bad-wash); }
+.panel .well { fill: var(--accent-faint); }
+.panel .ill { fill: var(--bad); }
+.panel .capacity { stroke: var(--soft); stroke-dasharray: 4 4; fill: none; vector-effect: non-scaling-stroke; }
+.panel .ground { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
 progress { appearance: none; display: block; width: 100%; height: 0.5rem; border: 0; border-radius: 0.25rem; background: var(--line); overflow: hidden; }
 progress::-webkit-progress-bar { background: var(--line); }
 progress::-webkit-progress-value { background: var(--accent); }

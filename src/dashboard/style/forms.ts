@@ -22,6 +22,7 @@ input[aria-invalid="true"] { border-color: var(--bad); }
 input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
+legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
 .fields .all { grid-column: 1 / -1; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }

@@ -24,6 +24,9 @@ th { font-weight: 400; color: var(--soft); font-size: 0.8125rem; text-align: lef
 td { padding: 0.6875rem 0.75rem; border-bottom: 1px solid var(--line); vertical-align: baseline; }
 th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
+tbody th { color: var(--ink); font-size: inherit; padding: 0.5rem 0.75rem; white-space: normal; }
+.compare { max-width: 44rem; }
+.compare td { padding-block: 0.5rem; }
 .num { text-align: right; white-space: nowrap; }
 td a.name { font-weight: 550; text-decoration: none; }
 td a.name::after { content: ""; position: absolute; inset: 0; }
@@ -56,6 +59,7 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .log li { display: grid; grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
 .log li:last-child { border-bottom: 0; }
 .log time { color: var(--soft); white-space: nowrap; }
+.said { color: var(--soft); margin-bottom: 1rem; }
 .empty { color: var(--soft); padding: 0.75rem 0; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;

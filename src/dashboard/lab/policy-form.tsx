@@ -1,0 +1,137 @@
+/** Choosing a policy, and editing it. What is left empty is as the preset has it. */
+import type { FC } from "hono/jsx";
+import type { Delays } from "../../policy/backoff.ts";
+import { presetNames, presets } from "../../policy/presets.ts";
+import { type RetryPolicy, unlimitedAttempts } from "../../policy/retry-policy.ts";
+import type { Destination } from "../../store/destination-settings.ts";
+import { nameOf } from "../destination-table.tsx";
+import { outages } from "./outages.ts";
+import { type PolicyFields, spanText } from "./policy-fields.ts";
+
+export const PATH = "/dashboard/lab";
+
+type Props = Readonly<{
+  fields: PolicyFields;
+  outage: string;
+  destinations: readonly Destination[];
+  /** The one whose limits are simulated. */
+  chosen: Destination | undefined;
+  mayChange: boolean;
+}>;
+
+const jitters = ["full", "equal", "decorrelated", "proportional", "none"] as const;
+
+export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, mayChange }) => {
+  const preset = presets[(fields.preset ?? "breakwater") as keyof typeof presets] ?? presets.breakwater;
+  const own = ownWords(preset);
+  return (
+    <form class="stack" method="get" action={PATH} data-preview>
+      <div class="fields">
+        <Choice name="preset" label="Preset" value={fields.preset} options={presetNames.map(same)} />
+        <Choice
+          name="outage"
+          label="Simulated outage"
+          value={outage}
+          options={Object.entries(outages).map(([name, { says }]) => [name, says])}
+        />
+        <Choice
+          name="destination"
+          label="With the limits of"
+          value={chosen?.id}
+          options={[["", "a new destination"], ...destinations.map((row) => [row.id, nameOf(row)] as const)]}
+        />
+      </div>
+      <fieldset class="fields">
+        <legend>Waits: growing, or a list</legend>
+        <Text name="base" label="First wait" hint={own.base} fields={fields} />
+        <Text name="factor" label="Each longer by" hint={own.factor} fields={fields} />
+        <Text name="cap" label="Longest wait" hint={own.cap} fields={fields} />
+        <Text name="schedule" label="Or this list; the last repeats" hint={own.schedule} fields={fields} />
+      </fieldset>
+      <fieldset class="fields">
+        <legend>Jitter and limits</legend>
+        <Choice
+          name="jitter"
+          label="Jitter"
+          value={fields.jitter}
+          options={[["", `as the preset: ${own.jitter}`], ...jitters.map(same)]}
+        />
+        <Text name="proportional" label="Proportion, 0 to 1" hint="" fields={fields} />
+        <Text name="max_attempts" label="Attempts, at most" hint={own.attempts} fields={fields} />
+        <Text
+          name="give_up_after"
+          label="Give up after"
+          hint={spanText(preset.giveUpAfterMs / 1000)}
+          fields={fields}
+        />
+      </fieldset>
+      <div class="actions">
+        <button type="submit" class="main">
+          Simulate
+        </button>
+        {mayChange && chosen && (
+          <button type="submit" formmethod="post">{`Apply to ${cut(nameOf(chosen))}`}</button>
+        )}
+        <span class="hint">Spans as 30 s, 2 min, 1 h, 3 d. Empty is as the preset has it.</span>
+      </div>
+    </form>
+  );
+};
+
+/** Short enough for a button. */
+function cut(name: string): string {
+  return name.length > 32 ? `${name.slice(0, 31)}…` : name;
+}
+
+type Option = readonly [value: string, label: string];
+
+function same(name: string): Option {
+  return [name, name];
+}
+
+const Choice: FC<{ name: string; label: string; value: string | undefined; options: readonly Option[] }> = ({
+  name,
+  label,
+  value,
+  options,
+}) => (
+  <label>
+    {label}
+    <select name={name}>
+      {options.map(([option, says]) => (
+        <option value={option} selected={option === value}>
+          {says}
+        </option>
+      ))}
+    </select>
+  </label>
+);
+
+const Text: FC<{ name: string; label: string; hint: string; fields: PolicyFields }> = ({
+  name,
+  label,
+  hint,
+  fields,
+}) => (
+  <label>
+    {label}
+    <input name={name} value={fields[name] ?? ""} placeholder={hint} maxlength={500} />
+  </label>
+);
+
+/** What the preset has, for the empty fields. */
+function ownWords({ delays, jitter, maxAttempts }: RetryPolicy) {
+  return {
+    ...delayWords(delays),
+    jitter: typeof jitter === "object" ? `± ${100 * jitter.proportional} %` : jitter,
+    attempts: maxAttempts === unlimitedAttempts ? "until it gives up" : String(maxAttempts),
+  };
+}
+
+function delayWords(delays: Delays) {
+  if ("schedule" in delays) {
+    return { base: "", factor: "", cap: "", schedule: delays.schedule.map(spanText).join(", ") };
+  }
+  const { base, factor, cap } = delays;
+  return { base: spanText(base), factor: `× ${factor}`, cap: spanText(cap), schedule: "" };
+}

@@ -1,0 +1,104 @@
+/** A policy's attempts on a line of time, one row each: where jitter may put it, and where it gives up. */
+import type { FC } from "hono/jsx";
+import type { Prospect, Prospective } from "../../policy/prospect.ts";
+import type { RetryPolicy } from "../../policy/retry-policy.ts";
+import { plural, spanOf } from "../figures.ts";
+import { type TimeScale, timeScale } from "../time-scale.ts";
+
+type Props = Readonly<{ policy: RetryPolicy; prospect: Prospect }>;
+
+/** Rows with words in them, while there is room for words. */
+const FEW = 20;
+
+export const ScheduleChart: FC<Props> = ({ policy, prospect: { attempts, ends } }) => {
+  const isFew = attempts.length <= FEW;
+  const rowHeight = isFew ? 20 : 5;
+  const bottom = attempts.length * rowHeight;
+  const scale = timeScale(Math.max(policy.giveUpAfterMs, ...attempts.map(({ to }) => to)));
+  return (
+    <figure class="chart lab">
+      <svg height={bottom + 26} role="img" aria-label={summaryOf(policy, { attempts, ends })}>
+        {scale.ticks.map(({ x, label }) => (
+          <g>
+            <line class="grid" x1={percent(x)} x2={percent(x)} y1="0" y2={bottom + 4} />
+            <text x={percent(x)} y={bottom + 20} text-anchor="middle">
+              {label}
+            </text>
+          </g>
+        ))}
+        <GiveUp x={scale.place(policy.giveUpAfterMs)} height={bottom + 4} />
+        {attempts.map((attempt, i) => (
+          <Row
+            attempt={attempt}
+            waitMs={attempt.at - (attempts[i - 1]?.at ?? 0)}
+            scale={scale}
+            top={i * rowHeight}
+            height={rowHeight}
+            isFew={isFew}
+          />
+        ))}
+      </svg>
+    </figure>
+  );
+};
+
+type RowProps = Readonly<{
+  attempt: Prospective;
+  waitMs: number;
+  scale: TimeScale;
+  top: number;
+  height: number;
+  isFew: boolean;
+}>;
+
+const Row: FC<RowProps> = ({ attempt: { at, from, to }, waitMs, scale: { place }, top, height, isFew }) => {
+  const [left, right] = [place(from), place(to)];
+  const middle = top + height / 2;
+  const isLate = right > 55;
+  const thick = isFew ? 8 : 3;
+  return (
+    <g>
+      <rect
+        class="band"
+        x={percent(left)}
+        width={`${Math.max(0, right - left).toFixed(2)}%`}
+        y={middle - thick / 2}
+        height={thick}
+        rx={thick / 2}
+      />
+      <circle class="mean" cx={percent(place(at))} cy={middle} r={isFew ? 3.5 : 2} />
+      {isFew && (
+        <text
+          x={percent(isLate ? left : right)}
+          dx={isLate ? -9 : 9}
+          y={middle + 4}
+          text-anchor={isLate ? "end" : "start"}
+        >
+          {waitMs === 0 ? "first attempt" : `+ ${spanOf(waitMs)}`}
+        </text>
+      )}
+    </g>
+  );
+};
+
+const GiveUp: FC<{ x: number; height: number }> = ({ x, height }) => (
+  <line class="limit" x1={percent(x)} x2={percent(x)} y1="0" y2={height}>
+    <title>given up here, however many attempts are left</title>
+  </line>
+);
+
+/** When it gives up, in words. */
+export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: Prospect): string {
+  const count = plural(attempts.length, "attempt");
+  const last = spanOf(attempts.at(-1)?.at ?? 0);
+  const age = spanOf(giveUpAfterMs);
+  if (ends === "exhausted")
+    return `Gives up after ${count}, about ${last} after the first, and after ${age} at the latest.`;
+  if (ends === "expired") return `Gives up ${age} after the first attempt, having made about ${count}.`;
+  return `Gives up ${age} after the first attempt; the first ${count} are shown.`;
+}
+
+/** A little in from the left, so that the first mark is whole. */
+function percent(x: number): string {
+  return `${(1 + x).toFixed(2)}%`;
+}
