@@ -141,10 +141,12 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   };
 }
 
+const DAY = 86_400_000;
+
 /** Begins a replay of all that a destination has, as a person would; nothing when one is under way. */
 export async function replay(services: Services, destination: string, include: Include): Promise<void> {
   const now = services.now();
-  const range = { since: 0, until: now + 1 };
+  const range = { since: 0, until: now + DAY };
   const at = { createdAt: now, updatedAt: now, nextStepAt: now };
   const pace = { ratePerMinute: 600, pace: 600 };
   const job = {
@@ -187,7 +189,8 @@ export async function heal(platform: Platform, person?: () => Promise<unknown>):
 
 async function allEnded(): Promise<boolean> {
   const open = await env.DB.prepare(
-    `SELECT count(*) AS n FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
+    `SELECT (SELECT count(*) FROM replays WHERE state = 'running') + count(*) AS n
+     FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
        SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`,
   ).first<number>("n");
   return open === 0;
