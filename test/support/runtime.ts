@@ -18,6 +18,8 @@ export type Database = Readonly<{
 export type Runtime = Readonly<{
   url: string;
   db: Database;
+  /** Where a debugger connects to the Worker, if its options name an inspector's port. */
+  inspector: () => Promise<URL>;
   /** Ends the runtime. Its state goes with this process. */
   stop: () => Promise<void>;
 }>;
@@ -42,7 +44,8 @@ export async function startRuntime(
   const url = await miniflare.ready;
   const db = (await miniflare.getD1Database("DB")) as unknown as Database;
   for (const statement of statements) await db.prepare(statement).run();
-  return { url: url.origin, db, stop: () => miniflare.dispose() };
+  const inspector = () => miniflare.getInspectorURL();
+  return { url: url.origin, db, inspector, stop: () => miniflare.dispose() };
 }
 
 /** For a process that is the runtime's own: tells its parent the address, and ends when it is told to. */

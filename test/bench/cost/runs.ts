@@ -1,5 +1,5 @@
 /** The traffic whose cost is counted. */
-import { post, type Shape } from "../throughput/load.ts";
+import { post } from "../throughput/load.ts";
 import type { Budget } from "./budget.ts";
 import type { Stage } from "./stage.ts";
 
@@ -16,6 +16,7 @@ export type Run = Readonly<{
 export type Size = "full" | "short";
 
 const MINUTE_MS = 60_000;
+const WAVE = 5_000;
 
 export function runsOf(size: Size): readonly Run[] {
   const times = (full: number, short: number) => (size === "full" ? full : short);
@@ -67,24 +68,35 @@ type Load = Readonly<{ events: number; perPost: number }>;
 
 /** Posts and waits until all have arrived; resolves with how many deliveries that were. */
 export async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } = {}): Promise<number> {
-  const shape: Shape = { name: "", connections: load.perPost === 1 ? 20 : 4, ...load };
-  await post(stage.running, shape, types);
-  await stage.delivered(load.events * each);
+  for (const events of wavesOf(load.events, each)) {
+    const connections = load.perPost === 1 ? 20 : 4;
+    await post(stage.running, { name: "", ...load, events, connections }, types);
+    await stage.delivered(events * each);
+  }
   return load.events * each;
 }
 
 /** The receiver fails until everything has been posted. */
-async function outage(stage: Stage, events: number): Promise<number> {
+async function outage(stage: Stage, total: number): Promise<number> {
   const clock = setInterval(stage.tick, MINUTE_MS);
   try {
     stage.answering(() => ({ status: 500 }));
-    await post(stage.running, { name: "", events, perPost: 100, connections: 4 }, 1);
+    for (const events of wavesOf(total)) {
+      await post(stage.running, { name: "", events, perPost: 100, connections: 4 }, 1);
+      await stage.delivered(0);
+    }
     stage.answering(() => ({ status: 204 }));
-    await stage.delivered(events);
+    await stage.delivered(total);
   } finally {
     clearInterval(clock);
   }
-  return events;
+  return total;
+}
+
+/** The simulated queue fails when more than 10,000 messages are on their way. */
+function wavesOf(events: number, each = 1): number[] {
+  const most = WAVE / each;
+  return Array.from({ length: Math.ceil(events / most) }, (_, i) => Math.min(most, events - i * most));
 }
 
 async function oneAfterTheOther(stage: Stage, events: number): Promise<number> {

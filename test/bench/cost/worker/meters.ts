@@ -52,14 +52,16 @@ function meteredQueue<T>(queue: Queue<T>): Queue<T> {
   const counted = interceptedQueue(queue, (_name, work) => work());
   return {
     ...counted,
-    send: (...args) => {
+    send: async (...args) => {
+      const sent = await counted.send(...args);
       units.queueWritten += 1;
-      return counted.send(...args);
+      return sent;
     },
-    sendBatch: (messages, options) => {
+    sendBatch: async (messages, options) => {
       const all = [...messages];
+      const sent = await counted.sendBatch(all, options);
       units.queueWritten += all.length;
-      return counted.sendBatch(all, options);
+      return sent;
     },
   };
 }
