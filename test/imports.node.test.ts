@@ -26,6 +26,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       folders: ["dashboard", "lab", "api", "metrics", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
+    docs: { folders: ["docs", "dashboard", "api"], packages: [/^hono(\/|$)/] },
     local: { folders: ["local", "policy", ""], packages: [/^node:/, /^standardwebhooks$/] },
   };
 

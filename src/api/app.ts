@@ -3,6 +3,7 @@
  * document. Validation and /openapi.json come from the same schemas.
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
+import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
@@ -74,9 +75,9 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
 
 function describe(app: Api): void {
   let document: Document | undefined;
-  app.get("/openapi.json", (c) => {
+  app.get("/openapi.json", etag(), (c) => {
     document ??= documentOf(app);
-    return c.json(document);
+    return c.json(document, 200, { "cache-control": "public, no-cache" });
   });
 }
 

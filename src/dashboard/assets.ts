@@ -42,7 +42,7 @@ export function registerAssets(app: Hono<DashboardEnv>): void {
 }
 
 /** FNV-1a: enough to tell one version of a file from the next. */
-function versionOf(text: string): string {
+export function versionOf(text: string): string {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return (hash >>> 0).toString(16).padStart(8, "0");

@@ -76,6 +76,7 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
           <a href="/dashboard/lab" {...(place === "lab" && { "aria-current": "page" })}>
             Policy lab
           </a>
+          <a href="/docs">API</a>
         </nav>
         <div class="who">
           <span>{who}</span>
@@ -101,6 +102,6 @@ const Foot: FC<{ live: boolean }> = ({ live }) => (
   <footer class="foot wide">
     {live && <span class="beat">Live</span>}
     <span>Times are UTC.</span>
-    <a href="/openapi.json">API description</a>
+    <a href="/docs">API reference</a>
   </footer>
 );
