@@ -16,6 +16,7 @@ import { registerDestinationStatus } from "./destination-status.ts";
 import { registerDestinationTest } from "./destination-test.ts";
 import { registerDestinations } from "./destinations.ts";
 import { type Document, documentOf } from "./document.ts";
+import { typesOf } from "./document-types.ts";
 import { registerEventBatch } from "./event-batch.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
@@ -78,6 +79,10 @@ function describe(app: Api): void {
   app.get("/openapi.json", etag(), (c) => {
     document ??= documentOf(app);
     return c.json(document, 200, { "cache-control": "public, no-cache" });
+  });
+  app.get("/openapi.d.ts", etag(), (c) => {
+    document ??= documentOf(app);
+    return c.text(typesOf(document), 200, { "cache-control": "public, no-cache" });
   });
 }
 

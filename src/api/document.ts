@@ -9,7 +9,7 @@ import { BEARER, INFO, SERVERS, TAGS } from "./document-info.ts";
 import { exampleIds } from "./document-story.ts";
 import { problemExample } from "./problems.ts";
 
-type Media = Readonly<{ schema: JsonSchema; example?: unknown }>;
+export type Media = Readonly<{ schema: JsonSchema; example?: unknown }>;
 type Content = Readonly<Record<string, Media>>;
 
 export type Parameter = Readonly<{

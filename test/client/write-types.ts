@@ -1,0 +1,7 @@
+/** Writes the types that a deployment of this very source would serve at /openapi.d.ts, for `npm run check`. */
+import { writeFileSync } from "node:fs";
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/document.ts";
+import { typesOf } from "../../src/api/document-types.ts";
+
+writeFileSync(`${import.meta.dirname}/breakwater.d.ts`, typesOf(documentOf(createApp())));
