@@ -5,13 +5,14 @@
 import { deliveryId, eventId } from "../id.ts";
 import type { Services } from "../services.ts";
 import { dueAtOf } from "../store/work.ts";
+import { leaveDataPoint } from "./data-point.ts";
 import type { Finished } from "./run-lease.ts";
 
-export function tellAttempt({ log, attempts }: Services, finished: Finished): void {
+export function tellAttempt(services: Services, finished: Finished): void {
   const { attempt, outcome, sample } = finished;
   const { work, exchange, startedAt, fault } = attempt;
   const { row } = outcome;
-  log({
+  services.log({
     what: "attempt",
     event: eventId(work.event.id),
     destination: work.destination.id,
@@ -28,29 +29,6 @@ export function tellAttempt({ log, attempts }: Services, finished: Finished): vo
     state: row.state,
     because: row.because,
     next_attempt_at: row.nextAttemptAt,
+    uncounted: leaveDataPoint(services, finished),
   });
-  attempts?.writeDataPoint(dataPointOf(finished));
-}
-
-/** The columns are documented in the README: new ones go to the end. */
-function dataPointOf({ attempt, outcome, sample }: Finished): AnalyticsEngineDataPoint {
-  const { event, destination } = attempt.work;
-  const { exchange } = attempt;
-  return {
-    indexes: [destination.id],
-    blobs: [
-      destination.tenant,
-      event.type,
-      sample.result,
-      outcome.row.state,
-      outcome.row.because,
-      deliveryId(event.id, destination.id),
-    ],
-    doubles: [
-      sample.attempt,
-      exchange.kind === "response" ? exchange.status : 0,
-      sample.tookMs,
-      sample.lateMs,
-    ],
-  };
 }

@@ -1,0 +1,84 @@
+/** What Analytics Engine gets of each attempt, and that no delivery hangs on it. */
+import { beforeEach, expect, test } from "vitest";
+import { deliveryId } from "../../src/id.ts";
+import { newDestination, newWorld, SECRET, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+/** A dataset that takes so many points of an invocation, and then throws as the platform does. */
+function dataset(most = 250) {
+  const points: AnalyticsEngineDataPoint[] = [];
+  const writeDataPoint = (point: AnalyticsEngineDataPoint) => {
+    if (points.length >= most) throw new Error("Analytics Engine write limit exceeded.");
+    points.push(point);
+  };
+  Object.assign(world.services, { attempts: { writeDataPoint } });
+  return points;
+}
+
+test("each attempt is one point, with the columns that are documented", async () => {
+  const points = dataset();
+  const destination = await newDestination();
+  world.receiver.script(urlOf(destination), 503);
+  const [message] = await world.post(1, { type: "invoice.paid" });
+  world.clock.pass(1_200);
+  await world.bring([message]);
+  const id = deliveryId(message?.event ?? 0, destination);
+  expect(points).toEqual([
+    {
+      indexes: [destination],
+      blobs: [TENANT, "invoice.paid", "5xx", "retrying", "http_503", id],
+      doubles: [1, 503, expect.any(Number), 1_200],
+    },
+  ]);
+
+  world.clock.pass(120_000);
+  world.receiver.script(urlOf(destination), 204);
+  await world.bring([message]);
+  expect(points[1]).toMatchObject({
+    blobs: [TENANT, "invoice.paid", "2xx", "delivered", null, id],
+    doubles: [2, 204, expect.any(Number), expect.any(Number)],
+  });
+});
+
+test("an attempt without an answer has the status 0", async () => {
+  const points = dataset();
+  const destination = await newDestination();
+  world.receiver.script(urlOf(destination), new TypeError("fetch failed"));
+  await world.bring(await world.post());
+  expect(points).toMatchObject([
+    { blobs: [TENANT, "order.paid", "network", "retrying", "network", expect.any(String)] },
+  ]);
+  expect(points[0]?.doubles?.slice(0, 2)).toEqual([1, 0]);
+});
+
+test("a point holds nothing of the payload, of the URL, of headers or of secrets", async () => {
+  const points = dataset();
+  const destination = await newDestination({
+    url: "https://hooks.example/in/t0k3n?key=s3cr3t",
+    headers: { "x-api-key": "h3ad3r" },
+  });
+  await world.bring(await world.post(1, { data: { card: "p4yl04d" } }));
+  const told = JSON.stringify(points);
+  expect(told).toContain(destination);
+  for (const hidden of ["hooks.example", "t0k3n", "s3cr3t", "h3ad3r", "p4yl04d", SECRET])
+    expect(told).not.toContain(hidden);
+});
+
+test("more attempts than may be counted are made, recorded and acknowledged all the same, and say so", async () => {
+  const points = dataset(2);
+  await newDestination();
+  const fates = await world.bring(await world.post(5));
+  expect(points).toHaveLength(2);
+  expect(fates.every((fate) => fate === "acked")).toBe(true);
+  expect((await storedRows()).map(({ state }) => state)).toEqual(Array(5).fill("delivered"));
+  const uncounted = world.logged("attempt").map((line) => line.uncounted);
+  expect(uncounted).toEqual([
+    undefined,
+    undefined,
+    ...Array(3).fill("Error: Analytics Engine write limit exceeded."),
+  ]);
+});
