@@ -4,9 +4,9 @@ import { retryingForADay } from "../store/retries.ts";
 import { readVitals } from "../store/vitals.ts";
 import { destinationFamilies } from "./destination-families.ts";
 import type { Family } from "./exposition.ts";
-import { readFleet } from "./fleet.ts";
+import { type Fleet, readFleet } from "./fleet.ts";
 import { queueBacklogs } from "./queue-backlog.ts";
-import { coverageFamilies, vitalFamilies } from "./vital-families.ts";
+import { coverageFamilies, type Health, vitalFamilies } from "./vital-families.ts";
 import { EXPOSED_WINDOWS, windowFamilies } from "./window-families.ts";
 
 export async function scrape(services: Services): Promise<Family[]> {
@@ -17,10 +17,15 @@ export async function scrape(services: Services): Promise<Family[]> {
     retryingForADay(services.db, {}, now),
     queueBacklogs(services),
   ]);
+  return familiesOf(fleet, { vitals, retryingForADay: old, backlogs }, now);
+}
+
+/** All that there is to expose, of what has been read. */
+export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] {
   return [
     ...windowFamilies(fleet),
     ...destinationFamilies(fleet),
-    ...vitalFamilies({ vitals, retryingForADay: old, backlogs }, now),
+    ...vitalFamilies(health, now),
     ...coverageFamilies(fleet),
   ];
 }

@@ -1,0 +1,41 @@
+/** What /metrics exposes: every series that there is, with the values that its labels can have. */
+import type { Fleet } from "../../src/metrics/fleet.ts";
+import { familiesOf } from "../../src/metrics/scrape.ts";
+import { emptyTally } from "../../src/policy/tally.ts";
+import { door, quiet } from "../scene/doors.ts";
+
+/** By series: its labels, and the values of each. Of ids one stands for all. */
+export type Exposition = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+
+const figures = { view: door(quiet), ever: emptyTally(0), windows: {} };
+
+const fleet: Fleet = {
+  seen: [
+    {
+      row: { id: "dst_00000000000000000000", status: "active" } as Fleet["seen"][number]["row"],
+      depth: { waiting: 0, dead: 0, retrying: 0 },
+      figures,
+    },
+  ],
+  total: 1,
+  unreachable: 0,
+};
+
+const health = {
+  vitals: { heartbeatAt: 0, oldestDueAt: 0, deduplicated: 0, databaseBytes: 0 },
+  retryingForADay: 0,
+  backlogs: (["deliveries", "drains"] as const).map((queue) => ({ queue, messages: 0, oldestAt: 0 })),
+};
+
+export function exposition(): Exposition {
+  const series = new Map<string, Map<string, Set<string>>>();
+  for (const { name, samples } of familiesOf(fleet, health, 0)) {
+    for (const { suffix = "", labels = {} } of samples) {
+      const known = series.get(`${name}${suffix}`) ?? new Map<string, Set<string>>();
+      series.set(`${name}${suffix}`, known);
+      for (const [label, value] of Object.entries(labels))
+        known.set(label, (known.get(label) ?? new Set()).add(value));
+    }
+  }
+  return series;
+}

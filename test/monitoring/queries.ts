@@ -1,0 +1,76 @@
+/** What the dashboard and the alert rules ask for, read out of their PromQL by its own grammar. */
+import { readFileSync } from "node:fs";
+import { parser } from "@prometheus-io/lezer-promql";
+import { parse } from "yaml";
+
+const folder = new URL("../../monitoring/", import.meta.url).pathname;
+const read = (name: string) => readFileSync(folder + name, "utf8");
+
+export type Query = Readonly<{
+  /** The panel or the alert. */
+  of: string;
+  expr: string;
+}>;
+
+export type Matcher = Readonly<{ label: string; op: string; value: string }>;
+
+export type Asked = Readonly<{
+  /** The series that it selects. */
+  selected: readonly Readonly<{ metric: string; matchers: readonly Matcher[] }>[];
+  /** Labels that it groups or joins by. */
+  grouped: readonly string[];
+  /** Whether the grammar has taken all of it. */
+  isSound: boolean;
+}>;
+
+type Rule = Readonly<{ alert: string; expr: string }>;
+type Panel = Readonly<{ title: string; targets?: readonly Readonly<{ expr: string }>[] }>;
+
+export function alertQueries(): readonly Query[] {
+  const { groups } = parse(read("alerts.yml")) as { groups: readonly { rules: readonly Rule[] }[] };
+  return groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ of: alert, expr })));
+}
+
+export function dashboardQueries(): readonly Query[] {
+  const { panels, templating } = JSON.parse(read("grafana-dashboard.json")) as {
+    panels: readonly Panel[];
+    templating: { list: readonly { name: string; definition?: string }[] };
+  };
+  const ofPanels = panels.flatMap(({ title, targets = [] }) =>
+    targets.map(({ expr }) => ({ of: title, expr: expr.replaceAll("$__rate_interval", "5m") })),
+  );
+  const ofVariables = templating.list.flatMap(({ name, definition }) => {
+    // `label_values(metric, label)` is Grafana's own; in PromQL it is a grouping.
+    const [, metric, label] = /^label_values\((\w+), (\w+)\)$/.exec(definition ?? "") ?? [];
+    return metric ? [{ of: `$${name}`, expr: `count by (${label}) (${metric})` }] : [];
+  });
+  return [...ofPanels, ...ofVariables];
+}
+
+export function askedBy({ expr }: Query): Asked {
+  const selected: { metric: string; matchers: Matcher[] }[] = [];
+  const grouped: string[] = [];
+  let isSound = true;
+  const text = (node: { from: number; to: number }) => expr.slice(node.from, node.to);
+  parser.parse(expr).iterate({
+    enter: ({ type, node }) => {
+      if (type.isError) isSound = false;
+      if (type.name === "GroupingLabels") grouped.push(...node.getChildren("LabelName").map(text));
+      if (type.name !== "VectorSelector") return;
+      const matchers = node.getChild("LabelMatchers")?.getChildren("UnquotedLabelMatcher") ?? [];
+      selected.push({
+        metric: text(node.getChild("Identifier") ?? node),
+        matchers: matchers.map((matcher) => {
+          const [label = "", op = "", value = '""'] = ["LabelName", "MatchOp", "StringLiteral"].map(
+            (part) => {
+              const child = matcher.getChild(part);
+              return child ? text(child) : undefined;
+            },
+          );
+          return { label, op, value: JSON.parse(value) as string };
+        }),
+      });
+    },
+  });
+  return { selected, grouped, isSound };
+}
