@@ -2,7 +2,8 @@
 import { expect, inject } from "vitest";
 import { until } from "../scenario/until.ts";
 import { newDestination, postEvents } from "./destinations.ts";
-import { signIn, test } from "./story.ts";
+import { signIn } from "./sign-in.ts";
+import { test } from "./story.ts";
 import { watch } from "./watch.ts";
 
 test("a script, a style and a picture from elsewhere are not even asked for, and would be noticed", async ({

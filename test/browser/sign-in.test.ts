@@ -1,6 +1,7 @@
 /** Getting in, and not getting in. */
 import { expect } from "vitest";
-import { signIn, test } from "./story.ts";
+import { signIn } from "./sign-in.ts";
+import { test } from "./story.ts";
 
 test("says precisely what is wrong with a key, and lets the right one in", async ({ page, customer }) => {
   await page.goto("/dashboard");

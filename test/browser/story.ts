@@ -7,6 +7,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from "p
 import { test as base, expect, inject } from "vitest";
 import { type ApiClient, apiClient } from "../../src/local/api-client.ts";
 import { type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
+import { signIn } from "./sign-in.ts";
 import { watch } from "./watch.ts";
 
 /** How long a page may take until it shows what it must. */
@@ -80,11 +81,4 @@ export async function newCustomer(): Promise<Customer> {
   const scopes = ["read", "events:write", "admin"];
   const { key } = await admin.post<{ key: string }>("/v1/keys", { name: tenant, tenant, scopes });
   return { tenant, key, api: apiClient(inject("url"), key) };
-}
-
-export async function signIn(page: Page, key: string): Promise<void> {
-  await page.goto("/dashboard");
-  await page.getByLabel("API key").fill(key);
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("button", { name: "Sign out" }).waitFor();
 }

@@ -48,6 +48,9 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: clamp(2rem, 5vw, 3rem); align-items: start; }
 .delivery { padding: 1rem 0 0.75rem; border-top: 1px solid var(--line); }
 .delivery .head { margin-bottom: 0.125rem; }
+.delivery progress { margin-block: 0.625rem 0.5rem; }
+.delivery > .actions { margin-top: 0.75rem; }
+p + form.stack { margin-top: 1rem; }
 .delivery .chart { margin: 0.75rem 0 0.5rem; }
 .narrow { max-width: 40rem; }
 .narrow h1 { margin-bottom: 1.5rem; }

@@ -1,0 +1,44 @@
+/**
+ * Breakwater standing still: the real pages over the rows of the scene, gates that say what is written, and
+ * a clock that does not move. What is looked at is the same every time, and every state is there at once.
+ */
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/document.ts";
+import { createDashboard } from "../../src/dashboard/app.tsx";
+import { createDocs } from "../../src/docs/app.tsx";
+import { type Services, servicesOf } from "../../src/services.ts";
+import { doors } from "./cast.ts";
+import { door, NOW, quiet } from "./doors.ts";
+
+export { DestinationGate } from "../../src/gate/destination-gate.ts";
+
+const idle = door(quiet);
+
+function gate(name: string) {
+  const view = doors.get(name) ?? idle;
+  return { view: async () => view, look: async () => view.refusal, tryOut: async () => null };
+}
+
+/** Nothing is called: every receiver is down, as Billing is. */
+async function receiver(): Promise<Response> {
+  return new Response("upstream connect error: connection refused", { status: 503 });
+}
+
+function services(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
+  const gates = { idFromName: (name: string) => name, get: gate } as unknown as Services["gates"];
+  return { ...servicesOf(env, ctx), gates, fetch: receiver, now: () => NOW };
+}
+
+const app = createApp({ services });
+const docs = createDocs(() => documentOf(app));
+const pages = new Map<string | undefined, Pick<typeof app, "fetch">>([
+  ["dashboard", createDashboard({ services })],
+  ["docs", docs],
+]);
+
+export default {
+  fetch(request, env, ctx) {
+    const [, first] = new URL(request.url).pathname.split("/");
+    return (pages.get(first) ?? app).fetch(request, env, ctx);
+  },
+} satisfies ExportedHandler<Env>;
