@@ -16,8 +16,19 @@ type Fault = Readonly<{
 
 const MAX_LENGTH = 2048;
 
-/** Names that never lead to the public internet (RFC 6761, 6762, 8375, and what networks use inside). */
-const INNER_NAMES = /(^|\.)(localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa)$/;
+/** Names that never lead to the public internet (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside). */
+const INNER_NAMES =
+  /(^|\.)(localhost|localdomain[46]?|local|internal|intranet|private|corp|home|lan|home\.arpa|onion|alt|svc|default|consul)$/;
+
+/** Public names of inner services: what hands out the credentials of a machine. */
+const METADATA_NAMES: readonly string[] = [
+  "metadata.tencentyun.com",
+  "metadata.packet.net",
+  "metadata.platformequinix.com",
+];
+
+/** What a host on the internet is called: the parser lets more pass. */
+const HOST_NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 
 /** Public by number, yet an inner service: Azure's host agent, which hands out credentials. */
 const INNER_ADDRESSES: readonly string[] = ["168.63.129.16"];
@@ -78,8 +89,9 @@ function schemeFault({ protocol }: URL): Fault | undefined {
 function hostFault(hostname: string): Fault | undefined {
   const host = hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
   if (ipaddr.isValid(host)) return isPublicAddress(host) ? undefined : notPublic(`points to ${host}`);
-  if (!host.includes(".") || INNER_NAMES.test(host)) return notPublic(`points to the inner name ${host}`);
-  return host.includes("..") ? notPublic("has an empty label in its host") : undefined;
+  if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
+    return notPublic(`points to the inner name ${host}`);
+  return HOST_NAME.test(host) ? undefined : notPublic("has a host that is no name");
 }
 
 function notPublic(fault: string): Fault {

@@ -100,7 +100,7 @@ const Beginning: FC<{ document: Document; origin: string }> = ({ document, origi
     <p class="lede">
       Every request but those marked so carries a key, as <code>Authorization: Bearer …</code>; beside each
       operation stands the scope that it needs. This page is made of <a href="/openapi.json">/openapi.json</a>
-      , which tools can read.
+      , which tools can read; <a href="/openapi.d.ts">/openapi.d.ts</a> says the same to TypeScript.
     </p>
     <Code text={`export KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
   </section>

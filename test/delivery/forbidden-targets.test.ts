@@ -1,0 +1,16 @@
+/** Every URL of the corpus in a row that somebody has edited: the guard stands before each send, not only at the door. */
+import { describe, expect, test } from "vitest";
+import { refused } from "../support/targets.ts";
+import { newDestination, newWorld, storedRows } from "../support/world.ts";
+
+describe.each(Object.entries(refused))("%s", (_what, urls) => {
+  test("is never sent to, however it came into the row", async () => {
+    const world = await newWorld();
+    await Promise.all(urls.map((url) => newDestination({ url })));
+    const messages = await world.post();
+    expect(await world.bring(messages)).toEqual(urls.map(() => "acked"));
+    expect(world.receiver.calls).toEqual([]);
+    const ends = (await storedRows()).map(({ state, because, attempts }) => ({ state, because, attempts }));
+    expect(ends).toEqual(urls.map(() => ({ state: "dead", because: "forbidden_target", attempts: 0 })));
+  });
+});
