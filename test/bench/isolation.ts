@@ -1,105 +1,85 @@
 /**
- * `npm run bench:isolation`: does one destination that never answers delay a hundred that do?
+ * `npm run bench:isolation [-- rounds]`: what does one destination in trouble do to a hundred that are well?
  *
- * One stack, one run, phases in turn: the hundred alone, the hundred with the one that hangs in the same
- * batches, and so on. The figure is the ratio of the healthy ones' time from accept to arrival, at the
- * median and at the 99th percentile. It runs on the local simulator, which has one consumer at a time where
- * production has up to 250: whatever makes a batch last longer shows here at its worst.
+ * Breakwater beside the do-it-yourself stack of BullMQ and Redis, in turn, in a phase in which the one is
+ * well and one for each trouble. Each round begins with another of them, and every ratio is taken within its
+ * round, because neighbours in time share the machine's mood.
  */
-import { setTimeout as sleep } from "node:timers/promises";
-import { type ApiClient, apiClient } from "../../src/local/api-client.ts";
-import { type Receiver, startReceiver } from "../../src/local/receiver.ts";
-import { killStack } from "../../src/local/stack.ts";
-import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { openCustomers } from "./isolation/customers.ts";
+import { figuresOf, type PhaseFigures } from "./isolation/figures.ts";
+import { ourselves } from "./isolation/ourselves.ts";
+import { peer } from "./isolation/peer.ts";
+import { phase } from "./isolation/phase.ts";
+import { newPost } from "./isolation/post.ts";
+import { type Round, report } from "./isolation/report.ts";
+import type { Stage, Subject } from "./isolation/subject.ts";
+import { customersFor, none, type Trouble, theOneWith, troubles } from "./isolation/troubles.ts";
 
-const HEALTHY = 100;
-const ROUNDS = Number(process.argv[2] ?? 4);
-const PHASE_MS = 20_000;
-const LATEST_MS = 30_000;
-const TICK_MS = 250;
-const PER_TICK = 25;
-const NEVER_MS = 60_000;
+const ROUNDS = Number(process.argv[2] ?? 3);
 
-type Phase = "alone" | "with one that hangs";
-
-const delays: Record<Phase, number[]> = { alone: [], "with one that hangs": [] };
+type Entrant = Readonly<{ subject: Subject; rounds: Round[] }>;
 
 async function main(): Promise<void> {
-  const place = await prepareThrowaway();
-  const stack = await place.start();
-  const receiver = await startReceiver(({ path }) => ({
-    status: 200,
-    ...(path === "/hangs" && { afterMs: NEVER_MS }),
-  }));
+  const stage = { customers: await openCustomers(customersFor(ROUNDS)), post: newPost() };
+  const entrants = await enterAll(stage);
   try {
-    const api = apiClient(stack.url, THROWAWAY_KEY);
-    const hanging = await createDestinations(api, receiver.url);
-    await phase(api, receiver, "alone", false);
-    for (let round = 1; round <= ROUNDS; round++) {
-      await api.post(`/v1/destinations/${hanging}/pause`, {});
-      await phase(api, receiver, "alone");
-      await api.post(`/v1/destinations/${hanging}/resume`, {});
-      await phase(api, receiver, "with one that hangs");
-      console.log(`round ${round} of ${ROUNDS}`);
+    for (let round = 0; round < ROUNDS; round++) {
+      for (const { subject, rounds } of inTurn(entrants, round)) {
+        rounds.push(await measure(stage, subject, round));
+      }
     }
-    print();
+    const series = entrants.map(({ subject: { contender }, rounds }) => ({ contender, rounds }));
+    console.log(`\n${report(series)}`);
   } finally {
-    receiver.close();
-    await killStack(stack);
-    place.discard();
+    await Promise.allSettled(entrants.map(({ subject }) => subject.stop()));
   }
 }
 
-/** Returns the id of the one that hangs. */
-async function createDestinations(api: ApiClient, url: string): Promise<string> {
-  const create = (path: string, type: string) =>
-    api.post<{ id: string }>("/v1/destinations", { url: `${url}${path}`, event_types: [type] });
-  for (let i = 0; i < HEALTHY; i++) await create(`/h${i}`, `healthy.${i}`);
-  const { id } = await create("/hangs", "hangs");
-  return id;
+async function enterAll(stage: Stage): Promise<Entrant[]> {
+  const own = { subject: await ourselves(stage), rounds: [] };
+  const other = peer(stage);
+  const missing = other.contender.missing();
+  if (missing) console.log(`Without ${other.contender.name}: ${missing}.`);
+  return missing ? [own] : [own, { subject: other, rounds: [] }];
 }
 
-/** Posts at a steady rate and collects the delays. The first phase of a run only warms up. */
-async function phase(api: ApiClient, { hits }: Receiver, name: Phase, counts = true): Promise<void> {
-  const from = hits.length;
-  const endsAt = Date.now() + PHASE_MS;
-  let next = 0;
-  let posted = 0;
-  while (Date.now() < endsAt) {
-    const events = Array.from({ length: PER_TICK }, () => eventFor(`healthy.${next++ % HEALTHY}`));
-    if (name !== "alone") events.push(eventFor("hangs"));
-    await api.post("/v1/events/batch", { events });
-    posted += PER_TICK;
-    await sleep(TICK_MS);
+/** One round of one of them: every trouble once, and once none. */
+async function measure(stage: Stage, subject: Subject, round: number): Promise<Round> {
+  const figures = new Map<Trouble, PhaseFigures>();
+  for (const trouble of inTurn([none, ...troubles], round)) {
+    const measured = await measurePhase(stage, subject, trouble, round);
+    figures.set(trouble, measured);
+    const { p50, p99 } = measured.whole;
+    const times = `p50 ${p50.value.toFixed(0)} ms, p99 ${p99.value.toFixed(0)} ms`;
+    console.log(
+      `round ${round + 1} of ${ROUNDS} · ${subject.contender.name} · one ${trouble.name} · ${times}`,
+    );
   }
-  const arrivals = () => hits.slice(from).filter(({ path }) => path !== "/hangs");
-  const deadline = Date.now() + LATEST_MS;
-  while (arrivals().length < posted && Date.now() < deadline) await sleep(TICK_MS);
-  const arrived = arrivals();
-  if (arrived.length !== posted)
-    throw new Error(`${posted} posted and ${arrived.length} arrived in phase ${name}`);
-  if (counts) delays[name].push(...arrived.map(({ at, body }) => at - JSON.parse(body).data.at));
+  return figures;
 }
 
-function eventFor(type: string) {
-  return { type, data: { at: Date.now() } };
-}
-
-function print(): void {
-  console.log(
-    `\naccept to arrival, ${HEALTHY} healthy destinations, ${delays.alone.length} events a side, ms`,
-  );
-  for (const name of ["alone", "with one that hangs"] as const) {
-    console.log(`${name.padEnd(20)} p50 ${at(name, 0.5)}  p99 ${at(name, 0.99)}  max ${at(name, 1)}`);
+async function measurePhase(
+  { customers, post }: Stage,
+  { ready }: Subject,
+  trouble: Trouble,
+  round: number,
+): Promise<PhaseFigures> {
+  const customer = theOneWith(trouble, round);
+  // A backlog is there before the phase: its customer must not have worked it off by then.
+  if (trouble.waiting > 0) customers.become(customer, trouble.mood);
+  const { running, end } = await ready(trouble, round);
+  customers.become(customer, trouble.mood);
+  try {
+    return figuresOf(await phase(running, customers, post, { customer, perSecond: trouble.perSecond }));
+  } finally {
+    await end();
+    customers.become(customer, "well");
   }
-  const ratio = (quantile: number) =>
-    (at("with one that hangs", quantile) / at("alone", quantile)).toFixed(3);
-  console.log(`${"ratio".padEnd(20)} p50 ${ratio(0.5)}  p99 ${ratio(0.99)}`);
 }
 
-function at(name: Phase, quantile: number): number {
-  const sorted = delays[name].toSorted((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? 0;
+function inTurn<T>(all: readonly T[], round: number): readonly T[] {
+  const first = round % all.length;
+  return [...all.slice(first), ...all.slice(0, first)];
 }
 
 await main();

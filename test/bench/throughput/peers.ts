@@ -51,8 +51,10 @@ function peer(kind: Kind, name: string, settings: string): Contender {
 
 const bullmq = `BullMQ ${versionOf("bullmq")}, concurrency 100, Redis with an append-only file flushed every second`;
 
+export const bullmqAlone = peer("bullmq", "BullMQ + Redis", `${bullmq}; payload and log in the job`);
+
 export const peers: readonly Contender[] = [
-  peer("bullmq", "BullMQ + Redis", `${bullmq}; payload and log in the job`),
+  bullmqAlone,
   peer("bullmq-postgres", "BullMQ + Redis + Postgres", `${bullmq}; payload and log in Postgres`),
   peer(
     "pg-boss",

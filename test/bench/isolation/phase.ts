@@ -1,0 +1,54 @@
+/** A few seconds of steady traffic, and how long each event of the healthy customers was under way. */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Running } from "../throughput/contender.ts";
+import type { Customers } from "./customers.ts";
+import type { Delay } from "./figures.ts";
+import type { Post, Posted } from "./post.ts";
+import { HEALTHY } from "./troubles.ts";
+
+const PHASE_MS = 9_000;
+const TICK_MS = 200;
+/** Events a second for all the healthy ones together. */
+export const HEALTHY_PER_SECOND = 50;
+/** How long the last events are waited for. */
+const LATEST_MS = 3_000;
+const LOOK_MS = 50;
+
+/** @param theOne gets so many events a second beside the healthy ones */
+export async function phase(
+  running: Running,
+  { arrivals }: Customers,
+  post: Post,
+  theOne: Readonly<{ customer: number; perSecond: number }>,
+): Promise<Delay[]> {
+  const startedAt = performance.now();
+  const posted: Posted[] = [];
+  const perTick = (perSecond: number) => (perSecond * TICK_MS) / 1000;
+  for (let tick = 0; tick * TICK_MS < PHASE_MS; tick++) {
+    await sleep(Math.max(0, startedAt + tick * TICK_MS - performance.now()));
+    const count = perTick(HEALTHY_PER_SECOND);
+    const well = Array.from({ length: count }, (_, i) => (tick * count + i) % HEALTHY);
+    const others = Array<number>(perTick(theOne.perSecond)).fill(theOne.customer);
+    posted.push(...(await post(running, [...well, ...others])));
+  }
+  const watched = posted.filter(({ customer }) => customer < HEALTHY);
+  await arrived(watched, arrivals, LATEST_MS);
+  const now = performance.now();
+  return watched.map(({ number, at }) => ({
+    ms: (arrivals.get(number) ?? now) - at,
+    arrived: arrivals.has(number),
+    sinceStartMs: at - startedAt,
+  }));
+}
+
+/** Until all of them have arrived, or time is up. */
+export async function arrived(
+  posted: readonly Posted[],
+  arrivals: Customers["arrivals"],
+  patienceMs: number,
+): Promise<boolean> {
+  const deadline = performance.now() + patienceMs;
+  const missing = () => posted.some(({ number }) => !arrivals.has(number));
+  while (missing() && performance.now() < deadline) await sleep(LOOK_MS);
+  return !missing();
+}

@@ -1,0 +1,82 @@
+/** The figures as Markdown, ready for the README: what was measured, the table, and how to read it. */
+import { cpus, release } from "node:os";
+import type { Contender } from "../throughput/contender.ts";
+import { CONTACT_MS, type Figure, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
+import { HEALTHY_PER_SECOND } from "./phase.ts";
+import { HEALTHY, none, type Trouble, troubles } from "./troubles.ts";
+
+/** One round of one contender: once with each trouble, and once with none. */
+export type Round = ReadonlyMap<Trouble, PhaseFigures>;
+
+export type Series = Readonly<{ contender: Contender; rounds: readonly Round[] }>;
+
+const head = [
+  "the one",
+  "",
+  "p50, ms",
+  "ratio",
+  "p99, ms",
+  "ratio",
+  "ratios after the first contact, p50 · p99",
+];
+
+export function report(series: readonly Series[]): string {
+  const rows = troubles.flatMap((trouble) => series.map((one, i) => row(one, trouble, i === 0)));
+  return [
+    introduction(series[0]?.rounds.length ?? 0),
+    [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n"),
+    READING,
+    settings(series),
+  ].join("\n\n");
+}
+
+function introduction(rounds: number): string {
+  const backlogged = troubles.find(({ waiting }) => waiting > 0) ?? none;
+  return `${HEALTHY} healthy destinations take ${HEALTHY_PER_SECOND} events a second between them, and one more takes ${none.perSecond}: it is well, or it hangs or fails from one moment to the next, or it works off what waits for it (and takes ${backlogged.perSecond} new events a second). The time is from the post to the arrival at the healthy ones; a ratio is that of the same round, to the phase in which the one is well; medians of ${rounds} rounds in alternating order.`;
+}
+
+function row({ contender, rounds }: Series, trouble: Trouble, isFirst: boolean): string[] {
+  const pairs = rounds.flatMap((round) => {
+    const [without, its] = [round.get(none), round.get(trouble)];
+    return without && its ? [{ without, its }] : [];
+  });
+  const times = (q: keyof Quantiles) => {
+    const before = median(pairs.map(({ without }) => without.whole[q]));
+    const then = median(pairs.map(({ its }) => its.whole[q]));
+    return `${text(before, digitsFor(before))} → ${text(then, digitsFor(before))}`;
+  };
+  const ratios = (part: keyof PhaseFigures, q: keyof Quantiles) =>
+    text(median(pairs.map(({ without, its }) => ratio(its[part][q], without[part][q]))), 2);
+  return [
+    isFirst ? trouble.name : "",
+    contender.name,
+    times("p50"),
+    ratios("whole", "p50"),
+    times("p99"),
+    ratios("whole", "p99"),
+    `${ratios("after", "p50")} · ${ratios("after", "p99")}`,
+  ];
+}
+
+function digitsFor({ value }: Figure): number {
+  return value < 20 ? 1 : 0;
+}
+
+/** Large numbers without decimals, grouped. */
+function text({ value, more }: Figure, digits: number): string {
+  const shown = value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(digits);
+  return more ? `> ${shown}` : shown;
+}
+
+const READING = `“>”: had not arrived when the phase was over. The one has been well until the phase begins; the first ${CONTACT_MS / 1000} s count as the first contact. Until it is known that it hangs, a batch waits up to a second for it, and the local simulator, which has one consumer at a time, keeps the next batch waiting for that long; in production other consumers can take it. The one with a backlog works it off meanwhile, ten at once, 100 ms each.
+
+BullMQ hands a job over at once where Queues collects a batch for up to a second: while nobody is in trouble it is much the faster. Its hundred places are shared by all destinations, and its jobs go in the order in which they came: whoever needs more has to build a queue for each destination, or buy the groups of BullMQ Pro.`;
+
+function settings(series: readonly Series[]): string {
+  const [cpu] = cpus();
+  const machine = `${cpus().length} × ${cpu?.model ?? "unknown CPU"}, Linux ${release()}, Node ${process.versions.node}`;
+  const lines = series.map(
+    ({ contender: { name, settings } }) => `- ${name}: ${settings}; ten at once for each destination`,
+  );
+  return [`Machine: ${machine}. Load and receivers run on it too.`, "", ...lines].join("\n");
+}
