@@ -19,12 +19,20 @@ const masterKeys = z
     return z.NEVER;
   });
 
+const DAYS_EXPECTED = "expected whole days, 1 to 3650";
+
 const variables = z.object({
   ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
     error: "is too short: at least 16 characters",
   }),
   MASTER_KEYS: masterKeys,
   GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
+  RETENTION_DAYS: z.coerce
+    .number({ error: DAYS_EXPECTED })
+    .int({ error: DAYS_EXPECTED })
+    .min(1, { error: DAYS_EXPECTED })
+    .max(3650, { error: DAYS_EXPECTED })
+    .default(30),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
   DNS_RESOLVER: z
     .string()
@@ -40,6 +48,8 @@ export type Config = Readonly<{
   masterKeys: MasterKeys;
   /** After this long without an outcome, an accepted event or an overdue retry counts as lost. */
   graceMs: number;
+  /** So long an event is kept, and longer while a delivery of it has not ended. */
+  retentionMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
@@ -61,6 +71,7 @@ export function parseConfig(env: object): Config {
     adminKey: parsed.data.ADMIN_KEY,
     masterKeys: parsed.data.MASTER_KEYS,
     graceMs: parsed.data.GRACE_SECONDS * 1000,
+    retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
   };

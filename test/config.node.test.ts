@@ -7,11 +7,18 @@ const ADMIN_KEY = "a key of sixteen characters and more";
 const masterKeys = keysOf(MASTER_KEYS);
 
 test("reads what the deployment says", () => {
-  const env = { ADMIN_KEY, MASTER_KEYS, GRACE_SECONDS: "20", ALLOW_PRIVATE_DESTINATIONS: "true" };
+  const env = {
+    ADMIN_KEY,
+    MASTER_KEYS,
+    GRACE_SECONDS: "20",
+    RETENTION_DAYS: "7",
+    ALLOW_PRIVATE_DESTINATIONS: "true",
+  };
   expect(parseConfig(env)).toEqual({
     adminKey: ADMIN_KEY,
     masterKeys,
     graceMs: 20_000,
+    retentionMs: 7 * 86_400_000,
     allowPrivateDestinations: true,
   });
 });
@@ -21,6 +28,7 @@ test("needs the keys alone: the rest has defaults that are safe", () => {
     adminKey: ADMIN_KEY,
     masterKeys,
     graceMs: 300_000,
+    retentionMs: 30 * 86_400_000,
     allowPrivateDestinations: false,
   });
 });
@@ -53,6 +61,11 @@ test("says how missing keys are set", () => {
 
 test.each(["0", "-1", "3601", ""])("takes no grace period of %j", (seconds) => {
   expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, GRACE_SECONDS: seconds })).toThrow("GRACE_SECONDS");
+});
+
+test.each(["0", "-1", "0.5", "3651", "", "forever"])("keeps nothing for %j days", (days) => {
+  const env = { ADMIN_KEY, MASTER_KEYS, RETENTION_DAYS: days };
+  expect(() => parseConfig(env)).toThrow("RETENTION_DAYS expected whole days, 1 to 3650");
 });
 
 test("never repeats the key that it refuses", () => {

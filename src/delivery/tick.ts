@@ -2,9 +2,10 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { wakeReplays } from "./replay.ts";
+import { removeOld } from "./retention.ts";
 import { sweep } from "./sweep.ts";
 
-const duties = [sweep, wakeReplays];
+const duties = [sweep, wakeReplays, removeOld];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
 export async function tick(services: Services): Promise<void> {

@@ -3,8 +3,11 @@
 /** The last event looked at: its time, where the walk is in order of times, and its row. */
 export type Position = Readonly<{ at: number; event: number }>;
 
-/** Which walk: `scheduled` sends for what falls due, `scheduled_checked` looks whether it arrived. */
-export type Walk = "scheduled" | "scheduled_checked";
+/**
+ * Which walk: `scheduled` sends for what falls due, `scheduled_checked` looks whether it arrived, `retention`
+ * removes what is old.
+ */
+export type Walk = "scheduled" | "scheduled_checked" | "retention";
 
 const READ = "SELECT at, event_id AS event FROM cursors WHERE name = ?1";
 

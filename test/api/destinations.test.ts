@@ -227,6 +227,7 @@ describe("POST /v1/destinations", () => {
       adminKey: "",
       masterKeys: keysOf(MASTER_KEYS),
       graceMs: 1,
+      retentionMs: 1,
       allowPrivateDestinations: true,
     };
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
@@ -245,6 +246,7 @@ describe("POST /v1/destinations", () => {
       adminKey: KEY,
       masterKeys: keysOf(MASTER_KEYS),
       graceMs: 1,
+      retentionMs: 1,
       allowPrivateDestinations: false,
       dnsResolver: "https://dns.example/",
     };

@@ -40,6 +40,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       adminKey: KEY,
       masterKeys: keysOf(MASTER_KEYS),
       graceMs: 300_000,
+      retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
     },
     deliveries: {

@@ -48,6 +48,7 @@ export async function newWorld() {
       adminKey: "a key of no use here",
       masterKeys: keysOf(MASTER_KEYS),
       graceMs: GRACE_MS,
+      retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
     },
     vault,

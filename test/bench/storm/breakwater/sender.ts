@@ -56,7 +56,13 @@ export function breakwater(scene: SenderScene): Sender {
     await drains.sendBatch(Array.from({ length: count }, () => message));
   });
   const services: Services = {
-    config: { adminKey: "", masterKeys: [NO_KEY], graceMs: 300_000, allowPrivateDestinations: true },
+    config: {
+      adminKey: "",
+      masterKeys: [NO_KEY],
+      graceMs: 300_000,
+      retentionMs: Number.POSITIVE_INFINITY,
+      allowPrivateDestinations: true,
+    },
     vault: openVault,
     db: db.binding,
     deliveries,
