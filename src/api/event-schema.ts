@@ -25,8 +25,8 @@ export const newEvent = strict({
       format: "date-time",
       description:
         "Not to be delivered before this, at most 30 days ahead; at once when it is over. Who gets the event is " +
-        "decided when it is accepted.",
-      example: "2026-12-24T18:00:00Z",
+        "decided when it is accepted. (The example is an hour after the event of the other examples.)",
+      example: "2026-11-21T10:00:00Z",
     }),
 }).openapi("NewEvent", { required: ["type", "data"] });
 
@@ -41,7 +41,8 @@ export const newEvents = strict({ events }).openapi("NewEvents");
 export const newEventLines = {
   type: "string" as const,
   description: `One NewEvent as JSON on each line, 1 to ${MAX_BATCH} of them; blank lines are passed over.`,
-  example: '{"type":"invoice.paid","data":{"id":1}}\n{"type":"invoice.paid","data":{"id":2}}\n',
+  example:
+    '{"type":"invoice.paid","data":{"invoice":"inv_42"}}\n{"type":"invoice.paid","data":{"invoice":"inv_43"}}\n',
 };
 
 export const acceptedEvent = z

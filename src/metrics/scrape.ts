@@ -13,7 +13,7 @@ export async function scrape(services: Services): Promise<Family[]> {
   const now = services.now();
   const [fleet, vitals, old, backlogs] = await Promise.all([
     readFleet(services, {}, { windows: EXPOSED_WINDOWS, series: false }),
-    readVitals(services.db),
+    readVitals(services),
     retryingForADay(services.db, {}, now),
     queueBacklogs(services),
   ]);

@@ -1,6 +1,6 @@
 /** How the machinery itself is doing: the sweep, the queues, the database, and what these figures leave out. */
 import { AGES_COUNTED } from "../store/retries.ts";
-import { DATABASE_BYTES, type Vitals } from "../store/vitals.ts";
+import type { Vitals } from "../store/vitals.ts";
 import type { Family } from "./exposition.ts";
 import { counter, gauge } from "./family.ts";
 import type { Fleet } from "./fleet.ts";
@@ -13,9 +13,11 @@ export type Health = Readonly<{
 }>;
 
 export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now: number): Family[] {
-  const { heartbeatAt, oldestDueAt, databaseBytes } = vitals;
+  const { heartbeatAt, oldestDueAt } = vitals;
   const ofQueues = (pick: (backlog: Backlog) => number | null) =>
     backlogs.map((backlog) => ({ labels: { queue: backlog.queue }, value: pick(backlog) }));
+  const ofDatabases = (pick: (database: Vitals["databases"][number]) => number) =>
+    vitals.databases.map((database) => ({ labels: { database: database.name }, value: pick(database) }));
   const one = (value: number | null) => [{ value }];
   return [
     gauge(
@@ -48,11 +50,15 @@ export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now
       "Age of the oldest message in the queue.",
       ofQueues(({ oldestAt }) => (oldestAt === null ? null : Math.max(0, now - oldestAt) / 1000)),
     ),
-    gauge("database_bytes", "The size of the database.", one(databaseBytes)),
+    gauge(
+      "database_bytes",
+      "The size of the database.",
+      ofDatabases(({ bytes }) => bytes),
+    ),
     gauge(
       "database_headroom_bytes",
       "What the database may still grow by.",
-      one(DATABASE_BYTES - databaseBytes),
+      ofDatabases(({ headroomBytes }) => headroomBytes),
     ),
   ];
 }

@@ -1,12 +1,22 @@
-/** How the machinery itself is doing, as far as D1 knows: one round trip and a few rows. */
+/** How the machinery itself is doing, as far as D1 knows: one round trip to each database, and a few rows. */
+import { allOf, type Databases } from "./shards.ts";
 
 /** What one D1 database may hold. */
-export const DATABASE_BYTES = 10_000_000_000;
+const DATABASE_BYTES = 10_000_000_000;
 
 const VITALS = `
   SELECT (SELECT heartbeat_at FROM sweeps WHERE id = 1) AS heartbeatAt,
     (SELECT min(next_attempt_at) FROM deliveries WHERE state = 'retrying') AS oldestDueAt,
     (SELECT count FROM counts WHERE name = 'deduplicated') AS deduplicated`;
+
+/** How full a database is. */
+export type Fullness = Readonly<{
+  /** As it is bound: `DB`, `DB_1` and so on. */
+  name: string;
+  bytes: number;
+  /** What it may still grow by. */
+  headroomBytes: number;
+}>;
 
 export type Vitals = Readonly<{
   /** When a sweep last got through, epoch ms; null before the first. */
@@ -15,16 +25,24 @@ export type Vitals = Readonly<{
   oldestDueAt: number | null;
   /** Requests that were answered from what had been stored before. */
   deduplicated: number;
-  databaseBytes: number;
+  databases: readonly Fullness[];
 }>;
 
-export async function readVitals(db: D1Database): Promise<Vitals> {
-  const { results, meta } = await db.prepare(VITALS).all<Omit<Vitals, "databaseBytes">>();
-  const [row] = results;
+export async function readVitals(databases: Databases): Promise<Vitals> {
+  const answers = await Promise.all(
+    allOf(databases).map((db) => db.prepare(VITALS).all<Omit<Vitals, "databases">>()),
+  );
+  const rows = answers.flatMap(({ results }) => results);
+  const due = rows.flatMap(({ oldestDueAt }) => oldestDueAt ?? []);
   return {
-    heartbeatAt: row?.heartbeatAt ?? null,
-    oldestDueAt: row?.oldestDueAt ?? null,
-    deduplicated: row?.deduplicated ?? 0,
-    databaseBytes: meta.size_after,
+    heartbeatAt: rows[0]?.heartbeatAt ?? null,
+    oldestDueAt: due.length > 0 ? Math.min(...due) : null,
+    deduplicated: rows[0]?.deduplicated ?? 0,
+    databases: answers.map(({ meta }, number) => fullnessOf(number, meta.size_after)),
   };
+}
+
+function fullnessOf(number: number, bytes: number): Fullness {
+  const name = number === 0 ? "DB" : `DB_${number}`;
+  return { name, bytes, headroomBytes: Math.max(0, DATABASE_BYTES - bytes) };
 }

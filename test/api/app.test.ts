@@ -178,6 +178,13 @@ describe("GET /v1/health", () => {
     const sweep = { heartbeat_at: new Date(NOW - age).toISOString(), age_s: Math.floor(age / 1000) };
     expect(await health()).toMatchObject({ status, json: { status: word, sweep } });
   });
+
+  it("says how large the database is, and what it may still grow by", async () => {
+    const [{ name, bytes, headroom_bytes, ...rest }] = (await health()).json.databases;
+    expect([name, rest]).toEqual(["DB", {}]);
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes + headroom_bytes).toBe(10_000_000_000);
+  });
 });
 
 it("the real services are the default", async () => {

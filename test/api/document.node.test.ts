@@ -38,6 +38,14 @@ test("the story tells of schemas and fields that are there", () => {
   expect(strange).toEqual([]);
 });
 
+test("the example of deliver_at could have been posted with the event of the story", () => {
+  const { example } = schemas.NewEvent?.properties?.deliver_at ?? {};
+  const { timestamp } = story.Event as { timestamp: string };
+  const aheadMs = Date.parse(String(example)) - Date.parse(timestamp);
+  expect(aheadMs).toBeGreaterThan(0);
+  expect(aheadMs).toBeLessThan(30 * 86_400_000);
+});
+
 describe.each(operations)("%s", (_name, operation) => {
   const bodies = [
     ...Object.entries(operation.requestBody?.content ?? {}).map((body) => ["the request", ...body] as const),

@@ -22,7 +22,12 @@ const fleet: Fleet = {
 };
 
 const health = {
-  vitals: { heartbeatAt: 0, oldestDueAt: 0, deduplicated: 0, databaseBytes: 0 },
+  vitals: {
+    heartbeatAt: 0,
+    oldestDueAt: 0,
+    deduplicated: 0,
+    databases: [{ name: "DB", bytes: 0, headroomBytes: 0 }],
+  },
   retryingForADay: 0,
   backlogs: (["deliveries", "drains"] as const).map((queue) => ({ queue, messages: 0, oldestAt: 0 })),
 };
