@@ -34,6 +34,7 @@ const variables = z.object({
     .max(3650, { error: DAYS_EXPECTED })
     .default(30),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
+  EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
   DNS_RESOLVER: z
     .string()
     .refine((text) => text === "" || URL.parse(text)?.protocol === "https:", {
@@ -52,6 +53,8 @@ export type Config = Readonly<{
   retentionMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
+  /** How many of the databases, from the first on, take new events; absent: all. */
+  eventDatabases?: number;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
   dnsResolver?: string;
 }>;
@@ -62,7 +65,7 @@ export function parseConfig(env: object): Config {
   const issues = parsed.error?.issues ?? [];
   const faults = [
     ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
-    ...furtherDatabases(env).faults,
+    ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
   ];
   if (!parsed.success || faults.length > 0) {
     throw new Error(`Breakwater is misconfigured: ${faults.join("; ")}`);
@@ -73,6 +76,14 @@ export function parseConfig(env: object): Config {
     graceMs: parsed.data.GRACE_SECONDS * 1000,
     retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
+    ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
   };
+}
+
+function databaseFaults(env: object, taking = 1): string[] {
+  const { further, faults } = furtherDatabases(env);
+  const bound = further.length + 1;
+  if (taking <= bound) return faults;
+  return [...faults, `EVENT_DATABASES is ${taking}; expected at most ${bound}, as many as are bound`];
 }

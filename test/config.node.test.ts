@@ -102,6 +102,16 @@ test.each([
   expect(parse).toThrow(`${fault}; expected DB, DB_1, DB_2 and so on`);
 });
 
+test("takes events in as many databases as it is told, at most in all that are bound", () => {
+  const read = (EVENT_DATABASES: string) =>
+    parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DB_1: {}, EVENT_DATABASES });
+  expect(read("1").eventDatabases).toBe(1);
+  expect(read("2").eventDatabases).toBe(2);
+  expect(() => read("3")).toThrow("EVENT_DATABASES is 3; expected at most 2, as many as are bound");
+  for (const nonsense of ["0", "-1", "1.5", "two", ""])
+    expect(() => read(nonsense)).toThrow("EVENT_DATABASES");
+});
+
 test("knows the databases beyond the first in the order of their numbers, however they are listed", () => {
   const named = Array.from({ length: 11 }, (_, i) => [`DB_${i + 1}`, i + 1]).reverse();
   const { further, faults } = furtherDatabases(Object.fromEntries([["DB", 0], ["DBX_1", 0], ...named]));

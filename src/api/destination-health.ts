@@ -74,7 +74,7 @@ export function registerDestinationHealth(api: Api): void {
     if (row === undefined) return noSuch("destination", id);
     const [view, waiting] = await Promise.all([
       viewGate(services, id, gateSettingsOf(row)),
-      waitingByReason(services.db, id, COUNTED),
+      waitingByReason(services, id, COUNTED),
     ]);
     if (view === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
     return c.json(healthView(row, view, waiting), 200);

@@ -43,7 +43,7 @@ export function registerStats(api: Api): void {
     const isWhole = tenant === undefined && destination === undefined;
     const [fleet, old, counts] = await Promise.all([
       readFleet(services, scope, { windows: [window], series: true }),
-      retryingForADay(services.db, scope, services.now()),
+      retryingForADay(services, scope, services.now()),
       isWhole ? readCounts(services.db) : undefined,
     ]);
     if (destination !== undefined && fleet.total === 0) return noSuch("destination", destination);

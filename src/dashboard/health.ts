@@ -21,7 +21,7 @@ export const COUNTED = 1000;
 export async function healthOf(services: Services, rows: readonly Destination[]): Promise<readonly Health[]> {
   const ids = rows.map(({ id }) => id);
   const [backlogs, views] = await Promise.all([
-    backlogOf(services.db, ids, COUNTED),
+    backlogOf(services, ids, COUNTED),
     Promise.all(rows.map((row) => viewGate(services, row.id, gateSettingsOf(row)))),
   ]);
   const now = services.now();

@@ -9,6 +9,7 @@ import { reportNothingWaits } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
+import { sumOver } from "../store/shards.ts";
 import { waitingFor } from "../store/waiting.ts";
 import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
 import { loadWork } from "../store/work.ts";
@@ -69,13 +70,13 @@ async function drainStep(
   budgetMs: number,
 ): Promise<Step> {
   const lookedAt = services.now();
-  const { destination, events } = await waitingFor(services.db, id, (LEASED / 2) * drains);
+  const { destination, events } = await waitingFor(services, id, (LEASED / 2) * drains);
   if (events.length === 0) {
     await reportNothingWaits(services, id, lookedAt);
     return "empty";
   }
   if (!destination || destination.deletedAt !== null) {
-    await cancelWaiting(services.db, id, lookedAt, CANCELLED);
+    await sumOver(services, (db) => cancelWaiting(db, id, lookedAt, CANCELLED));
     return "more";
   }
   return attemptWaiting(services, shared, destination, events, budgetMs);
@@ -92,7 +93,7 @@ async function attemptWaiting(
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
     const works = await loadWork(services, wanted);
-    if (works.includes(undefined)) await buryOrphans(services.db, destination.id, granted, services.now());
+    if (works.includes(undefined)) await buryOrphans(services, destination.id, granted, services.now());
     const { due, verdicts } = sortOut(
       services,
       works.filter((work) => work !== undefined),

@@ -3,9 +3,11 @@
  * messages are sent behind the answer; whatever becomes of them, the sweep finds an event without outcome.
  */
 
+import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
 import { type AcceptedEvent, insertEvents, type NewEvent } from "../store/events.ts";
 import { type AcceptedOnce, insertEventsOnce } from "../store/events-once.ts";
+import { allOf } from "../store/shards.ts";
 import { noteRepeat } from "./dedupe.ts";
 import { enqueue } from "./enqueue.ts";
 import { fingerprintOf } from "./fingerprint.ts";
@@ -26,7 +28,8 @@ export async function accept(
   posted: readonly PostedEvent[],
 ): Promise<readonly AcceptedEvent[]> {
   const now = services.now();
-  const accepted = await insertEvents(services.db, newEvents(posted, now), now);
+  const place = placeByTime(tenantOf(posted), databasesFor(services), now);
+  const accepted = await insertEvents(services, place, newEvents(posted, now), now);
   sendFor(services, accepted, now);
   return accepted;
 }
@@ -39,10 +42,21 @@ export async function acceptOnce(
 ): Promise<AcceptedOnce> {
   const now = services.now();
   const once = { key, fingerprint: await fingerprintOf(posted) };
-  const result = await insertEventsOnce(services.db, newEvents(posted, now), now, once);
+  const place = placeByKey(tenantOf(posted), key, databasesFor(services));
+  const result = await insertEventsOnce(services, place, newEvents(posted, now), now, once);
   if (result.kind === "accepted") sendFor(services, result.events, now);
   if (result.kind === "replayed") services.background(noteRepeat(services, posted));
   return result;
+}
+
+/** A request goes to one database as a whole: the one of its last event's tenant, who owns its key too. */
+function tenantOf(posted: readonly PostedEvent[]): string {
+  return posted.at(-1)?.tenant ?? "";
+}
+
+/** How many databases, from the first on, take new events. */
+function databasesFor(services: Services): number {
+  return services.config.eventDatabases ?? allOf(services).length;
 }
 
 function sendFor(services: Services, accepted: readonly AcceptedEvent[], now: number): void {

@@ -10,6 +10,7 @@ import type { Services } from "../services.ts";
 import { moveCursor, type Position, readCursor } from "../store/cursors.ts";
 import { recordOutcomes } from "../store/record.ts";
 import { findLostScheduled } from "../store/scheduled.ts";
+import { sumOver } from "../store/shards.ts";
 import { findLost, moveWatermark, readWatermark } from "../store/sweep.ts";
 import { loadWork } from "../store/work.ts";
 import type { DeliveryMessage } from "./message.ts";
@@ -22,20 +23,26 @@ const PAGES = 20;
 const CHUNK = 50;
 
 /** Lets wait what was due by `horizon` (epoch ms) and has no outcome; returns how many. */
-export async function recoverLost(services: Services, horizon: number, now: number): Promise<number> {
-  const scheduled = await walkByTime(services, horizon, now);
-  return scheduled.lost + (await walkByRow(services, horizon, scheduled.upto, now));
+export function recoverLost(services: Services, horizon: number, now: number): Promise<number> {
+  return sumOver(services, async (db) => {
+    const walk = { services, db, horizon, now };
+    const scheduled = await walkByTime(walk);
+    return scheduled.lost + (await walkByRow(walk, scheduled.upto));
+  });
 }
+
+/** Over the events of one database. */
+type Walk = Readonly<{ services: Services; db: D1Database; horizon: number; now: number }>;
 
 type Walked = Readonly<{ lost: number; upto: Position }>;
 
-async function walkByTime(services: Services, horizon: number, now: number): Promise<Walked> {
-  let after = await readCursor(services.db, "scheduled_checked");
+async function walkByTime({ services, db, horizon, now }: Walk): Promise<Walked> {
+  let after = await readCursor(db, "scheduled_checked");
   let count = 0;
   for (let page = 0; page < PAGES; page++) {
-    const { upto, looked, lost } = await findLostScheduled(services.db, after, horizon, PAGE);
+    const { upto, looked, lost } = await findLostScheduled(db, after, horizon, PAGE);
     await letWait(services, lost, now);
-    if (looked > 0) await moveCursor(services.db, "scheduled_checked", upto);
+    if (looked > 0) await moveCursor(db, "scheduled_checked", upto);
     count += lost.length;
     after = upto;
     if (looked < PAGE) break;
@@ -44,18 +51,13 @@ async function walkByTime(services: Services, horizon: number, now: number): Pro
 }
 
 /** @param scheduledUpto how far the walk by time has come */
-async function walkByRow(
-  services: Services,
-  horizon: number,
-  scheduledUpto: Position,
-  now: number,
-): Promise<number> {
-  let watermark = await readWatermark(services.db);
+async function walkByRow({ services, db, horizon, now }: Walk, scheduledUpto: Position): Promise<number> {
+  let watermark = await readWatermark(db);
   let count = 0;
   for (let page = 0; page < PAGES; page++) {
-    const { upto, lost } = await findLost(services.db, watermark, { horizon, scheduledUpto }, PAGE);
+    const { upto, lost } = await findLost(db, watermark, { horizon, scheduledUpto }, PAGE);
     await letWait(services, lost, now);
-    if (upto > watermark) await moveWatermark(services.db, upto);
+    if (upto > watermark) await moveWatermark(db, upto);
     count += lost.length;
     if (upto < watermark + PAGE) break;
     watermark = upto;

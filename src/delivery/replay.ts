@@ -89,7 +89,7 @@ async function lookAt(
 ): Promise<Health> {
   const [view, waiting] = await Promise.all([
     viewGate(services, destination.id, gateSettingsOf(destination)),
-    countWaiting(services.db, destination.id, COUNTED),
+    countWaiting(services, destination.id, COUNTED),
   ]);
   const shut = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
   const { attempts, failures } = lately(view?.minutes ?? [], LATELY_MS, services.now());

@@ -10,6 +10,7 @@ import type { Services } from "../services.ts";
 import { moveCursor, readCursor } from "../store/cursors.ts";
 import type { AcceptedEvent } from "../store/events.ts";
 import { nextScheduled } from "../store/scheduled.ts";
+import { sumOver } from "../store/shards.ts";
 import { enqueue } from "./enqueue.ts";
 
 /** How far ahead the sweep looks: to the next one, and half as far again, should that one be late. */
@@ -26,16 +27,20 @@ export function isSoon({ deliverAt }: AcceptedEvent, now: number): boolean {
 }
 
 /** Puts on the queue what falls due before the next sweep can be counted on; returns how many events. */
-export async function enqueueScheduled(services: Services, now: number): Promise<number> {
-  let after = await readCursor(services.db, "scheduled");
+export function enqueueScheduled(services: Services, now: number): Promise<number> {
+  return sumOver(services, (db) => enqueueFrom(services, db, now));
+}
+
+async function enqueueFrom(services: Services, db: D1Database, now: number): Promise<number> {
+  let after = await readCursor(db, "scheduled");
   let count = 0;
   for (let page = 0; page < PAGES; page++) {
-    const due = await nextScheduled(services.db, after, now + AHEAD_MS, PAGE);
+    const due = await nextScheduled(db, after, now + AHEAD_MS, PAGE);
     const last = due.at(-1);
     if (!last) break;
     await enqueue(services, due);
     after = { at: last.deliverAt, event: last.id };
-    await moveCursor(services.db, "scheduled", after);
+    await moveCursor(db, "scheduled", after);
     count += due.length;
     if (due.length < PAGE) break;
   }

@@ -9,6 +9,7 @@
 import { ringGate, tellGateOfDead } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { sumOver } from "../store/shards.ts";
 import { beat, recoverOverdue } from "../store/sweep.ts";
 import { type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
 import { expireWaiting } from "../store/waiting-ends.ts";
@@ -28,7 +29,7 @@ export async function sweep(services: Services): Promise<void> {
   const scheduled = await enqueueScheduled(services, now);
   const horizon = await horizonOf(services, now);
   const lost = await recoverLost(services, horizon, now);
-  const overdue = await recoverOverdue(services.db, horizon, now, STEP);
+  const overdue = await sumOver(services, (db) => recoverOverdue(db, horizon, now, STEP));
   const waiting = await lookAfterWaiting(services, now);
   // Only here: a sweep that breaks down half way must be missed.
   await beat(services.db, now);
@@ -56,7 +57,7 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
   let expired = 0;
   for (let from = 0; from < waiting.length; from += GATES) {
     const few = waiting.slice(from, from + GATES);
-    const counts = await Promise.all(few.map(({ id }) => expireWaiting(services.db, id, now, STEP)));
+    const counts = await Promise.all(few.map(({ id }) => expireIn(services, id, now)));
     expired += counts.reduce((sum, count) => sum + count, 0);
     const dead = few.flatMap(({ id }, i) => (counts[i] ? [{ id, count: counts[i] }] : []));
     await Promise.all(dead.map(({ id, count }) => tellGateOfDead(services, id, count)));
@@ -65,14 +66,18 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
   return { rung: waiting.filter(mayBeDrained).length, expired };
 }
 
+function expireIn(services: Services, destination: string, now: number): Promise<number> {
+  return sumOver(services, (db) => expireWaiting(db, destination, now, STEP));
+}
+
 /** All of them, or a part that begins somewhere else each time, so that none is left out for ever. */
-async function someWaitingDestinations({ db, random }: Services): Promise<WaitingDestination[]> {
-  const first = await waitingDestinations(db, "", DESTINATIONS);
+async function someWaitingDestinations(services: Services): Promise<WaitingDestination[]> {
+  const first = await waitingDestinations(services, "", DESTINATIONS);
   if (first.length < DESTINATIONS) return first;
-  const somewhere = `dst_${Math.floor(random() * 36 ** 4)
+  const somewhere = `dst_${Math.floor(services.random() * 36 ** 4)
     .toString(36)
     .padStart(4, "0")}`;
-  return waitingDestinations(db, somewhere, DESTINATIONS);
+  return waitingDestinations(services, somewhere, DESTINATIONS);
 }
 
 /** What is paused is held; what is deleted is drained to be cancelled. */

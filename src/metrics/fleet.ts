@@ -41,11 +41,11 @@ export type Fleet = Readonly<{
 
 /** Asks the gates of one destination, of a tenant's, or of all. Empty when there is no such destination. */
 export async function readFleet(services: Services, scope: Scope, look: Look): Promise<Fleet> {
-  const { destinations, total } = await watched(services.db, scope);
+  const { destinations, total } = await watched(services, scope);
   const ids = destinations.map(({ id }) => id);
   const [backlogs, retries, figures] = await Promise.all([
-    backlogOf(services.db, ids, COUNTED),
-    retriesByDestination(services.db),
+    backlogOf(services, ids, COUNTED),
+    retriesByDestination(services),
     askAll(services, destinations, look),
   ]);
   const seen = destinations.map((row, i) => {
@@ -67,9 +67,9 @@ export function fleetSeries({ seen }: Fleet, window: StatsWindow): Series {
   return addedSeries(seen.flatMap(({ figures }) => [figures?.windows[window]?.series ?? []]));
 }
 
-async function watched(db: D1Database, { tenant, destination }: Scope): Promise<Watched> {
-  if (destination === undefined) return watchedDestinations(db, tenant, GATES_ASKED);
-  const row = await findDestination(db, destination, tenant);
+async function watched(services: Services, { tenant, destination }: Scope): Promise<Watched> {
+  if (destination === undefined) return watchedDestinations(services, tenant, GATES_ASKED);
+  const row = await findDestination(services.db, destination, tenant);
   return { destinations: row ? [row] : [], total: row ? 1 : 0 };
 }
 

@@ -14,7 +14,7 @@ export async function scrape(services: Services): Promise<Family[]> {
   const [fleet, vitals, old, backlogs] = await Promise.all([
     readFleet(services, {}, { windows: EXPOSED_WINDOWS, series: false }),
     readVitals(services),
-    retryingForADay(services.db, {}, now),
+    retryingForADay(services, {}, now),
     queueBacklogs(services),
   ]);
   return familiesOf(fleet, { vitals, retryingForADay: old, backlogs }, now);

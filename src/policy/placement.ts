@@ -7,8 +7,10 @@
  * of the names from all the others, and no other name moves.
  */
 
-/** Rows that one database can number. At 10 GB it is full long before. */
-const ROWS = 2 ** 40;
+/** For the rows of one database. At 10 GB it is full long before. */
+export const ROW_BITS = 40;
+
+const ROWS = 2 ** ROW_BITS;
 
 /** Databases that numbers below 2^53, which JavaScript counts exactly, have room for. */
 export const MOST_DATABASES = 2 ** 53 / ROWS;

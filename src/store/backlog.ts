@@ -1,4 +1,5 @@
 /** What is not done, for many destinations at once. */
+import { addedUp, allOf, type Databases } from "./shards.ts";
 
 /** Walks the partial indexes, `?2` entries of each at most: a million waiting cost no more than a page. */
 const BACKLOG = `
@@ -13,13 +14,17 @@ export type Backlog = Readonly<{ waiting: number; dead: number }>;
 
 /** Waiting and dead deliveries of each of the destinations, each counted up to `limit`. */
 export async function backlogOf(
-  db: D1Database,
+  databases: Databases,
   destinations: readonly string[],
   limit: number,
 ): Promise<ReadonlyMap<string, Backlog>> {
-  const { results } = await db
-    .prepare(BACKLOG)
-    .bind(JSON.stringify(destinations), limit)
-    .all<{ id: string } & Backlog>();
-  return new Map(results.map(({ id, waiting, dead }) => [id, { waiting, dead }]));
+  const ids = JSON.stringify(destinations);
+  const counted = await Promise.all(
+    allOf(databases).map((db) => db.prepare(BACKLOG).bind(ids, limit).all<{ id: string } & Backlog>()),
+  );
+  const rows = counted.flatMap(({ results }) => results);
+  const waiting = addedUp(rows.map((row) => [row.id, row.waiting]));
+  const dead = addedUp(rows.map((row) => [row.id, row.dead]));
+  const upTo = (count = 0) => Math.min(limit, count);
+  return new Map(rows.map(({ id }) => [id, { waiting: upTo(waiting.get(id)), dead: upTo(dead.get(id)) }]));
 }

@@ -5,6 +5,9 @@
  * taken, and only the last one, at its end, takes it: so a request of several statements is stored as a
  * whole or not at all, and one key costs one index entry however many events it stands for. Rows that are
  * inserted in one transaction have consecutive ids, so that the last one and their number name them all.
+ *
+ * A key leads to one database, where two requests at once are told apart. When there were fewer databases it
+ * may have led to another: so the others are asked for it first.
  */
 import {
   type AcceptedEvent,
@@ -13,7 +16,9 @@ import {
   acceptedOf,
   insertions,
   type NewEvent,
+  withPlans,
 } from "./events.ts";
+import { allOf, type Databases, databaseAt } from "./shards.ts";
 
 /** A request's name, and the digest of its content by which its repeat is known. */
 export type Once = Readonly<{ key: string; fingerprint: string }>;
@@ -34,12 +39,13 @@ const STORED = `
 type StoredRow = AcceptedRow & Readonly<{ last: number; fingerprint: string }>;
 
 /**
- * Stores the events, all or none, unless the key has been used; returns what is stored under it. A key is
- * one of the last event's tenant.
+ * Stores the events in the database of that number, all or none, unless the key has been used; returns what
+ * is stored under it. A key is one of the last event's tenant.
  * @param acceptedAt epoch ms
  */
 export async function insertEventsOnce(
-  db: D1Database,
+  databases: Databases,
+  number: number,
   events: readonly NewEvent[],
   acceptedAt: number,
   { key, fingerprint }: Once,
@@ -47,16 +53,28 @@ export async function insertEventsOnce(
   const last = events.at(-1);
   if (last === undefined) return { kind: "accepted", events: [] };
   const keyed = [...events.slice(0, -1), { ...last, idempotencyKey: key, fingerprint }];
-  const guard = { where: UNLESS_TAKEN, values: [last.tenant, key] };
-  const results = await db.batch<StoredRow>([
-    ...insertions(db, keyed, acceptedAt, guard),
-    db.prepare(STORED).bind(last.tenant, key, events.length),
+  const home = databaseAt(databases, number);
+  const storedIn = (db: D1Database) => db.prepare(STORED).bind(last.tenant, key, events.length);
+  const others = allOf(databases).filter((db) => db !== home);
+  const [planned, ...elsewhere] = await Promise.all([
+    withPlans(databases, number, keyed),
+    ...others.map((db) => storedIn(db).all<StoredRow>()),
   ]);
+  const before = elsewhere.find(({ results }) => results.length > 0);
+  if (before) return answerOf(before.results, fingerprint, events.length);
+  const guard = { where: UNLESS_TAKEN, values: [last.tenant, key] };
+  const statements = [...insertions(databases, number, planned, acceptedAt, guard), storedIn(home)];
+  const results = await home.batch<StoredRow>(statements);
   const accepted = acceptedFrom(results.slice(0, -1));
   if (accepted.length > 0) return { kind: "accepted", events: accepted };
-  const stored = results.at(-1)?.results ?? [];
-  if (stored[0]?.fingerprint !== fingerprint) return { kind: "conflict" };
-  return { kind: "replayed", events: complete(stored, stored[0].last, events.length) };
+  return answerOf(results.at(-1)?.results ?? [], fingerprint, events.length);
+}
+
+/** What a request gets whose key is taken. */
+function answerOf(stored: readonly StoredRow[], fingerprint: string, count: number): AcceptedOnce {
+  const [first] = stored;
+  if (first?.fingerprint !== fingerprint) return { kind: "conflict" };
+  return { kind: "replayed", events: complete(stored, first.last, count) };
 }
 
 /** All `count` events up to `last`: of one that is there no more, its id is known and its plan is over. */

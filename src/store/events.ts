@@ -1,5 +1,11 @@
-/** Writing events: the promise and its plan in one statement, so that 202 means durable. */
+/**
+ * Writing events: the promise and its plan, so that 202 means durable. In the first database, where the
+ * destinations are, one statement does both. In another the plan is asked of the first one before: so it is
+ * that of a moment before the commit, and accepting takes two round trips.
+ */
+import { beforeFirstOf } from "../policy/placement.ts";
 import { letsThrough } from "./event-filter.ts";
+import { type Databases, databaseAt } from "./shards.ts";
 
 export type NewEvent = Readonly<{
   tenant: string;
@@ -24,16 +30,11 @@ export type AcceptedEvent = Readonly<{
 export type AcceptedRow = Readonly<{ id: number; plan: string; deliverAt: number | null }>;
 
 /**
- * Inserts the events with their plans: the live destinations of the tenant that want the type, and whose
- * filter lets the data through, at this instant. A pattern is an exact name, `prefix.*` for everything below
- * the prefix, or `*`; none, or what a person has edited into something that is no JSON, takes every type.
- * Ids are given in the order of the array, in which `json_each` goes; to sort by it would be one more row
- * read for each.
+ * The plan of an event `e`: the live destinations of the tenant that want the type, and whose filter lets
+ * the data through, at this instant. A pattern is an exact name, `prefix.*` for everything below the prefix,
+ * or `*`; none, or what a person has edited into something that is no JSON, takes every type.
  */
-const INSERT = `
-  INSERT INTO events (tenant, type, accepted_at, idempotency_key, fingerprint, deliver_at, plan, body)
-  SELECT e.value ->> 'tenant', e.value ->> 'type', ?2,
-    e.value ->> 'idempotencyKey', e.value ->> 'fingerprint', e.value ->> 'deliverAt', (
+const PLAN = `(
       SELECT json_group_array(d.id) FROM destinations d
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
@@ -44,36 +45,70 @@ const INSERT = `
           )
         ))
         AND (d.filter IS NULL OR ${letsThrough("d.filter", "e.value ->> 'body'")})
-    ), e.value ->> 'body'
+    )`;
+
+/** Ids are given in the order of the array, in which `json_each` goes; to sort by it would be one more row read for each. */
+const COLUMNS = "tenant, type, accepted_at, idempotency_key, fingerprint, deliver_at, body, plan";
+const VALUES = `e.value ->> 'tenant', e.value ->> 'type', ?2, e.value ->> 'idempotencyKey',
+    e.value ->> 'fingerprint', e.value ->> 'deliverAt', e.value ->> 'body'`;
+
+/** SQLite gives the ids: to name the column, even as NULL, would be one more row read for each. */
+const INSERT_FIRST = `
+  INSERT INTO events (${COLUMNS}) SELECT ${VALUES}, ${PLAN} FROM json_each(?1) e`;
+
+/** Ids go on from the last one, or begin where the database's do; plans come with the events. */
+const insertFurther = (number: number) => `
+  INSERT INTO events (id, ${COLUMNS})
+  SELECT (SELECT coalesce(max(id), ${beforeFirstOf(number)}) FROM events) + e.key + 1, ${VALUES}, e.value ->> 'plan'
   FROM json_each(?1) e`;
 
 /** Characters of one parameter: D1 takes strings up to 2 MB, and a character has up to three bytes. */
 const MAX_PARAMETER = 600_000;
 
 /**
- * Stores the events, all or none, and returns them in the order given.
+ * Stores the events in the database of that number, all or none, and returns them in the order given.
  * @param acceptedAt epoch ms
  */
 export async function insertEvents(
-  db: D1Database,
+  databases: Databases,
+  number: number,
   events: readonly NewEvent[],
   acceptedAt: number,
 ): Promise<readonly AcceptedEvent[]> {
-  return acceptedFrom(await db.batch<AcceptedRow>(insertions(db, events, acceptedAt)));
+  const planned = await withPlans(databases, number, events);
+  const statements = insertions(databases, number, planned, acceptedAt);
+  return acceptedFrom(await databaseAt(databases, number).batch<AcceptedRow>(statements));
+}
+
+/** The events with their plans, for any database but the first, which finds them itself. */
+export async function withPlans(
+  { db }: Databases,
+  number: number,
+  events: readonly NewEvent[],
+): Promise<readonly (NewEvent & { plan?: string })[]> {
+  if (number === 0 || events.length === 0) return events;
+  const select = db.prepare(`SELECT ${PLAN} AS plan FROM json_each(?1) e`);
+  const results = await db.batch<{ plan: string }>(chunksOf(events).map((json) => select.bind(json)));
+  const plans = results.flatMap(({ results }) => results);
+  return events.map((event, i) => ({ ...event, plan: plans[i]?.plan ?? "[]" }));
 }
 
 /** A condition on the whole insertion, in SQL, with the values that it names `?3` and so on. */
 type Guard = Readonly<{ where: string; values: readonly unknown[] }>;
 
-/** The statements that insert the events, for one batch: as few as the size of a parameter allows. */
+/** The statements that insert events with plans, for one batch: as few as the size of a parameter allows. */
 export function insertions(
-  db: D1Database,
+  databases: Databases,
+  number: number,
   events: readonly NewEvent[],
   acceptedAt: number,
   { where, values }: Guard = { where: "", values: [] },
 ): D1PreparedStatement[] {
-  const insert = db.prepare(`${INSERT} ${where} RETURNING id, plan, deliver_at AS deliverAt`);
-  return chunksOf(events).map((json) => insert.bind(json, acceptedAt, ...values));
+  const sql = number === 0 ? INSERT_FIRST : insertFurther(number);
+  const statement = databaseAt(databases, number).prepare(
+    `${sql} ${where} RETURNING id, plan, deliver_at AS deliverAt`,
+  );
+  return chunksOf(events).map((json) => statement.bind(json, acceptedAt, ...values));
 }
 
 /** What insertions have returned, in the order of the events. */

@@ -4,16 +4,22 @@
  * that every event would have to pay for.
  */
 
+import { ROW_BITS } from "../policy/placement.ts";
+
 /**
  * Workers' clocks differ a little, and so may the order of times from that of numbers: ranges are this much
  * wider than asked for, and whoever uses them compares the times of what they hold.
  */
 const SKEW_MS = 60_000;
 
-/** Keeps `lo` below and `hi` at the first event that was not accepted before `?1`. */
+/**
+ * Keeps `lo` below and `hi` at the first event that was not accepted before `?1`. It begins below the first
+ * number of this database, which its newest event tells.
+ */
 const FIRST = `
   WITH RECURSIVE halving (lo, hi) AS (
-    SELECT 0, coalesce((SELECT max(id) FROM events), 0) + 1
+    SELECT newest.id >> ${ROW_BITS} << ${ROW_BITS}, newest.id + 1
+    FROM (SELECT coalesce((SELECT max(id) FROM events), 0) AS id) newest
     UNION ALL
     SELECT iif(e.accepted_at < ?1, e.id, lo), iif(e.accepted_at < ?1, hi, (lo + hi) / 2)
     FROM halving JOIN events e ON e.id = (SELECT min(id) FROM events WHERE id >= (lo + hi) / 2)

@@ -2,8 +2,9 @@
  * What is to be tried again, and for how long already, read off the partial indexes, which hold nothing
  * else. Every count is bounded, because counting costs a row read for each.
  */
+import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 
-/** Retries counted in all, and retrying and waiting ones looked at for their age. */
+/** Retries counted in each database, and retrying and waiting ones looked at for their age. */
 export const RETRIES_COUNTED = 10_000;
 export const AGES_COUNTED = 5_000;
 
@@ -17,9 +18,11 @@ const RETRYING = `
   GROUP BY destination_id`;
 
 /** How many of the retries that are due first are for which destination. */
-export async function retriesByDestination(db: D1Database): Promise<ReadonlyMap<string, number>> {
-  const { results } = await db.prepare(RETRYING).all<{ id: string; count: number }>();
-  return new Map(results.map(({ id, count }) => [id, count]));
+export async function retriesByDestination(databases: Databases): Promise<ReadonlyMap<string, number>> {
+  const counted = await Promise.all(
+    allOf(databases).map((db) => db.prepare(RETRYING).all<{ id: string; count: number }>()),
+  );
+  return addedUp(counted.flatMap(({ results }) => results.map(({ id, count }) => [id, count])));
 }
 
 const OLD = `
@@ -38,14 +41,16 @@ const OLD = `
 export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
 
 /** Deliveries that were attempted, are not over, and whose event was accepted more than a day ago. */
-export async function retryingForADay(
-  db: D1Database,
+export function retryingForADay(
+  databases: Databases,
   { tenant, destination }: Scope,
   now: number,
 ): Promise<number> {
-  const { results } = await db
-    .prepare(OLD)
-    .bind(now - OLD_MS, tenant ?? null, destination ?? null)
-    .all<{ count: number }>();
-  return results.reduce((sum, { count }) => sum + count, 0);
+  return sumOver(databases, async (db) => {
+    const { results } = await db
+      .prepare(OLD)
+      .bind(now - OLD_MS, tenant ?? null, destination ?? null)
+      .all<{ count: number }>();
+    return results.reduce((sum, { count }) => sum + count, 0);
+  });
 }

@@ -19,6 +19,13 @@ export function allOf({ db, further = [] }: Databases): readonly D1Database[] {
   return [db, ...further];
 }
 
+/** The one of that number; throws when it is not bound. */
+export function databaseAt(databases: Databases, number: number): D1Database {
+  const db = allOf(databases)[number];
+  if (db === undefined) throw new Error(`No database number ${number} is bound`);
+  return db;
+}
+
 /** The database that the event lives in; undefined when it is not bound. */
 export function homeOf(databases: Databases, event: number): D1Database | undefined {
   return allOf(databases)[databaseNumberOf(event)];
@@ -41,4 +48,11 @@ export async function sumOver(
 ): Promise<number> {
   const counts = await Promise.all(allOf(databases).map(count));
   return counts.reduce((sum, one) => sum + one, 0);
+}
+
+/** The sums of the counts by what they count. */
+export function addedUp(counts: readonly (readonly [string, number])[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const [what, count] of counts) sums.set(what, (sums.get(what) ?? 0) + count);
+  return sums;
 }

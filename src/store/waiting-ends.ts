@@ -3,6 +3,7 @@
  * is gone. Looked for first, then ended together with the count of the replays that set it to wait.
  */
 import { tallyFailed } from "./replay-tally.ts";
+import { type Databases, sharesOf } from "./shards.ts";
 
 type End = Readonly<{
   state: "dead" | "cancelled";
@@ -51,13 +52,17 @@ const ORPHANS = `
 
 /** Ends those of the waiting deliveries whose event somebody has removed: there is nothing left to send. */
 export async function buryOrphans(
-  db: D1Database,
+  databases: Databases,
   destination: string,
   events: readonly number[],
   now: number,
 ): Promise<void> {
-  const orphans = await eventsOf(db.prepare(ORPHANS).bind(JSON.stringify(events)));
-  await endWaiting(db, destination, orphans, { state: "dead", because: "event_removed" }, now);
+  const shares = sharesOf(databases, events, (event) => event);
+  const buried = [...shares].map(async ([db, share]) => {
+    const orphans = await eventsOf(db.prepare(ORPHANS).bind(JSON.stringify(share)));
+    await endWaiting(db, destination, orphans, { state: "dead", because: "event_removed" }, now);
+  });
+  await Promise.all(buried);
 }
 
 const OVERDUE = `

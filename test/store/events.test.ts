@@ -9,7 +9,7 @@ beforeEach(async () => {
 });
 
 async function planOf(type: string, tenant = TENANT): Promise<readonly string[] | undefined> {
-  const [event] = await insertEvents(env.DB, [{ tenant, type, body: "{}" }], 1);
+  const [event] = await insertEvents({ db: env.DB }, 0, [{ tenant, type, body: "{}" }], 1);
   return event?.plan;
 }
 
@@ -60,7 +60,7 @@ describe("a plan", () => {
 
   test("is of its instant: later comers are not in it, and those that go stay in it", async () => {
     const id = await newDestination();
-    const [event] = await insertEvents(env.DB, [{ tenant: TENANT, type: "a", body: "{}" }], 1);
+    const [event] = await insertEvents({ db: env.DB }, 0, [{ tenant: TENANT, type: "a", body: "{}" }], 1);
     await newDestination();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", id);
     const stored = await env.DB.prepare("SELECT plan FROM events WHERE id = ?1")
@@ -84,7 +84,7 @@ describe("events stored together", () => {
       type: i % 2 === 0 ? "even" : "odd",
       body: `{"number":${i}}`,
     }));
-    const accepted = await insertEvents(env.DB, events, 1);
+    const accepted = await insertEvents({ db: env.DB }, 0, events, 1);
     const { results } = await env.DB.prepare("SELECT id, body FROM events ORDER BY id").all();
     expect(results).toEqual(accepted.map(({ id }, i) => ({ id, body: `{"number":${i}}` })));
     expect(accepted.map(({ plan }) => plan.length)).toEqual(events.map((_, i) => (i % 2 === 0 ? 1 : 0)));
@@ -93,12 +93,12 @@ describe("events stored together", () => {
   test("keep their order over more than one statement, and are stored all or none", async () => {
     const body = JSON.stringify("x".repeat(200_000));
     const events = Array.from({ length: 7 }, (_, i) => ({ tenant: TENANT, type: `t${i}`, body }));
-    const accepted = await insertEvents(env.DB, events, 1);
+    const accepted = await insertEvents({ db: env.DB }, 0, events, 1);
     const { results } = await env.DB.prepare("SELECT id, type FROM events ORDER BY id").all();
     expect(results).toEqual(accepted.map(({ id }, i) => ({ id, type: `t${i}` })));
 
     const broken = [...events, { tenant: TENANT, type: null as unknown as string, body }];
-    await expect(insertEvents(env.DB, broken, 1)).rejects.toThrow("NOT NULL");
+    await expect(insertEvents({ db: env.DB }, 0, broken, 1)).rejects.toThrow("NOT NULL");
     expect(await env.DB.prepare("SELECT count(*) AS n FROM events").first("n")).toBe(7);
   });
 });

@@ -7,6 +7,7 @@ import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { emptyAll } from "./databases.ts";
 import { keysOf, MASTER_KEYS } from "./vault.ts";
 
 export const KEY = "test-admin-key-0123456789";
@@ -116,7 +117,7 @@ export async function emptyDatabase(): Promise<void> {
     "sessions",
     "replays",
   ];
-  await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
+  await emptyAll(tables);
 }
 
 /** How many rows a table holds. */

@@ -10,6 +10,8 @@ type Fault = "before" | "after" | undefined;
 
 export type MeteredD1 = Readonly<{
   db: D1Database;
+  /** The databases beyond the first, under the same eyes. */
+  further: readonly D1Database[];
   /** What has been used since the last time of asking. */
   used: () => Readonly<{ roundTrips: number; rowsRead: number; rowsWritten: number }>;
   /** From now on, decides for each round trip by its statements whether it fails. */
@@ -18,7 +20,7 @@ export type MeteredD1 = Readonly<{
   written: (sql: string) => Promise<void>;
 }>;
 
-export function meteredD1(real: D1Database): MeteredD1 {
+export function meteredD1(real: D1Database, ...further: readonly D1Database[]): MeteredD1 {
   let decide: (sql: string) => Fault = () => undefined;
   let watchers: { part: string; seen: () => void }[] = [];
   let used = { roundTrips: 0, rowsRead: 0, rowsWritten: 0 };
@@ -41,6 +43,7 @@ export function meteredD1(real: D1Database): MeteredD1 {
 
   return {
     db: interceptedD1(real, trip),
+    further: further.map((one) => interceptedD1(one, trip)),
     used: () => {
       const before = used;
       used = { roundTrips: 0, rowsRead: 0, rowsWritten: 0 };

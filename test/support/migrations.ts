@@ -1,5 +1,7 @@
-/** Every test file begins with the real schema in an empty database. */
+/** Every test file begins with the real schema in empty databases. */
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { testDatabases } from "./databases.ts";
 
-await applyD1Migrations(env.DB, (env as unknown as { MIGRATIONS: D1Migration[] }).MIGRATIONS);
+const { MIGRATIONS } = env as unknown as { MIGRATIONS: D1Migration[] };
+await Promise.all(testDatabases.map((db) => applyD1Migrations(db, MIGRATIONS)));

@@ -4,7 +4,6 @@
  * remembered, because the platform may bring any message more than once.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { env } from "cloudflare:workers";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import { accept } from "../../src/delivery/ingest.ts";
@@ -14,6 +13,7 @@ import { tick } from "../../src/delivery/tick.ts";
 import { newReplayId } from "../../src/id.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
+import { rowsOfAll } from "./databases.ts";
 import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
 import type { Wire } from "./wire.ts";
@@ -188,20 +188,18 @@ export async function heal(platform: Platform, person?: () => Promise<unknown>):
 }
 
 async function allEnded(): Promise<boolean> {
-  const open = await env.DB.prepare(
-    `SELECT (SELECT count(*) FROM replays WHERE state = 'running') + count(*) AS n
-     FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
+  const open = await rowsOfAll(
+    `SELECT 1 FROM replays WHERE state = 'running' UNION ALL SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
        SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`,
-  ).first<number>("n");
-  return open === 0;
+  );
+  return open.length === 0;
 }
 
 type Planned = DeliveryMessage & Readonly<{ acceptedAt: number }>;
 
 /** The destinations of every event that was committed, whoever heard of it. */
-export async function planned(): Promise<Planned[]> {
-  const { results } = await env.DB.prepare(
+export function planned(): Promise<Planned[]> {
+  return rowsOfAll<Planned>(
     "SELECT e.id AS event, p.value AS destination, e.accepted_at AS acceptedAt FROM events e, json_each(e.plan) p",
-  ).all<Planned>();
-  return results;
+  );
 }

@@ -103,6 +103,7 @@ function servicesOver(services: Services, carry: Around, behind: Promise<unknown
   return {
     ...services,
     db: interceptedD1(services.db, over("D1")),
+    further: (services.further ?? []).map((db, i) => interceptedD1(db, over(`D1 ${i + 1}`))),
     deliveries: interceptedQueue(services.deliveries, over("deliveries")),
     drains: interceptedQueue(services.drains, over("drains")),
     gates: interceptedGates(services.gates, (method, _, work) => gate(method, work)),

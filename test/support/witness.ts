@@ -2,11 +2,11 @@
  * Beside the receivers: what each delivery was sent and answered, and whether it had ended by then. It asks
  * the database itself, past everything that may fail, so it knows of an end that the sender may not know of.
  */
-import { env } from "cloudflare:workers";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { eventNumber } from "../../src/id.ts";
 import type { Services } from "../../src/services.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
+import { rowsOfAll } from "./databases.ts";
 
 /** One request as the receiver got it; `status` is undefined until it has answered. */
 export type Sent = { readonly key: string; readonly at: number; readonly body: string; status?: number };
@@ -46,10 +46,10 @@ export function witnessOf(services: Services): Witness {
 }
 
 async function hasEnded({ event, destination }: DeliveryMessage): Promise<boolean> {
-  const row = await env.DB.prepare(
+  const [row] = await rowsOfAll<{ ended_at: number | null }>(
     "SELECT ended_at FROM deliveries WHERE event_id = ?1 AND destination_id = ?2",
-  )
-    .bind(event, destination)
-    .first<number>("ended_at");
-  return row !== null;
+    event,
+    destination,
+  );
+  return (row?.ended_at ?? null) !== null;
 }

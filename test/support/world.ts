@@ -17,6 +17,7 @@ import type { Services } from "../../src/services.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 import { START, standingClock } from "./clock.ts";
+import { emptyAll, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
@@ -35,7 +36,7 @@ export async function newWorld() {
   await emptyTables();
   const clock = standingClock();
   const receiver = receivers();
-  const d1 = meteredD1(env.DB);
+  const d1 = meteredD1(env.DB, ...testDatabases.slice(1));
   const gates = meteredGates(env.GATES);
   const deliveryQueue = fakeQueue<DeliveryMessage>();
   const drainQueue = fakeQueue<DrainMessage | ReplayMessage>();
@@ -53,6 +54,7 @@ export async function newWorld() {
     },
     vault,
     db: d1.db,
+    further: d1.further,
     deliveries: deliveryQueue.queue,
     drains: drainQueue.queue,
     gates: gates.gates,
@@ -186,8 +188,9 @@ export async function rowOf({ event, destination }: DeliveryMessage): Promise<De
 }
 
 /** Every stored delivery, in order of destination and event. */
-export function storedRows(): Promise<DeliveryRow[]> {
-  return drizzle(env.DB).select().from(deliveries);
+export async function storedRows(): Promise<DeliveryRow[]> {
+  const rows = await Promise.all(testDatabases.map((db) => drizzle(db).select().from(deliveries)));
+  return rows.flat();
 }
 
 /** Until everything that can go on without D1, a gate or the clock has gone on. */
@@ -202,14 +205,12 @@ export async function statusOf(destination: string): Promise<unknown[]> {
   return [row?.status, row?.statusReason];
 }
 
-/** As a person would do it with `wrangler d1 execute`. */
+/** As a person would do it with `wrangler d1 execute`, in every database. */
 export async function execute(sql: string, ...values: unknown[]): Promise<void> {
-  await env.DB.prepare(sql)
-    .bind(...values)
-    .run();
+  await rowsOfAll(sql, ...values);
 }
 
 async function emptyTables(): Promise<void> {
   const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts", "replays"];
-  await env.DB.batch(tables.map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
+  await emptyAll(tables);
 }

@@ -1,0 +1,179 @@
+/** Events are accepted in three databases: each request in one of them, and each key once. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept, acceptOnce } from "../../src/delivery/ingest.ts";
+import { databaseNumberOf, placeByTime } from "../../src/policy/placement.ts";
+import type { Services } from "../../src/services.ts";
+import { rowsOfAll, testDatabases } from "../support/databases.ts";
+import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
+
+const MINUTE = 60_000;
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+const event = (data: unknown = {}) => ({ tenant: TENANT, type: "order.paid", data });
+
+/** The world as it is with so many databases. */
+const withDatabases = (count: number): Services => ({
+  ...world.services,
+  further: (world.services.further ?? []).slice(0, count - 1),
+});
+
+const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
+
+test("there are three databases", () => {
+  expect(testDatabases).toHaveLength(3);
+});
+
+describe("events", () => {
+  test("are spread over the databases as time passes, and delivered from each", async () => {
+    const destination = await newDestination();
+    for (let minute = 0; minute < 12; minute++) {
+      await world.bring(await world.post(2));
+      await world.settled();
+      world.clock.pass(MINUTE);
+    }
+    const rows = await storedRows();
+    expect(rows.map(({ state }) => state)).toEqual(Array(24).fill("delivered"));
+    expect(new Set(rows.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
+    expect(new Set(rows.map(({ destinationId }) => destinationId))).toEqual(new Set([destination]));
+  });
+
+  test("have numbers that tell where they are, in order and without a gap", async () => {
+    for (let minute = 0; minute < 12; minute++) {
+      await world.post(3);
+      world.clock.pass(MINUTE);
+    }
+    for (const [number, db] of testDatabases.entries()) {
+      const { results } = await db.prepare("SELECT id FROM events ORDER BY id").all<{ id: number }>();
+      const ids = results.map(({ id }) => id);
+      expect(ids.length).toBeGreaterThan(0);
+      expect(ids).toEqual(ids.map((_, i) => number * 2 ** 40 + i + 1));
+    }
+  });
+
+  test("of a large request are in one database, in its order, with the plan of each", async () => {
+    const all = await newDestination();
+    const some = await newDestination({ eventTypes: ["b.*"] });
+    world.clock.pass(msUntilFurther());
+    const posted = Array.from({ length: 300 }, (_, i) => ({
+      tenant: TENANT,
+      type: i % 2 ? "b.x" : "a",
+      data: "x".repeat(5_000),
+    }));
+    const accepted = await accept(world.services, posted);
+    expect(new Set(accepted.map(({ id }) => databaseNumberOf(id))).size).toBe(1);
+    expect(databaseNumberOf(accepted[0]?.id ?? 0)).toBeGreaterThan(0);
+    expect(accepted.map(({ id }) => id)).toEqual(accepted.map((_, i) => (accepted[0]?.id ?? 0) + i));
+    for (const [i, { plan }] of accepted.entries())
+      expect(plan.toSorted()).toEqual((i % 2 ? [all, some] : [all]).toSorted());
+  });
+
+  test("go by the same filters in every database", async () => {
+    const paid = await newDestination({ filter: { status: "paid" } });
+    for (let minute = 0; minute < 6; minute++) {
+      const posted = [event({ status: "paid" }), event({ status: "open" })];
+      const accepted = await accept(world.services, posted);
+      expect(accepted.map(({ plan }) => plan)).toEqual([[paid], []]);
+      world.clock.pass(MINUTE);
+    }
+  });
+
+  test("beyond the first database take two round trips, and as many rows", async () => {
+    await newDestination();
+    world.clock.pass(msUntilFurther());
+    world.d1.used();
+    await world.post();
+    expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 1 });
+  });
+
+  test("go to as many databases as take new ones, and are delivered from the others as before", async () => {
+    await newDestination();
+    world.clock.pass(msUntilFurther());
+    const messages = await world.post();
+    const services = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
+    const [next] = await accept(services, [event()]);
+    expect(databaseNumberOf(next?.id ?? -1)).toBe(0);
+    await world.bring(messages);
+    expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered"]);
+  });
+});
+
+describe("a key", () => {
+  const once = (services: Services, key: string, data: unknown = {}) =>
+    acceptOnce(services, [event(data)], key);
+  const keys = Array.from({ length: 12 }, (_, i) => `key-${i}`);
+
+  test("stands for one event, whichever database that is in and whenever it is asked", async () => {
+    for (const key of keys) {
+      const first = await once(world.services, key);
+      expect(first.kind).toBe("accepted");
+      world.clock.pass(MINUTE);
+      expect(await once(world.services, key)).toEqual({ ...first, kind: "replayed" });
+      expect(await once(world.services, key, "other")).toEqual({ kind: "conflict" });
+    }
+    const ids = await storedIds();
+    expect(ids).toHaveLength(keys.length);
+    expect(new Set(ids.map(databaseNumberOf))).toEqual(new Set([0, 1, 2]));
+  });
+
+  test("stands for it when there have come to be more databases, and fewer again that take events", async () => {
+    for (const [i, key] of keys.entries()) await once(withDatabases((i % 3) + 1), key);
+    for (const key of keys) expect((await once(world.services, key)).kind).toBe("replayed");
+    const fewer = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
+    for (const key of keys) expect((await once(fewer, key)).kind).toBe("replayed");
+    expect(await storedIds()).toHaveLength(keys.length);
+  });
+
+  test("is taken by one of many requests at once", async () => {
+    for (const key of keys) {
+      const results = await Promise.all(Array.from({ length: 5 }, () => once(world.services, key)));
+      expect(results.map(({ kind }) => kind).toSorted()).toEqual([
+        "accepted",
+        "replayed",
+        "replayed",
+        "replayed",
+        "replayed",
+      ]);
+    }
+    expect(await storedIds()).toHaveLength(keys.length);
+  });
+
+  test("stands for a request of many statements as a whole", async () => {
+    await newDestination();
+    const posted = Array.from({ length: 300 }, () => event("x".repeat(5_000)));
+    for (const key of keys.slice(0, 4)) {
+      const first = await acceptOnce(world.services, posted, key);
+      expect(await acceptOnce(world.services, posted, key)).toEqual({ ...first, kind: "replayed" });
+    }
+    expect(await storedIds()).toHaveLength(1_200);
+  });
+
+  test("is free again when the database fails before the event is in it", async () => {
+    for (const key of keys) {
+      world.d1.failing((sql) => (sql.includes("INSERT INTO events") ? "before" : undefined));
+      await expect(once(world.services, key)).rejects.toThrow("D1");
+      world.d1.failing(() => undefined);
+      expect((await once(world.services, key)).kind).toBe("accepted");
+    }
+  });
+
+  test("stands for the event although its first answer got lost", async () => {
+    for (const key of keys) {
+      world.d1.failing((sql) => (sql.includes("INSERT INTO events") ? "after" : undefined));
+      await expect(once(world.services, key)).rejects.toThrow("D1");
+      world.d1.failing(() => undefined);
+      expect((await once(world.services, key)).kind).toBe("replayed");
+    }
+    expect(await storedIds()).toHaveLength(keys.length);
+  });
+});
+
+/** How long until the tenant's events go to a database beyond the first. */
+function msUntilFurther(): number {
+  let ms = 0;
+  while (placeByTime(TENANT, testDatabases.length, world.clock.now() + ms) === 0) ms += MINUTE;
+  return ms;
+}

@@ -1,0 +1,25 @@
+/** The databases that the tests of this run have: the first, and those beyond it where the run is about several. */
+import { env } from "cloudflare:workers";
+import { furtherDatabases } from "../../src/bound-databases.ts";
+
+export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env).further];
+
+/** What the statement finds in all of them. */
+export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): Promise<T[]> {
+  const answers = await Promise.all(
+    testDatabases.map((db) =>
+      db
+        .prepare(sql)
+        .bind(...values)
+        .all<T>(),
+    ),
+  );
+  return answers.flatMap(({ results }) => results);
+}
+
+/** Empties the tables in all of them. */
+export async function emptyAll(tables: readonly string[]): Promise<void> {
+  await Promise.all(
+    testDatabases.map((db) => db.batch(tables.map((table) => db.prepare(`DELETE FROM ${table}`)))),
+  );
+}
