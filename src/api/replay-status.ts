@@ -2,6 +2,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { sendForStep } from "../delivery/replay.ts";
 import type { Services } from "../services.ts";
+import { withParts } from "../store/replay-parts.ts";
 import { changeReplay, findReplay, type Replay, type ReplayChange } from "../store/replays.ts";
 import type { ReplayState } from "../store/schema.ts";
 import { requires } from "./auth.ts";
@@ -74,7 +75,7 @@ export function registerReplayStatus(api: Api): void {
     api.openapi(route, async (c) => {
       const services = c.get("services");
       const { id } = c.req.valid("param");
-      const before = await findReplay(services.db, id, c.get("principal").tenant);
+      const before = await findReplay(services, id, c.get("principal").tenant);
       if (before === undefined) return noSuch("replay", id);
       const after = await turned(services, before, turn);
       if (after.state !== turn.to) return problem(409, `The replay is ${after.state}: it has ended`);
@@ -88,8 +89,9 @@ async function turned(services: Services, replay: Replay, { to, from, change }: 
   const now = services.now();
   const made = { ...change(replay, now), state: to };
   const after = await changeReplay(services.db, replay.id, from, made, now);
-  if (after === undefined) return (await findReplay(services.db, replay.id, undefined)) ?? replay;
+  if (after === undefined) return (await findReplay(services, replay.id, undefined)) ?? replay;
   services.log({ what: `replay_${to}`, replay: replay.id, destination: replay.destinationId });
   if (to === "running") services.background(sendForStep(services, replay.id, now));
-  return after;
+  const [shown = after] = await withParts(services, [after]);
+  return shown;
 }

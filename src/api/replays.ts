@@ -6,8 +6,10 @@ import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
 import { eventRangeOf } from "../store/moments.ts";
-import { beginReplay, countCandidates } from "../store/replay-steps.ts";
+import { partsOf, summedUp } from "../store/replay-parts.ts";
+import { beginReplay, countCandidates, LARGEST } from "../store/replay-steps.ts";
 import { findReplay, listReplays, replayUnderWay } from "../store/replays.ts";
+import { sumOver } from "../store/shards.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import type { FieldError } from "./field-errors.ts";
@@ -21,9 +23,6 @@ import { strict } from "./strict.ts";
 import { rangeErrors } from "./time-range.ts";
 
 const tags = ["Replays"];
-
-/** A replay over more than this is to be asked for in parts. */
-const LARGEST = 1_000_000;
 
 const postReplay = createRoute({
   method: "post",
@@ -91,7 +90,7 @@ export function registerReplays(api: Api): void {
     const { destination_id: destinationId, state, limit, cursor: before } = c.req.valid("query");
     const { tenant } = c.get("principal");
     const filter = { tenant, destinationId, state, before, limit: limit + 1 };
-    const rows = await listReplays(c.get("services").db, filter);
+    const rows = await listReplays(c.get("services"), filter);
     const last = rows.length > limit ? rows[limit - 1] : undefined;
     const data = rows.slice(0, limit).map(({ replay }) => replayView(replay));
     return c.json({ data, next_cursor: last ? encodeCursor(last.place) : null }, 200);
@@ -99,21 +98,31 @@ export function registerReplays(api: Api): void {
 
   api.openapi(getReplay, async (c) => {
     const { id } = c.req.valid("param");
-    const replay = await findReplay(c.get("services").db, id, c.get("principal").tenant);
+    const replay = await findReplay(c.get("services"), id, c.get("principal").tenant);
     return replay ? c.json(replayView(replay), 200) : noSuch("replay", id);
   });
 }
 
-async function begin({ db, now }: Services, destination: Destination, input: z.infer<typeof newReplay>) {
+async function begin(services: Services, destination: Destination, input: z.infer<typeof newReplay>) {
+  const { db, now } = services;
   const { id: destinationId, tenant } = destination;
   const { since, until, include, event_types: eventTypes = null, rate_per_minute: ratePerMinute } = input;
   const range = await eventRangeOf(db, { since, until });
-  const candidates = await countCandidates(db, { include, destinationId }, range, LARGEST + 1);
+  const candidates = await sumOver(services, async (one) => {
+    const within = one === db ? range : await eventRangeOf(one, { since, until });
+    return countCandidates(one, { include, destinationId }, within, LARGEST + 1);
+  });
   if (candidates > LARGEST) return "too many";
   const at = { createdAt: now(), updatedAt: now(), nextStepAt: now() };
   const job = { id: newReplayId(), tenant, destinationId, include, eventTypes, since, until, ratePerMinute };
   const start = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
-  return beginReplay(db, { ...job, ...start, ...at }, range, LARGEST);
+  const began = await beginReplay(db, { ...job, ...start, ...at }, range, LARGEST);
+  if (began === undefined) return undefined;
+  const parts = await partsOf(services, began);
+  return summedUp(
+    began,
+    parts.map(({ replay }) => replay),
+  );
 }
 
 /** Nothing can have been accepted since a time that has not come. */

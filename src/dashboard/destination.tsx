@@ -31,7 +31,7 @@ export async function showDestination(c: DashboardContext, id: string, attempted
   const [[health], log, replays] = await Promise.all([
     healthOf(services, [row]),
     readLog(services, id, asked),
-    listReplays(services.db, latest),
+    listReplays(services, latest),
   ]);
   if (health === undefined) throw new Error("One destination has one health");
   return showPage(

@@ -25,6 +25,9 @@ const IS_MEANT = `d.state = r.include AND d.ended_at <= r.created_at
     WHERE p.value = e.type OR p.value = '*'
       OR (substr(p.value, -2) = '.*' AND substr(e.type, 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1))))`;
 
+/** A replay over more than this is to be asked for in parts. */
+export const LARGEST = 1_000_000;
+
 /** The next deliveries of a destination after an event, whether they are meant or not. */
 const next = (include: Include) => `
   SELECT event_id, state, ended_at FROM ${sources[include]}

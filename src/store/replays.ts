@@ -5,7 +5,9 @@
 import { and, desc, eq, inArray, lt, lte, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { Destination } from "./destination-settings.ts";
+import { withParts } from "./replay-parts.ts";
 import { destinations, type ReplayState, replays } from "./schema.ts";
+import type { Databases } from "./shards.ts";
 
 export type Replay = typeof replays.$inferSelect;
 export type NewReplay = typeof replays.$inferInsert;
@@ -15,12 +17,18 @@ type Tenant = string | undefined;
 const ofTenant = (tenant: Tenant) => (tenant === undefined ? undefined : eq(replays.tenant, tenant));
 const isUnderWay = sql`state IN ('running', 'paused')`;
 
-export async function findReplay(db: D1Database, id: string, tenant: Tenant): Promise<Replay | undefined> {
-  return drizzle(db)
+export async function findReplay(
+  databases: Databases,
+  id: string,
+  tenant: Tenant,
+): Promise<Replay | undefined> {
+  const job = await drizzle(databases.db)
     .select()
     .from(replays)
     .where(and(eq(replays.id, id), ofTenant(tenant)))
     .get();
+  const [replay] = await withParts(databases, job ? [job] : []);
+  return replay;
 }
 
 /** The replay of a destination that has not ended. */
@@ -45,11 +53,11 @@ export type PlacedReplay = Readonly<{ place: number; replay: Replay }>;
 
 /** The newest first. There are as many as people have asked for: few. */
 export async function listReplays(
-  db: D1Database,
+  databases: Databases,
   { tenant, destinationId, state, before, limit }: ReplayFilter,
 ): Promise<PlacedReplay[]> {
   const place = sql<number>`replays.rowid`;
-  return drizzle(db)
+  const placed = await drizzle(databases.db)
     .select({ place, replay: replays })
     .from(replays)
     .where(
@@ -62,12 +70,17 @@ export async function listReplays(
     )
     .orderBy(desc(place))
     .limit(limit);
+  const summed = await withParts(
+    databases,
+    placed.map(({ replay }) => replay),
+  );
+  return placed.map(({ place, replay }, i) => ({ place, replay: summed[i] ?? replay }));
 }
 
 /** What may be changed of a replay. */
 export type ReplayChange = Partial<Pick<Replay, "state" | "because" | "pace" | "nextStepAt" | "endedAt">>;
 
-/** The replay after the change; undefined when it is in none of the states `from`. */
+/** The job after the change; undefined when it is in none of the states `from`. */
 export async function changeReplay(
   db: D1Database,
   id: string,

@@ -62,7 +62,7 @@ async function begin(fields: Partial<NewReplay> = {}): Promise<void> {
 }
 
 const step = () => stepReplay(world.services, ID);
-const replay = () => findReplay(env.DB, ID, undefined);
+const replay = () => findReplay({ db: env.DB }, ID, undefined);
 const waiting = async () => (await storedRows()).filter(({ state }) => state === "waiting").length;
 
 /** Drains, each sent for by the gate, until nothing waits or nothing is let in. */

@@ -1,0 +1,169 @@
+/** A replay over three databases: every part in turn, every count exact, one replay at a time. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept } from "../../src/delivery/ingest.ts";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { databaseNumberOf } from "../../src/policy/placement.ts";
+import { findReplay } from "../../src/store/replays.ts";
+import { KEY, testApi } from "../support/api.ts";
+import { rowsOfAll, testDatabases } from "../support/databases.ts";
+import { newDestination, newWorld, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+
+const MINUTE = 60_000;
+const EVENTS = 24;
+
+let world: World;
+let destination: string;
+let since: number;
+
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+  world.receiver.script(urlOf(destination), 400);
+  since = world.clock.now();
+  for (let i = 0; i < EVENTS; i++) {
+    await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: i }]);
+    world.clock.pass(MINUTE);
+  }
+  await world.settled();
+  await world.bring(world.deliveryQueue.taken().map(({ body }) => body));
+  await world.settled();
+  world.receiver.script(urlOf(destination), 204);
+  world.clock.pass(MINUTE);
+});
+
+async function call(method: string, path: string, body?: unknown) {
+  const services = { ...world.services, config: { ...world.services.config, adminKey: KEY } };
+  const answer = await testApi({ services }).call(method, path, body);
+  await world.settled();
+  return answer;
+}
+
+const post = () =>
+  call("POST", "/v1/replays", {
+    destination_id: destination,
+    since: new Date(since).toISOString(),
+    until: new Date(world.clock.now()).toISOString(),
+    rate_per_minute: 60,
+  });
+
+/** Steps and drains, until so many steps have been made or no one sends for one. */
+async function goOn(steps = 40): Promise<void> {
+  for (let step = 0; step < steps; step++) {
+    const bells = world.drainQueue.taken().map(({ body }) => body);
+    if (bells.length === 0) break;
+    world.clock.pass(20_000);
+    await world.answer(bells);
+    await world.settled();
+    await world.drain(destination);
+    await world.settled();
+  }
+}
+
+const states = async () => (await storedRows()).map(({ state }) => state);
+const replayRows = () => rowsOfAll<{ state: string; moved: number; total: number }>("SELECT * FROM replays");
+
+test("what is dead is in all three databases", async () => {
+  const rows = await storedRows();
+  expect(rows.map(({ state }) => state)).toEqual(Array(EVENTS).fill("dead"));
+  expect(new Set(rows.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
+});
+
+test("counts what it means in all of them when it begins, and sets all of it to wait", async () => {
+  const { status, json } = await post();
+  expect(status).toBe(201);
+  expect(json).toMatchObject({ state: "running", total: EVENTS, moved: 0, delivered: 0, failed: 0 });
+  await goOn();
+  expect(await states()).toEqual(Array(EVENTS).fill("delivered"));
+  const done = { state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS, failed: 0 };
+  expect((await call("GET", `/v1/replays/${json.id}`)).json).toMatchObject(done);
+  expect((await call("GET", "/v1/replays")).json.data).toMatchObject([done]);
+});
+
+test("counts each end once, good or bad, whichever database it is in", async () => {
+  const { json } = await post();
+  world.receiver.script(
+    urlOf(destination),
+    ...Array.from({ length: EVENTS }, (_, i) => (i % 3 ? 204 : 400)),
+    204,
+  );
+  await goOn();
+  const rows = await storedRows();
+  const bad = rows.filter(({ state }) => state === "dead").length;
+  expect(bad).toBeGreaterThan(0);
+  expect(await findReplay(world.services, json.id, undefined)).toMatchObject({
+    moved: EVENTS,
+    delivered: EVENTS - bad,
+    failed: bad,
+  });
+});
+
+test("is one at a time, and leaves room for the next when it is cancelled half way", async () => {
+  const { json: first } = await post();
+  expect((await post()).status).toBe(409);
+  await goOn(2);
+  await call("POST", `/v1/replays/${first.id}/cancel`);
+  world.drainQueue.taken();
+  const { moved } = (await call("GET", `/v1/replays/${first.id}`)).json;
+  expect(moved).toBeGreaterThan(0);
+  expect(moved).toBeLessThan(EVENTS);
+  const { status, json: second } = await post();
+  expect(status).toBe(201);
+  expect(second.total).toBe((await states()).filter((state) => state === "dead").length);
+  await goOn();
+  expect((await call("GET", `/v1/replays/${second.id}`)).json).toMatchObject({
+    state: "completed",
+    moved: second.total,
+  });
+  expect((await states()).filter((state) => state === "dead")).toEqual([]);
+});
+
+test("stands still while it is paused, in every database", async () => {
+  const { json } = await post();
+  await call("POST", `/v1/replays/${json.id}/pause`);
+  await goOn(5);
+  expect(await states()).toEqual(Array(EVENTS).fill("dead"));
+  const resumed = await call("POST", `/v1/replays/${json.id}/resume`);
+  expect(resumed.json).toMatchObject({ state: "running", total: EVENTS });
+  await goOn();
+  expect(await states()).toEqual(Array(EVENTS).fill("delivered"));
+});
+
+describe("when something breaks", () => {
+  test("between its job and its parts, they begin with its next step", async () => {
+    const began = await post();
+    await Promise.all(testDatabases.slice(1).map((db) => db.prepare("DELETE FROM replays").run()));
+    await goOn();
+    const seen = await findReplay(world.services, began.json.id, undefined);
+    expect(seen).toMatchObject({ state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS });
+  });
+
+  test.each([
+    "before",
+    "after",
+  ] as const)("%s a portion in another database, nothing is lost or counted twice", async (fault) => {
+    const { json } = await post();
+    let broken = 0;
+    world.d1.failing((sql) => (sql.includes("because = 'replayed'") && broken++ < 2 ? fault : undefined));
+    for (let again = 0; again < 6; again++) {
+      await goOn(8);
+      await world.answer([{ replay: json.id }]);
+      await sweep(world.services);
+      await world.drain(destination);
+      world.clock.pass(20_000);
+    }
+    await goOn();
+    expect(broken).toBeGreaterThanOrEqual(2);
+    expect(await states()).toEqual(Array(EVENTS).fill("delivered"));
+    const seen = await findReplay(world.services, json.id, undefined);
+    expect(seen).toMatchObject({
+      state: "completed",
+      total: EVENTS,
+      moved: EVENTS,
+      delivered: EVENTS,
+      failed: 0,
+    });
+    const rows = await replayRows();
+    expect(rows.map(({ state }) => state)).toEqual(["completed", "completed", "completed"]);
+    for (const { moved, total } of rows) expect(moved).toBe(total);
+  });
+});
