@@ -1,10 +1,11 @@
 /** Deliveries: listed and read. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { deliveryKey } from "../id.ts";
-import { type DeliveryPage, storedDeliveries } from "../store/deliveries-read.ts";
-import type { DeliveryFilter } from "../store/delivery-filter.ts";
+import { type ListFilter, storedDeliveries } from "../store/deliveries-read.ts";
+import type { MergedPage, Positions } from "../store/delivery-pages.ts";
 import { findDelivery, queuedDeliveries } from "../store/planned-deliveries.ts";
 import type { StoredState } from "../store/schema.ts";
+import type { Databases } from "../store/shards.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { showDeliveries } from "./deliveries-shown.ts";
@@ -17,9 +18,11 @@ import { strict } from "./strict.ts";
 import { rangeErrors, timeParam } from "./time-range.ts";
 
 const tags = ["Deliveries"];
-const deliveryCursor = z
-  .tuple([z.string(), z.int().positive()])
+const place = z
+  .tuple([z.string(), z.int().nonnegative()])
   .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
+/** A place in each database; alone, without a list around it. */
+const deliveryCursor = z.union([place.transform((key) => [key]), z.array(place).min(2)]);
 
 const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
 const statusParam = z
@@ -83,28 +86,33 @@ export function registerDeliveries(api: Api): void {
     const { tenant } = c.get("principal");
     const accepted = since === undefined && until === undefined ? undefined : { since, until };
     const filter = { ...query, destinationId, tenant, accepted, before };
-    const { found, next } = await pageOfState(services.db, query.state, filter);
+    const { found, next } = await pageOfState(services, query.state, filter);
     const data = await showDeliveries(services, found);
-    return c.json({ data, next_cursor: next ? encodeCursor([next.destinationId, next.eventId]) : null }, 200);
+    return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
   });
 
   api.openapi(getDelivery, async (c) => {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const key = deliveryKey(id);
-    const found = key && (await findDelivery(services.db, key, c.get("principal").tenant));
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant));
     const [shown] = await showDeliveries(services, found ? [found] : []);
     return shown ? c.json(shown, 200) : noSuch("delivery", id);
   });
 }
 
+function cursorOf(positions: Positions): string {
+  const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
+  return encodeCursor(places.length === 1 ? places[0] : places);
+}
+
 async function pageOfState(
-  db: D1Database,
+  databases: Databases,
   state: StoredState | "queued" | undefined,
-  filter: DeliveryFilter,
-): Promise<DeliveryPage> {
-  if (state !== "queued") return storedDeliveries(db, state, filter);
+  filter: ListFilter,
+): Promise<MergedPage> {
+  if (state !== "queued") return storedDeliveries(databases, state, filter);
   // Nothing has been attempted yet, and nothing keeps it waiting.
   const isAskedMore = filter.status !== undefined || filter.because !== undefined;
-  return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(db, filter);
+  return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
 }

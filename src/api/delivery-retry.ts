@@ -34,7 +34,7 @@ export function registerDeliveryRetry(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const key = deliveryKey(id);
-    const found = key && (await findDelivery(services.db, key, c.get("principal").tenant));
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant));
     if (!found) return noSuch("delivery", id);
     const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
     const [shown] = await showDeliveries(services, retried ? [retried] : []);
@@ -64,9 +64,9 @@ function refusalOf(found: FoundDelivery): string | undefined {
 
 /** The delivery as it waits now; undefined when it was not dead any more. */
 async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
-  const { db, now, log } = services;
+  const { now, log } = services;
   const { giveUpAfterMs } = retryPolicyOf(found.destination ?? { retry: null });
-  const row = await retryDead(db, found, now() + giveUpAfterMs);
+  const row = await retryDead(services, found, now() + giveUpAfterMs);
   if (row === undefined) return undefined;
   const { eventId, destinationId } = found;
   log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });

@@ -68,7 +68,7 @@ export function registerEvents(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const row = eventNumber(id);
-    const found = row && (await findEvent(services.db, row, c.get("principal").tenant));
+    const found = row && (await findEvent(services, row, c.get("principal").tenant));
     if (!found) return noSuch("event", id);
     const { tenant, type, body, deliverAt } = found.event;
     const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };

@@ -19,7 +19,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
     const row = eventNumber(c.req.param("id"));
-    const found = row && (await findEvent(services.db, row, c.get("visitor").principal.tenant));
+    const found = row && (await findEvent(services, row, c.get("visitor").principal.tenant));
     if (!found) return nothingHere(c);
     const shown = await showDeliveries(services, found.deliveries);
     const names = new Map(

@@ -4,9 +4,10 @@ import type { DeliveryJson } from "../api/delivery-schema.ts";
 import { eventId, eventNumber } from "../id.ts";
 import type { Services } from "../services.ts";
 import { storedDeliveries } from "../store/deliveries-read.ts";
-import type { DeliveryKey } from "../store/delivery-filter.ts";
+import { END, isEnd, type MergedPage, type Positions, START } from "../store/delivery-pages.ts";
 import { type EventName, eventNames } from "../store/event-names.ts";
 import { queuedDeliveries } from "../store/planned-deliveries.ts";
+import type { Databases } from "../store/shards.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
 
@@ -19,7 +20,7 @@ export type MessageLog = Readonly<{
   entries: readonly LogEntry[];
   /** Whether this is the newest page. */
   isFirst: boolean;
-  /** The event before which the next page starts; absent on the last one. */
+  /** The event before which the next page starts, or one of each database; absent on the last page. */
   next?: string;
 }>;
 
@@ -33,13 +34,12 @@ export async function readLog(
   destinationId: string,
   { state, before }: Asked,
 ): Promise<MessageLog> {
-  const row = before === undefined ? undefined : eventNumber(before);
-  const key = row === undefined ? undefined : { destinationId, eventId: row };
-  const { found, next } = await pageOf(services.db, state, destinationId, key);
+  const positions = before === undefined ? undefined : positionsOf(destinationId, before);
+  const { found, next } = await pageOf(services, state, destinationId, positions);
   const [shown, names] = await Promise.all([
     showDeliveries(services, found),
     eventNames(
-      services.db,
+      services,
       found.map(({ eventId }) => eventId),
     ),
   ]);
@@ -47,11 +47,30 @@ export async function readLog(
     const delivery = shown[i];
     return delivery ? [{ delivery, event: names.get(eventId) }] : [];
   });
-  return { state, entries, isFirst: key === undefined, ...(next && { next: eventId(next.eventId) }) };
+  return { state, entries, isFirst: positions === undefined, ...(next && { next: placeOf(next) }) };
 }
 
-function pageOf(db: D1Database, state: LogState, destinationId: string, before: DeliveryKey | undefined) {
+/** The event that each database is gone on with, one after the other; "end" where there is nothing more. */
+function placeOf(positions: Positions): string {
+  return positions.map((key) => (isEnd(key) ? "end" : eventId(key.eventId))).join(".");
+}
+
+/** Undefined when it names no event at all: a page like that is the newest one. */
+function positionsOf(destinationId: string, place: string): Positions | undefined {
+  const keys = place.split(".").map((part) => {
+    const number = eventNumber(part);
+    return part === "end" ? END : number === undefined ? START : { destinationId, eventId: number };
+  });
+  return keys.every((key) => key === START) ? undefined : keys;
+}
+
+function pageOf(
+  databases: Databases,
+  state: LogState,
+  destinationId: string,
+  before: Positions | undefined,
+): Promise<MergedPage> {
   const filter = { destinationId, before, limit: PAGE };
-  if (state === "queued") return queuedDeliveries(db, filter);
-  return storedDeliveries(db, state === "all" ? undefined : state, filter);
+  if (state === "queued") return queuedDeliveries(databases, filter);
+  return storedDeliveries(databases, state === "all" ? undefined : state, filter);
 }

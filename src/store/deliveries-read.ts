@@ -6,12 +6,14 @@
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { type DeliveryFilter, type DeliveryKey, isFound, isWanted } from "./delivery-filter.ts";
+import { type MergedPage, mergedPage, type Positions } from "./delivery-pages.ts";
 import type { Destination } from "./destination-settings.ts";
 import { type EventRange, eventRangeOf } from "./moments.ts";
 import { deliveries, destinations, type StoredState } from "./schema.ts";
+import type { Databases } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
-/** `destination` is null only when somebody removed its row by hand. */
+/** `destination` is null only when somebody removed its row by hand, or in a database that has none. */
 export type FoundDelivery = Readonly<{
   eventId: number;
   destinationId: string;
@@ -25,7 +27,10 @@ export type FoundDelivery = Readonly<{
 /** `next` is where the following page starts; absent on the last one. */
 export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: DeliveryKey | undefined }>;
 
-/** How many deliveries one page looks at, at most, for those that are wanted. */
+/** What a list is narrowed to, and where its page starts in each database. */
+export type ListFilter = Omit<DeliveryFilter, "before"> & Readonly<{ before?: Positions | undefined }>;
+
+/** How many deliveries one page looks at in a database, at most, for those that are wanted. */
 const LOOKED_AT = 1000;
 
 /** The table by the index that holds nothing but the state asked for, where there is one. */
@@ -49,8 +54,22 @@ const newestFirst = sql`${deliveries.destinationId} DESC, ${deliveries.eventId} 
  * Deliveries with a row: of one destination the newest event first, else by destination and event,
  * descending. A page that is narrowed may be short, or empty, and still have a next one.
  */
-export async function storedDeliveries(
+export function storedDeliveries(
+  databases: Databases,
+  state: StoredState | undefined,
+  { before, ...filter }: ListFilter,
+): Promise<MergedPage> {
+  return mergedPage(databases, {
+    before,
+    limit: filter.limit,
+    order: ({ destinationId, eventId }, acceptedAt) => [destinationId, acceptedAt, eventId],
+    pageOf: (db, before) => storedIn(db, databases, state, { ...filter, before }),
+  });
+}
+
+async function storedIn(
   db: D1Database,
+  { db: first }: Databases,
   state: StoredState | undefined,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
@@ -58,7 +77,9 @@ export async function storedDeliveries(
   const rows = await storedQuery(db, state, { ...filter, limit: filter.limit + 1 }, range);
   const found = rows.slice(0, filter.limit).map(foundOf);
   if (rows.length > filter.limit) return { found, next: found.at(-1) };
-  return { found, next: isWanted(filter) && (await lastLookedAt(db, state, filter, range)) };
+  const last = isWanted(filter) && (await lastLookedAt(db, state, filter, range));
+  if (!last || filter.tenant === undefined) return { found, next: last };
+  return { found, next: await ownKey(first, filter.tenant, filter.destinationId, last) };
 }
 
 /** The statement of `storedDeliveries`, for a test that looks at its plan. */
@@ -92,7 +113,7 @@ async function lastLookedAt(
   filter: DeliveryFilter,
   range: EventRange | undefined,
 ): Promise<DeliveryKey | undefined> {
-  const last = await drizzle(d1)
+  return drizzle(d1)
     .select({ destinationId: delivery.destinationId, eventId: delivery.eventId })
     .from(sources[state ?? "any"])
     .where(isFound(state, filter, range))
@@ -100,7 +121,6 @@ async function lastLookedAt(
     .limit(1)
     .offset(LOOKED_AT - 1)
     .get();
-  return last && filter.tenant !== undefined ? ownKey(d1, filter.tenant, filter.destinationId, last) : last;
 }
 
 /**
@@ -108,12 +128,12 @@ async function lastLookedAt(
  * a cursor, or that there is one, tells nothing of them.
  */
 async function ownKey(
-  d1: D1Database,
+  first: D1Database,
   tenant: string,
   only: string | undefined,
   last: DeliveryKey,
 ): Promise<DeliveryKey | undefined> {
-  const own = await drizzle(d1)
+  const own = await drizzle(first)
     .select({ id: destinations.id })
     .from(destinations)
     .where(and(eq(destinations.tenant, tenant), lte(destinations.id, last.destinationId)))

@@ -44,13 +44,17 @@ export function isFound(
 export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter): SQL | undefined {
   const ofEvent = isOfEvent(filter);
   return and(
-    tenant === undefined ? undefined : eq(destinations.tenant, tenant),
+    tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
     because === undefined ? undefined : eq(deliveries.because, because),
     ofEvent &&
       sql`EXISTS (SELECT 1 FROM ${events} WHERE ${events.id} = ${deliveries.eventId} AND ${ofEvent})`,
   );
 }
+
+/** Whose a delivery is: its destination's, or where no destinations are, beyond the first database, its event's. */
+const OWNER = sql`coalesce(${destinations.tenant},
+  (SELECT ${events.tenant} FROM ${events} WHERE ${events.id} = ${deliveries.eventId}))`;
 
 /** What is asked of the event alone. */
 export function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {

@@ -2,13 +2,17 @@
  * Deliveries as their event's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, or, type SQL, sql } from "drizzle-orm";
 import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
-import type { DeliveryPage, FoundDelivery } from "./deliveries-read.ts";
+import { beforeFirstOf, databaseNumberOf } from "../policy/placement.ts";
+import type { DeliveryPage, FoundDelivery, ListFilter } from "./deliveries-read.ts";
 import { type DeliveryFilter, type DeliveryKey, isOfEvent } from "./delivery-filter.ts";
+import { type MergedPage, mergedPage } from "./delivery-pages.ts";
 import type { Destination } from "./destination-settings.ts";
+import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
 import { deliveries, destinations, events, sweeps } from "./schema.ts";
+import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
 export type StoredEvent = typeof events.$inferSelect;
@@ -29,46 +33,64 @@ const destinationId = sql<string>`planned.value`;
 
 /** An event and all its deliveries, in the order of its plan; undefined when there is no such event. */
 export async function findEvent(
-  d1: D1Database,
+  databases: Databases,
   eventId: number,
   tenant: string | undefined,
-): Promise<{ event: StoredEvent; deliveries: FoundDelivery[] } | undefined> {
-  const db = drizzle(d1);
+): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
+  const home = homeOf(databases, eventId);
+  if (home === undefined) return undefined;
+  const db = drizzle(home);
   const wanted = and(eq(events.id, eventId), tenant === undefined ? undefined : eq(events.tenant, tenant));
   // Not a batch: D1 answers one with rows by column name, and the names of joined tables are not unique.
   const [event, planned] = await Promise.all([
     db.select().from(events).where(wanted).get(),
     plans(db).where(wanted).orderBy(sql`planned.key`),
   ]);
-  return event && { event, deliveries: planned.map(foundOf) };
+  return event && { event, deliveries: await withDestinations(databases, planned.map(foundOf)) };
 }
 
 /** One delivery; undefined when no event has planned it. */
 export async function findDelivery(
-  d1: D1Database,
+  databases: Databases,
   key: DeliveryKey,
   tenant: string | undefined,
 ): Promise<FoundDelivery | undefined> {
+  const home = homeOf(databases, key.eventId);
+  if (home === undefined) return undefined;
   const isWanted = and(
     eq(events.id, key.eventId),
     eq(destinationId, key.destinationId),
     tenant === undefined ? undefined : eq(events.tenant, tenant),
   );
-  const planned = await plans(drizzle(d1)).where(isWanted).get();
-  return planned && foundOf(planned);
+  const planned = await plans(drizzle(home)).where(isWanted).get();
+  const [found] = await withDestinations(databases, planned ? [foundOf(planned)] : []);
+  return found;
 }
 
 /**
  * Deliveries without a row, of events that the sweep has not passed yet, the newest event first. A page
  * may be short, or empty, and still have a next one: so many events and no more are looked at for each.
  */
-export async function queuedDeliveries(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+export async function queuedDeliveries(
+  databases: Databases,
+  { before, ...filter }: ListFilter,
+): Promise<MergedPage> {
+  const { found, next } = await mergedPage(databases, {
+    before,
+    limit: filter.limit,
+    order: ({ destinationId, eventId }, acceptedAt) => [acceptedAt, eventId, destinationId],
+    pageOf: (db, before) => queuedIn(db, { ...filter, before }),
+  });
+  return { found: found.filter(({ destination }) => destination?.deletedAt === null), next };
+}
+
+async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
   const db = drizzle(d1);
   const [{ watermark, newest }, { first, last }] = await Promise.all([
     bounds(db),
     eventRangeOf(d1, filter.accepted ?? {}),
   ]);
-  const lowest = Math.max(watermark, first - 1);
+  const lowest = Math.max(watermark, first - 1, beforeFirstOf(databaseNumberOf(newest)));
   const top = Math.min(newest, last, filter.before?.eventId ?? newest);
   const floor = Math.max(lowest, top - SCANNED);
   const planned = await plans(db)
@@ -80,7 +102,11 @@ export async function queuedDeliveries(d1: D1Database, filter: DeliveryFilter): 
   return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
 }
 
-const isQueued = and(isNull(deliveries.eventId), isNotNull(destinations.id), isNull(destinations.deletedAt));
+/** Beyond the first database no destinations are: what has become of them is looked up afterwards. */
+const isQueued = and(
+  isNull(deliveries.eventId),
+  or(gt(events.id, beforeFirstOf(1)), and(isNotNull(destinations.id), isNull(destinations.deletedAt))),
+);
 
 function isOf(filter: DeliveryFilter): SQL | undefined {
   return and(

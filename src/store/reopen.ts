@@ -6,6 +6,7 @@
 import type { DeliveryKey } from "./delivery-filter.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { deliveries } from "./schema.ts";
+import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
 /** The columns of a delivery that begins again; `?1` is the new age limit, epoch ms. */
@@ -18,10 +19,11 @@ const RETRY = `
 
 /** Lets a dead delivery wait again; undefined when it is not dead (any more). */
 export async function retryDead(
-  db: D1Database,
+  databases: Databases,
   { destinationId, eventId }: DeliveryKey,
   giveUpAt: number,
 ): Promise<DeliveryRow | undefined> {
-  const raw = await db.prepare(RETRY).bind(giveUpAt, destinationId, eventId).first<RawRow>();
+  const retry = homeOf(databases, eventId)?.prepare(RETRY).bind(giveUpAt, destinationId, eventId);
+  const raw = await retry?.first<RawRow>();
   return raw ? modelOf(deliveries, raw) : undefined;
 }

@@ -17,7 +17,7 @@ beforeEach(async () => {
   world.clock.pass(120_000);
   await world.bring(messages);
   [dead] = (await storedRows()) as [DeliveryRow];
-  await retryDead(world.services.db, dead, world.clock.now() + 3_600_000);
+  await retryDead(world.services, dead, world.clock.now() + 3_600_000);
 });
 
 const row = async () => (await storedRows())[0];

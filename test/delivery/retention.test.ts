@@ -172,7 +172,7 @@ describe("an old event", () => {
     const old = await event({ ageMs: KEPT, plan: [here, there] });
     for (const id of [here, there]) await delivery(old, id, "dead");
     await newest();
-    await retryDead(env.DB, { destinationId: there, eventId: old }, world.clock.now() + DAY);
+    await retryDead({ db: env.DB }, { destinationId: there, eventId: old }, world.clock.now() + DAY);
     const seen = [{ event: old, plan: [here, there] }];
     const removed = await removeEnded(env.DB, seen, { gone: [], replays: [] }, world.clock.now());
     expect(removed).toEqual({ events: 0, deliveries: 0 });

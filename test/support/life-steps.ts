@@ -139,7 +139,7 @@ async function retryTheDead({ wire, world }: Real, { retried }: Model): Promise<
   for (const row of dead) {
     retried.add(keyOfRow(row));
     await wire.invoke("retry", async (services) => {
-      await retryDead(services.db, row, giveUpAt).catch(() => {});
+      await retryDead(services, row, giveUpAt).catch(() => {});
       await ringGate(services, row.destinationId);
     });
   }
