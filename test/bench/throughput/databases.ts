@@ -54,11 +54,13 @@ async function running(program: string, args: string[], port: number, at: Place)
   const options: SpawnOptions = { stdio: "ignore", ...(uid !== undefined && { uid, gid }) };
   const child = spawn(program, args, options);
   const gone = new Promise((resolve) => child.once("exit", resolve));
-  process.once("exit", () => child.kill("SIGKILL"));
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
   await listening(port);
   const stop = async () => {
     child.kill("SIGINT");
     await gone;
+    process.off("exit", kill);
     rmSync(place, { recursive: true, force: true });
   };
   return { url, pid: child.pid ?? 0, stop };
