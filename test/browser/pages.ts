@@ -35,7 +35,12 @@ export const pages: readonly Shown[] = [
   { name: "nothing", path: "/dashboard/nowhere" },
 ];
 
-export type Scene = Readonly<{ url: string; key: string }>;
+export type Scene = Readonly<{
+  url: string;
+  key: string;
+  /** By which name the browser knows it; its URL when absent. */
+  as?: string;
+}>;
 
 export type Tour = Readonly<{
   show: (shown: Shown) => Promise<Page>;
@@ -65,11 +70,11 @@ export async function tour(browser: Browser, scene: Scene, looks: BrowserContext
 
 async function enter(
   browser: Browser,
-  { url, key }: Scene,
+  { url, key, as = url }: Scene,
   who: Who,
   looks: BrowserContextOptions,
 ): Promise<Page> {
-  const context: BrowserContext = await browser.newContext({ baseURL: url, ...looks });
+  const context: BrowserContext = await browser.newContext({ baseURL: as, ...looks });
   const page = await context.newPage();
   if (who === "admin") await signIn(page, key);
   if (who === "newcomer") await enterByLink(page, url, key);
@@ -78,7 +83,8 @@ async function enter(
 
 async function enterByLink(page: Page, url: string, key: string): Promise<void> {
   const link = await apiClient(url, key).post<{ url: string }>("/v1/portal-links", { tenant: "newcomer" });
-  await page.goto(link.url);
+  const { pathname, search } = new URL(link.url);
+  await page.goto(pathname + search);
   await page.getByRole("button").click();
   await page.getByRole("button", { name: "Sign out" }).waitFor();
 }
