@@ -34,6 +34,8 @@ function workerd(d1Databases: string[] = []) {
   });
 }
 
+const inWorkers = ["test/support/migrations.ts", "test/support/overheard.ts"];
+
 export default defineConfig({
   root,
   test: {
@@ -46,7 +48,7 @@ export default defineConfig({
           name: "workers",
           include: ["test/**/*.test.ts"],
           exclude: [...inNode, ...scenarios, ...inBrowsers, ...ofSeveral],
-          setupFiles: ["test/support/migrations.ts"],
+          setupFiles: inWorkers,
           testTimeout: 20_000,
         },
       },
@@ -56,7 +58,7 @@ export default defineConfig({
         test: {
           name: "three databases",
           include: [...ofSeveral, ...againWithThree],
-          setupFiles: ["test/support/migrations.ts"],
+          setupFiles: inWorkers,
           testTimeout: 20_000,
         },
       },

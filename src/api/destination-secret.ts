@@ -29,7 +29,7 @@ export const secretInput = {
 export const shownSecret = {
   secret: z.string().optional().openapi({
     description: "The shared secret, this once.",
-    example: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    example: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
   }),
   public_key: z.string().optional().openapi({ description: "With ed25519: whpk_ and the public key." }),
 };

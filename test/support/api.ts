@@ -8,6 +8,7 @@ import type { Authenticate } from "../../src/api/auth.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { emptyAll } from "./databases.ts";
+import { learn, listenedTo, overhear } from "./secrecy.ts";
 import { keysOf, MASTER_KEYS } from "./vault.ts";
 
 export const KEY = "test-admin-key-0123456789";
@@ -51,14 +52,19 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     drains: { send: async (body: unknown) => void steps.push(body) },
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
-    log: (line: LogLine) => void log.push(line),
+    log: (line: LogLine) => {
+      overhear("A log line", JSON.stringify(line));
+      log.push(line);
+    },
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = createApp({
-    services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
-    ...(authenticate && { authenticate }),
-  });
+  const app = listenedTo(
+    createApp({
+      services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
+      ...(authenticate && { authenticate }),
+    }),
+  );
 
   /** One request with a valid key; a `body` that is no string goes as JSON. */
   async function call(
@@ -79,6 +85,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       body === undefined || typeof body === "string" || body instanceof ReadableStream
         ? body
         : JSON.stringify(body);
+    if (typeof raw === "string") learn(raw);
     const init = { method, headers: sent, ...(raw !== undefined && { body: raw }) };
     const response = await app.request(path, init, env, contextless);
     const text = await response.text();

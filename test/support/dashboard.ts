@@ -4,10 +4,12 @@
  */
 import { env } from "cloudflare:workers";
 import { createDashboard } from "../../src/dashboard/app.tsx";
+import type { LogLine } from "../../src/log.ts";
 import { newGateState } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
+import { listenedTo, overhear } from "./secrecy.ts";
 import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
@@ -55,11 +57,13 @@ export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate =
       }),
     },
     now: () => NOW,
-    log: () => {},
+    log: (line: LogLine) => overhear("A log line", JSON.stringify(line)),
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) });
+  const app = listenedTo(
+    createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) }),
+  );
   let cookie = "";
 
   async function call(method: string, path: string, init: RequestInit = {}) {

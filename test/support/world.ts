@@ -21,6 +21,7 @@ import { emptyAll, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
+import { learn, overhear } from "./secrecy.ts";
 import { keysOf, MASTER_KEYS, vault } from "./vault.ts";
 
 export { START };
@@ -62,7 +63,10 @@ export async function newWorld() {
     now: clock.now,
     random: () => random,
     sleep: clock.sleep,
-    log: (line) => void log.push(line),
+    log: (line) => {
+      overhear("A log line", JSON.stringify(line));
+      log.push(line);
+    },
     background: (work) => void pending.push(work),
   };
 
@@ -170,6 +174,7 @@ type Columns = Partial<typeof destinations.$inferInsert>;
 /** A new destination that takes every type, unless told otherwise; its secret is sealed here. */
 export async function newDestination(columns: Columns = {}): Promise<string> {
   const id = columns.id ?? newDestinationId();
+  learn(columns.secret ?? SECRET);
   const secret = await vault.seal(id, columns.secret ?? SECRET);
   const times = { createdAt: 0, updatedAt: 0 };
   const row = { id, tenant: TENANT, url: urlOf(id), ...times, ...columns, secret };
