@@ -42,6 +42,15 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
+/** Why a principal may not hand on these scopes; undefined when it has them all: nobody gives what is not theirs. */
+export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
+  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
+  if (lacking === "") return undefined;
+  const fault = `asks for ${lacking}, which the key itself lacks`;
+  const expected = `no more than ${own.join(", ")}`;
+  return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
+}
+
 const required = new WeakMap<object, Scope>();
 
 /** Lets a principal pass that has the scope. */

@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { findKey, insertKey, listKeys, revokeKey } from "../store/keys.ts";
-import { requires } from "./auth.ts";
+import { refuseScopes, requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import { createdKeySchema, expiryErrors, keySchema, keyView, newKeySchema } from "./key-schema.ts";
@@ -21,7 +21,8 @@ const createKey = createRoute({
   method: "post",
   path: "/v1/keys",
   summary: "Make an API key",
-  description: "The key is in this answer and nowhere else: what is stored is its digest.",
+  description:
+    "The key is in this answer and nowhere else: what is stored is its digest. It can do no more than the key that asks.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newKeySchema) },
   responses: {
@@ -76,6 +77,8 @@ export function registerKeys(api: Api): void {
     const [{ db, now }, principal, input] = [c.get("services"), c.get("principal"), c.req.valid("json")];
     const tenant = principal.tenant ?? input.tenant ?? null;
     if ((input.tenant ?? tenant) !== tenant) return problem(403, "The key belongs to another tenant");
+    const refusal = refuseScopes(principal, input.scopes, "scopes");
+    if (refusal) return refusal;
     const expiresAt = input.expires_at ? Date.parse(input.expires_at) : null;
     const errors = expiryErrors(expiresAt, now());
     if (errors.length > 0) return invalid(errors);

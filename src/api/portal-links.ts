@@ -3,7 +3,7 @@
  * session. Whoever has the link needs no key; it is made by the operator's own product for a signed-in user.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { requires, tenantFor } from "./auth.ts";
+import { refuseScopes, requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
@@ -56,6 +56,8 @@ export function registerPortalLinks(api: Api): void {
     if (tenant === undefined) return problem(403, "The key belongs to another tenant");
     const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
     const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
+    const refusal = refuseScopes(principal, scopes, "read_only");
+    if (refusal) return refusal;
     const token = await signToken(config, "portal", {
       id: newTokenId(),
       keyId: principal.key ?? null,

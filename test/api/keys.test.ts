@@ -207,7 +207,7 @@ describe("the last use of a key", () => {
 
 describe("an admin key bound to a tenant", () => {
   async function acme(api: Api) {
-    return as(api, (await make(api, { scopes: ["admin"], tenant: "acme" })).key);
+    return as(api, (await make(api, { scopes: ["read", "admin"], tenant: "acme" })).key);
   }
 
   it("makes keys for its tenant alone", async () => {
@@ -230,6 +230,40 @@ describe("an admin key bound to a tenant", () => {
     }
     expect((await call("GET", "/v1/keys")).json.data).toHaveLength(1);
     expect((await api.call("GET", "/v1/keys")).json.data).toHaveLength(3);
+  });
+});
+
+describe("a key that makes keys", () => {
+  it.each([
+    [["admin"], ["read"], "read"],
+    [["admin"], ["admin", "events:write", "read"], "events:write, read"],
+    [["admin", "read"], ["read", "events:write"], "events:write"],
+  ])("of the scopes %j gives none that it lacks: %j", async (own, wanted, lacking) => {
+    for (const tenant of ["acme", undefined]) {
+      const api = testApi();
+      const call = as(api, (await make(api, { scopes: own, tenant })).key);
+      const before = await storedKeys();
+      const { status, json } = await call("POST", "/v1/keys", { scopes: wanted });
+      expect([status, json.errors]).toEqual([
+        403,
+        [
+          {
+            field: "scopes",
+            fault: `asks for ${lacking}, which the key itself lacks`,
+            expected: expect.stringMatching(/^no more than /),
+          },
+        ],
+      ]);
+      expect(await storedKeys()).toEqual(before);
+      expect((await call("POST", "/v1/keys", { scopes: own })).status).toBe(201);
+    }
+  });
+
+  it("opens no dashboard that it could not read itself", async () => {
+    const api = testApi();
+    const call = as(api, (await make(api, { scopes: ["admin"], tenant: "acme" })).key);
+    const { status, json } = await call("POST", "/v1/portal-links", { tenant: "acme" });
+    expect([status, json.errors[0].field]).toEqual([403, "read_only"]);
   });
 });
 

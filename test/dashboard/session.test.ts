@@ -173,7 +173,7 @@ describe("a portal link", () => {
 
   it("and the session that it opened end with the key that made it", async () => {
     const api = testApi();
-    const { json: key } = await api.call("POST", "/v1/keys", { scopes: ["admin"], tenant: "acme" });
+    const { json: key } = await api.call("POST", "/v1/keys", { scopes: ["read", "admin"], tenant: "acme" });
     const authorization = `Bearer ${key.key}`;
     const makeOne = async () => {
       const { json } = await api.call("POST", "/v1/portal-links", { tenant: "acme" }, { authorization });
