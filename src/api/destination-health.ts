@@ -2,7 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { viewGate } from "../gate/gate-client.ts";
 import type { GateView } from "../policy/gate-view.ts";
-import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
+import { type Destination, gateSettingsOf, limitsOf } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
 import { waitingByReason } from "../store/waiting.ts";
 import { requires } from "./auth.ts";
@@ -85,7 +85,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
   const { traffic, refusal } = view;
   return {
     destination_id: row.id,
-    status: row.status,
+    status: row.status === "paused" ? ("paused" as const) : ("active" as const),
     status_reason: row.statusReason,
     circuit: view.circuit,
     circuit_until: iso(view.circuitUntil),
@@ -93,7 +93,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     held_until: iso(view.heldUntil),
     window: view.window,
     in_flight: view.inFlight,
-    max_concurrency: row.maxConcurrency,
+    max_concurrency: limitsOf(row).max_concurrency,
     rate_per_second: Math.round(view.ratePerSecond * 100) / 100,
     rate_tokens: view.rateTokens,
     latency_ms: view.tookMs,

@@ -2,9 +2,9 @@
  * A destination in JSON and its row: the one place that knows how each is written as the other.
  */
 import type { z } from "@hono/zod-openapi";
-import { type Breaker, defaultBreaker, defaultLimits } from "../policy/limits.ts";
+import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
 import { labelOf } from "../secrets/seal.ts";
-import type { Destination } from "../store/destination-settings.ts";
+import { breakerOf, type Destination, limitsOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
 import type { Principal } from "./auth.ts";
 import { type DestinationInput, destinationSchema } from "./destination-schema.ts";
@@ -12,7 +12,7 @@ import { type DestinationInput, destinationSchema } from "./destination-schema.t
 /** In the place of a header's value. */
 const MASK = "***";
 
-/** What is shown of a destination to whoever asks: never its secret, and header values to admins only. */
+/** What is shown of a destination to whoever asks: what counts, never its secret, header values to admins only. */
 export function destinationView(
   row: Destination,
   { scopes }: Pick<Principal, "scopes">,
@@ -22,7 +22,7 @@ export function destinationView(
     id: row.id,
     tenant: row.tenant,
     url: row.url,
-    status: row.status,
+    status: row.status === "paused" ? "paused" : "active",
     status_reason: row.statusReason,
     event_types: readable("event_types", row.eventTypes, null),
     filter: readable("filter", row.filter, null),
@@ -31,10 +31,7 @@ export function destinationView(
     headers: scopes.includes("admin") ? headers : masked(headers),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
     previous_secret_expires_at: previousSecretExpiry(row),
-    timeout_ms: row.timeoutMs,
-    max_concurrency: row.maxConcurrency,
-    rate_per_second: row.ratePerSecond,
-    rate_burst: row.rateBurst,
+    ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
     created_at: new Date(row.createdAt).toISOString(),
@@ -57,17 +54,6 @@ function masked(headers: Readonly<Record<string, string>>): Record<string, strin
 
 function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {
   return previousSecret === null || at === null ? null : new Date(at).toISOString();
-}
-
-/** The breaker of a row, as a person writes it. */
-export function breakerOf(row: Destination): Breaker {
-  return {
-    failure_ratio: row.breakerFailureRatio,
-    min_attempts: row.breakerMinAttempts,
-    window_s: row.breakerWindowS,
-    cooldown_s: row.breakerCooldownS,
-    max_cooldown_s: row.breakerMaxCooldownS,
-  };
 }
 
 /** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */

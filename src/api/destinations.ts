@@ -2,6 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { ringGate } from "../gate/gate-client.ts";
 import { newDestinationId } from "../id.ts";
+import { breakerOf } from "../store/destination-settings.ts";
 import {
   changeDestination,
   findDestination,
@@ -14,7 +15,7 @@ import { breakerErrors, decidedOn, leadErrors, refuseFaults } from "./destinatio
 import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
-import { breakerOf, columnsOf, destinationView } from "./destination-view.ts";
+import { columnsOf, destinationView } from "./destination-view.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
 import { cursorParam, limitParam, pageFrom, pageOf } from "./paging.ts";

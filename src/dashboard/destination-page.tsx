@@ -1,5 +1,6 @@
 /** The page of one destination. */
 import type { FC } from "hono/jsx";
+import { limitsOf } from "../store/destination-settings.ts";
 import type { Replay } from "../store/replays.ts";
 import { nameOf, shortUrl } from "./destination-table.tsx";
 import { DoorHistory } from "./door-history.tsx";
@@ -106,7 +107,11 @@ const DoorPanel: FC<{ words: DoorWords }> = ({ words }) => (
 const Figures: FC<{ health: Health }> = ({ health: { row, view, backlog } }) => (
   <section aria-label="At this moment">
     <dl class="figures">
-      <Figure name="In flight" value={countOf(view?.inFlight ?? 0)} unit={`of ${row.maxConcurrency}`} />
+      <Figure
+        name="In flight"
+        value={countOf(view?.inFlight ?? 0)}
+        unit={`of ${limitsOf(row).max_concurrency}`}
+      />
       <Figure name="Allowed at once" value={countOf(view?.window ?? 0)} />
       <Figure name="Waiting" value={atMost(backlog.waiting, COUNTED)} />
       <Figure name="Dead" value={atMost(backlog.dead, COUNTED)} tone={backlog.dead > 0 ? "bad" : undefined} />

@@ -1,8 +1,7 @@
 /** A destination's limits, changed where they are read. */
 import type { FC } from "hono/jsx";
-import { breakerOf } from "../api/destination-view.ts";
 import { breakerSchema, limitsSchema } from "../policy/limits.ts";
-import type { Destination } from "../store/destination-settings.ts";
+import { breakerOf, type Destination, limitsOf } from "../store/destination-settings.ts";
 import type { Form } from "./form-fields.ts";
 
 export const limits = [
@@ -24,10 +23,7 @@ type Props = Readonly<{ row: Destination; path: string; mayChange: boolean; type
 
 export const Limits: FC<Props> = ({ row, path, mayChange, typed }) => {
   const values: Readonly<Record<string, number>> = {
-    max_concurrency: row.maxConcurrency,
-    rate_per_second: row.ratePerSecond,
-    rate_burst: row.rateBurst,
-    timeout_ms: row.timeoutMs,
+    ...limitsOf(row),
     ...breakerOf(row),
   };
   const value = (name: string) => String(typed?.[name] ?? values[name]);

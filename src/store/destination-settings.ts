@@ -5,7 +5,14 @@
 import type { InferSelectModel } from "drizzle-orm";
 import type { z } from "zod";
 import { type GateSettings, gateSettingsFrom } from "../policy/gate-settings.ts";
-import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../policy/limits.ts";
+import {
+  type Breaker,
+  breakerSchema,
+  defaultBreaker,
+  defaultLimits,
+  type Limits,
+  limitsSchema,
+} from "../policy/limits.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { resolveRetry, retrySpec } from "../policy/retry-spec.ts";
 import type { destinations } from "./schema.ts";
@@ -14,20 +21,28 @@ export type Destination = InferSelectModel<typeof destinations>;
 
 /** What the gate must know of the destination. */
 export function gateSettingsOf(row: Destination): GateSettings {
-  const limits = usable(limitsSchema, defaultLimits, {
+  return gateSettingsFrom(limitsOf(row), breakerOf(row), row.status === "paused");
+}
+
+/** The limits that count, as a person writes them. */
+export function limitsOf(row: Destination): Limits {
+  return usable(limitsSchema, defaultLimits, {
     timeout_ms: row.timeoutMs,
     max_concurrency: row.maxConcurrency,
     rate_per_second: row.ratePerSecond,
     rate_burst: row.rateBurst,
   });
-  const breaker = usable(breakerSchema, defaultBreaker, {
+}
+
+/** The breaker that counts, as a person writes it. */
+export function breakerOf(row: Destination): Breaker {
+  return usable(breakerSchema, defaultBreaker, {
     failure_ratio: row.breakerFailureRatio,
     min_attempts: row.breakerMinAttempts,
     window_s: row.breakerWindowS,
     cooldown_s: row.breakerCooldownS,
     max_cooldown_s: row.breakerMaxCooldownS,
   });
-  return gateSettingsFrom(limits, breaker, row.status === "paused");
 }
 
 const resolved = new WeakMap<object, RetryPolicy>();

@@ -1,6 +1,9 @@
 /** A column that a person has edited into nonsense never makes an error of a request that shows the row. */
 import { env } from "cloudflare:workers";
+import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
+import { gateSettingsOf } from "../../src/store/destination-settings.ts";
+import { destinations } from "../../src/store/schema.ts";
 import { broken } from "../support/answer-check.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { operations } from "../support/operations.ts";
@@ -20,5 +23,30 @@ describe.each(["event_types", "metadata", "headers", "retry"])("a destination's 
     expect(broken(shown, answer), answer.text).toEqual([]);
     expect((await call("GET", "/v1/destinations")).status).toBe(200);
     expect((await call("PATCH", `/v1/destinations/${json.id}`, { [column]: null })).status).toBe(200);
+  });
+});
+
+describe("a limit out of its range", () => {
+  it.each([
+    ["max_concurrency", "many", { max_concurrency: 10 }],
+    ["max_concurrency", 1_000_000, { max_concurrency: 10 }],
+    ["rate_per_second", 0, { rate_per_second: 100 }],
+    ["rate_burst", 1.5, { rate_burst: 200 }],
+    ["timeout_ms", -1, { timeout_ms: 15_000 }],
+    ["breaker_failure_ratio", 17, { breaker: { failure_ratio: 0.5 } }],
+    ["breaker_window_s", "soon", { breaker: { window_s: 60 } }],
+    ["status", "who knows", { status: "active" }],
+  ])("in %s (%j) is shown as what counts", async (column, value, expected) => {
+    const { call } = testApi();
+    const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
+    await env.DB.prepare(`UPDATE destinations SET ${column} = ?1`).bind(value).run();
+    const answer = await call("GET", `/v1/destinations/${json.id}`);
+    expect(answer.json).toMatchObject(expected);
+    if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
+    expect(broken(shown, answer), answer.text).toEqual([]);
+    const [counts] = await drizzle(env.DB).select().from(destinations);
+    if (counts === undefined) throw new Error("The destination is there");
+    expect(answer.json.max_concurrency).toBe(gateSettingsOf(counts).maxConcurrency);
+    expect(answer.json.breaker.window_s * 1000).toBe(gateSettingsOf(counts).breaker.windowMs);
   });
 });

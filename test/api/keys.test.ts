@@ -242,7 +242,7 @@ describe("a key that makes keys", () => {
     for (const tenant of ["acme", undefined]) {
       const api = testApi();
       const call = as(api, (await make(api, { scopes: own, tenant })).key);
-      const before = await storedKeys();
+      const before = (await storedKeys()).length;
       const { status, json } = await call("POST", "/v1/keys", { scopes: wanted });
       expect([status, json.errors]).toEqual([
         403,
@@ -254,7 +254,7 @@ describe("a key that makes keys", () => {
           },
         ],
       ]);
-      expect(await storedKeys()).toEqual(before);
+      expect(await storedKeys()).toHaveLength(before);
       expect((await call("POST", "/v1/keys", { scopes: own })).status).toBe(201);
     }
   });

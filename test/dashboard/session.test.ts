@@ -227,7 +227,8 @@ describe("a portal link", () => {
       });
     expect((await as({ scopes: ["read", "events:write"] })).status).toBe(403);
     expect((await as({ scopes: ["admin"], tenant: "other" })).status).toBe(403);
-    expect((await as({ scopes: ["admin"], tenant: "acme" })).status).toBe(201);
+    expect((await as({ scopes: ["admin"], tenant: "acme" })).status).toBe(403);
+    expect((await as({ scopes: ["admin", "read"], tenant: "acme" })).status).toBe(201);
   });
 });
 
