@@ -66,7 +66,7 @@ const Told: FC<{ id: string; title: string; text: string }> = ({ id, title, text
     <div class="head">
       <h2 id={`${id}-head`}>{title}</h2>
     </div>
-    <Copyable id={id} label={title} text={text} />
+    <Copyable id={id} label={`${title}: the text`} text={text} />
   </section>
 );
 

@@ -47,7 +47,8 @@ type Page = Awaited<ReturnType<Awaited<ReturnType<typeof tour>>["show"]>>;
 async function take(page: Page, name: string, most = tallest): Promise<void> {
   const path = `${folder}/${name}.png`;
   const { width, height } = await page.evaluate(() => ({
-    width: document.documentElement.clientWidth,
+    // Without the gutter that is kept free for a scroll bar.
+    width: document.body.clientWidth,
     height: document.documentElement.scrollHeight,
   }));
   const clip = { x: 0, y: 0, width, height: Math.min(height, most) };

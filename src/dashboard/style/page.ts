@@ -22,9 +22,9 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
 .top nav { display: flex; gap: 1.25rem; flex: 1; }
-.top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; }
+.top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
 .top nav a:hover { color: var(--ink); }
-.top nav a[aria-current] { color: var(--ink); box-shadow: 0 1px 0 var(--accent); }
+.top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
 main { padding-block: clamp(1.75rem, 4vw, 2.75rem) 3.5rem; display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
 main:focus { outline: none; }

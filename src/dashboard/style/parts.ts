@@ -37,8 +37,8 @@ td .sub { color: var(--soft); font-size: 0.8125rem; display: block; overflow-wra
 .is-warn { color: var(--warn); }
 .scroll { overflow-x: auto; }
 .tabs { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; font-size: 0.875rem; }
-.tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; }
-.tabs a[aria-current] { color: var(--ink); box-shadow: 0 1px 0 var(--accent); }
+.tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; border-bottom: 1px solid transparent; }
+.tabs a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
 .notice { background: var(--wash); border-radius: var(--radius); padding: 0.75rem 1rem; }
 .notice.tone-bad, .notice.tone-warn { color: var(--tone); }
 .notice ul { margin-top: 0.25rem; }
