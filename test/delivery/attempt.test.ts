@@ -72,6 +72,15 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ data });
   });
 
+  test("carries the stored bytes as they are, and not what they would be after parsing", async () => {
+    await newDestination();
+    const messages = await world.post();
+    const body = '{ "type":"order.paid",\n"data":{"big":12345678901234567890,"exact":1.0,"big":2} }';
+    await execute("UPDATE events SET body = ?1", body);
+    await world.bring(messages);
+    expect(world.receiver.calls[0]?.body).toBe(body);
+  });
+
   test("carries the destination's own headers", async () => {
     const { call } = await attempt(204, { headers: { "x-api-key": "k1", authorization: "Basic abc" } });
     expect(call?.headers.get("x-api-key")).toBe("k1");

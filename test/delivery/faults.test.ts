@@ -38,6 +38,38 @@ describe("a gate that cannot be reached", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
+  test.each([
+    ["overloaded", { overloaded: true, retryable: false }],
+    ["out of reach for a moment", { retryable: true }],
+    ["broken", { remote: true }],
+  ])("that says it is %s is asked once, and its deliveries are sent when they come again", async (_, said) => {
+    const messages = await world.post(2);
+    world.gates.before(() => {
+      throw Object.assign(new Error("As the platform says it"), said);
+    });
+    for (let again = 1; again <= 3; again++)
+      expect(await world.bring(messages)).toEqual(Array(2).fill({ retryIn: 8 }));
+    expect(world.gates.called()).toEqual(["admit", "admit", "admit"]);
+    expect(await storedRows()).toEqual([]);
+
+    world.gates.before(() => {});
+    await world.bring(messages);
+    expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
+      Array(2).fill(["delivered", 1]),
+    );
+  });
+
+  test("that does not answer is waited for no longer than ten seconds, and is no attempt", async () => {
+    const messages = await world.post();
+    world.gates.before(() => new Promise(() => {}));
+    const brought = world.bring(messages);
+    await world.clock.asleep(10_000);
+    world.clock.pass(10_000);
+    expect(await brought).toEqual([{ retryIn: 8 }]);
+    expect(await storedRows()).toEqual([]);
+    expect(world.logged("gate_unreachable")).toMatchObject([{ destination }]);
+  });
+
   test("is nothing to another destination", async () => {
     const other = await newDestination();
     world.gates.before((_, name) => {

@@ -4,6 +4,7 @@
  * remembered, because the platform may bring any message more than once.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { bury } from "../../src/delivery/bury.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import { accept } from "../../src/delivery/ingest.ts";
@@ -31,7 +32,9 @@ export type Platform = Readonly<{
   post: (count: number) => Promise<boolean>;
   /** Brings all messages that are due, in one batch. */
   deliver: () => Promise<void>;
-  /** Brings every message that was ever sent once more. */
+  /** Gives up all messages that are on the queue: they come as the platform's dead letters. */
+  bury: () => Promise<void>;
+  /** Brings every message that was ever sent once more, bells too. */
   redeliver: () => Promise<void>;
   cron: () => Promise<void>;
   /** Makes the alarms go off that are due, and has the drains answered that they send for; replays step too. */
@@ -43,6 +46,7 @@ export type Platform = Readonly<{
 export function platformOf(world: World, wire: Wire, destinations: readonly string[]): Platform {
   const sent = new Map<string, DeliveryMessage>();
   let queued: Queued[] = [];
+  const heard = new Map<string, Bell["body"]>();
   let bells: Bell[] = [];
 
   function collect(): void {
@@ -91,10 +95,21 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     queued.push(...(await bring(due)));
   }
 
+  async function letDie(): Promise<void> {
+    const given = queued.splice(0);
+    const { batch } = batchOf(
+      "breakwater-dead",
+      given.map(({ body }) => body),
+    );
+    const survived = await wire.invoke("bury", (services) => bury(services, batch).catch(() => {}));
+    if (!survived) queued.push(...given);
+  }
+
   async function redeliver(): Promise<void> {
     const all = [...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 }));
     for (let from = 0; from < all.length; from += 100)
       queued.push(...(await bring(all.slice(from, from + 100))));
+    for (const body of heard.values()) await answer({ body, dueAt: 0 });
   }
 
   async function alarm(destination: string): Promise<void> {
@@ -120,7 +135,10 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     collect();
     const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
     bells = bells.filter((bell) => !rung.includes(bell));
-    for (const bell of rung) await answer(bell);
+    for (const bell of rung) {
+      heard.set(JSON.stringify(bell.body), bell.body);
+      await answer(bell);
+    }
   }
 
   async function answer(bell: Bell): Promise<void> {
@@ -134,6 +152,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   return {
     post,
     deliver,
+    bury: letDie,
     redeliver,
     ring,
     cron: async () => void (await wire.invoke("cron", (services) => tick(services).catch(() => {}))),

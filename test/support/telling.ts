@@ -1,6 +1,7 @@
 /** A story, told with one of its calls failing; and whether all is well at its end. */
+import { env } from "cloudflare:workers";
 import { heal, planned, platformOf } from "./platform.ts";
-import type { Story } from "./stories.ts";
+import type { Story } from "./stories/story.ts";
 import type { Strike } from "./strikes.ts";
 import { nth, wireOf } from "./wire.ts";
 import { keyOf, keyOfRow, type Sent, witnessOf } from "./witness.ts";
@@ -41,6 +42,7 @@ export async function telling(story: Story, strike?: Strike): Promise<Told> {
     ...(await endFaults(story, destinations, rows)),
     ...rows.flatMap((row) => countFaults(row, sentTo(witness.sent, row), wire.struck(), strike)),
     ...witness.afterEnd.map((key) => `${key} was sent after it had ended`),
+    ...(await replaysLeft()),
   ];
   return { calls, struck: wire.struck(), wrong };
 }
@@ -57,6 +59,13 @@ async function endFaults(
     if (row && allowed.includes(row.state)) return [];
     return `${keyOf(message)} is ${row?.state ?? "lost"} (${row?.because}), not ${allowed.join(" or ")}`;
   });
+}
+
+async function replaysLeft(): Promise<string[]> {
+  const { results } = await env.DB.prepare(
+    "SELECT id, state FROM replays WHERE state NOT IN ('completed', 'cancelled')",
+  ).all<{ id: string; state: string }>();
+  return results.map(({ id, state }) => `${id} is ${state}`);
 }
 
 /** Only a crash or a lost answer may leave an attempt uncounted, or make a success be repeated. */

@@ -1,0 +1,49 @@
+/** Stories of what waits: because it was lost, because nobody lets it in, because there is so much of it. */
+import { execute, urlOf } from "../world.ts";
+import { DAY, held, SECOND, type Story } from "./story.ts";
+
+export const storiesOfWaiting: readonly Story[] = [
+  {
+    name: "messages that never reached the queue",
+    ends: [["delivered"], ["delivered"]],
+    async tell({ world, platform }) {
+      world.deliveryQueue.break(true);
+      await platform.post(2);
+      world.deliveryQueue.break(false);
+      platform.later(30 * SECOND);
+      await platform.cron();
+      platform.later(2 * SECOND);
+      await platform.ring();
+    },
+  },
+  {
+    name: "a pause that outlasts the age limit of what it holds, and a deletion",
+    ends: [["dead"], ["cancelled"]],
+    async tell({ platform, destinations: [paused, deleted] }) {
+      await execute("UPDATE destinations SET status = 'paused'");
+      await platform.post(2);
+      await platform.deliver();
+      await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", deleted);
+      platform.later(30 * SECOND);
+      await platform.cron();
+      await platform.ring();
+      platform.later(10 * DAY);
+      await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", paused);
+      await platform.cron();
+    },
+  },
+  {
+    name: "a backlog that outlasts its drain",
+    ends: [["delivered"]],
+    async tell({ world, platform, destinations: [slow = ""] }) {
+      const slowly = () => world.clock.sleep(2 * SECOND).then(() => new Response(null, { status: 204 }));
+      world.receiver.script(urlOf(slow), held, slowly);
+      await execute("UPDATE destinations SET max_concurrency = 1");
+      await platform.post(5);
+      await platform.deliver();
+      platform.later(61 * SECOND);
+      await platform.ring();
+      await platform.ring();
+    },
+  },
+];
