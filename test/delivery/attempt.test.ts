@@ -72,13 +72,15 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ data });
   });
 
-  test("carries the stored bytes as they are, and not what they would be after parsing", async () => {
+  test("carries and signs the stored bytes as they are, and not what they would be after parsing", async () => {
     await newDestination();
     const messages = await world.post();
     const body = '{ "type":"order.paid",\n"data":{"big":12345678901234567890,"exact":1.0,"big":2} }';
     await execute("UPDATE events SET body = ?1", body);
     await world.bring(messages);
-    expect(world.receiver.calls[0]?.body).toBe(body);
+    const [call] = world.receiver.calls;
+    expect(call?.body).toBe(body);
+    expect(verified(call)).toMatchObject({ data: { exact: 1 } });
   });
 
   test("carries the destination's own headers", async () => {
