@@ -208,7 +208,8 @@ export async function heal(platform: Platform, person?: () => Promise<unknown>):
 
 async function allEnded(): Promise<boolean> {
   const open = await rowsOfAll(
-    `SELECT 1 FROM replays WHERE state = 'running' UNION ALL SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
+    `SELECT 1 FROM replays WHERE state = 'running' UNION ALL
+     SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
        SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`,
   );
   return open.length === 0;
