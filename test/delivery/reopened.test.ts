@@ -31,6 +31,12 @@ test("is not ended by what is said of its last life once more", async () => {
   expect(await row()).toMatchObject({ state: "waiting", because: "retried", attempts: 0 });
 });
 
+test("begins again once only, whoever wants it twice", async () => {
+  const limit = world.clock.now() + 7_200_000;
+  expect(await retryDead(world.services.db, dead, limit)).toBeUndefined();
+  expect(await row()).toMatchObject({ state: "waiting", giveUpAt: dead.giveUpAt + 1 });
+});
+
 test("is sent with the same bytes, and has all of its attempts again", async () => {
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).ring("waiting");
@@ -41,10 +47,11 @@ test("is sent with the same bytes, and has all of its attempts again", async () 
   expect(third?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id"));
 });
 
-test("ends when it is delivered", async () => {
+test("ends when it is delivered, and then nobody can retry it", async () => {
   world.receiver.script(urlOf(destination), 204);
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).ring("waiting");
   await world.drain(destination);
+  expect(await retryDead(world.services.db, dead, world.clock.now() + 7_200_000)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });
 });

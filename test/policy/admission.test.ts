@@ -57,6 +57,14 @@ describe("an open door", () => {
     });
   });
 
+  it("gives no more slots than the leases before have left of max_concurrency, however narrow they begin", () => {
+    const six = (from: number) => ({ ...fresh, deliveries: Array.from({ length: 6 }, (_, i) => from + i) });
+    const narrow = gate({ window: { size: 4, threshold: 4 } });
+    const { state } = granted(narrow, { ...six(1), connections: 3 }, { ...steady, maxConcurrency: 4 });
+    const { grant } = granted(state, six(10), { ...steady, maxConcurrency: 4 });
+    expect(grant).toMatchObject({ slots: 1, width: 1 });
+  });
+
   it("keeps below the rate that 429s have taught, without bursts", () => {
     const taught = gate({ ...wide, ceiling: { perSecond: 10, loweredAt: now } });
     const { grant, answer } = granted(taught, {

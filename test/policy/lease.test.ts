@@ -1,9 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/policy/admission.ts";
+import { newCondition } from "../../src/policy/condition.ts";
 import { newGateState } from "../../src/policy/gate-state.ts";
 import { type Lease, leaseMs, live, slotsOf, widthsOf } from "../../src/policy/lease.ts";
-import { historyArbitrary, momentsOf, start as now, steady, sumOf } from "../support/gate-arbitraries.ts";
+import {
+  askArbitrary,
+  historyArbitrary,
+  momentsOf,
+  start as now,
+  steady,
+  sumOf,
+} from "../support/gate-arbitraries.ts";
 
 const lease = (slots: number, width: number, expiresAt: number): Lease => ({
   id: `${slots}-${expiresAt}`,
@@ -64,6 +72,26 @@ describe("through any history of a gate", () => {
         }
       }),
       { numRuns: 300 },
+    );
+  });
+
+  it("the slots of leases that a trusted receiver's gate grants in a row are never more than max_concurrency", () => {
+    const asks = fc.array(askArbitrary, { minLength: 2, maxLength: 8 });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 12 }), asks, (maxConcurrency, all) => {
+        const settings = { ...steady, maxConcurrency };
+        const window = { size: maxConcurrency, threshold: 100 };
+        let state = { ...newGateState(now), condition: { ...newCondition(now), window } };
+        let slots = 0;
+        for (const [i, ask] of all.entries()) {
+          const deliveries = ask.deliveries.map((delivery) => 100 * i + delivery);
+          const admitted = admit(state, { ...ask, deliveries, lookedUpMsAgo: 0 }, settings, now + i);
+          state = admitted.state;
+          slots += admitted.answer.grant?.slots ?? 0;
+        }
+        expect(slots).toBeGreaterThan(0);
+        expect(slots).toBeLessThanOrEqual(maxConcurrency);
+      }),
     );
   });
 
