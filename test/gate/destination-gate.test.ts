@@ -6,12 +6,14 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { DrainMessage } from "../../src/delivery/message.ts";
 import { newDestinationId } from "../../src/id.ts";
 import type { Ask } from "../../src/policy/ask.ts";
 import type { Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import type { GateState } from "../../src/policy/gate-state.ts";
 import { type Clock, START, standingClock } from "../support/clock.ts";
+import { fakeQueue } from "../support/queues.ts";
 import { alarmOf, gateOf } from "../support/world.ts";
 
 const settings: GateSettings = {
@@ -309,6 +311,25 @@ describe("a stored state", () => {
     expect(await admit([3])).toMatchObject({ grant: { deliveries: [3] } });
     expect(lines).not.toHaveBeenCalled();
     lines.mockRestore();
+  });
+});
+
+describe("an alarm that has gone off", () => {
+  async function goOff(): Promise<readonly unknown[]> {
+    const stub = gateOf(destination);
+    const { queue, taken } = fakeQueue<DrainMessage>();
+    await runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } }));
+    await runDurableObjectAlarm(stub);
+    return taken();
+  }
+
+  test("is set again in case its drain is lost, and sends for no second one before that", async () => {
+    await gateOf(destination).ring("waiting");
+    expect(await goOff()).toHaveLength(1);
+    expect(await alarmOf(destination)).toBe(START + 30_000);
+    expect(await goOff()).toEqual([]);
+    clock.pass(30_000);
+    expect(await goOff()).toHaveLength(1);
   });
 });
 
