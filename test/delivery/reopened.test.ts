@@ -33,7 +33,7 @@ test("is not ended by what is said of its last life once more", async () => {
 
 test("begins again once only, whoever wants it twice", async () => {
   const limit = world.clock.now() + 7_200_000;
-  expect(await retryDead(world.services.db, dead, limit)).toBeUndefined();
+  expect(await retryDead(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "waiting", giveUpAt: dead.giveUpAt + 1 });
 });
 
@@ -52,6 +52,6 @@ test("ends when it is delivered, and then nobody can retry it", async () => {
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).ring("waiting");
   await world.drain(destination);
-  expect(await retryDead(world.services.db, dead, world.clock.now() + 7_200_000)).toBeUndefined();
+  expect(await retryDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });
 });
