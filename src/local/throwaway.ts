@@ -20,7 +20,9 @@ export const THROWAWAY_KEY = "demo-key-0123456789";
 export type Throwaway = Readonly<{
   /** Starts the stack on the state that is there, again if need be. */
   start: () => Promise<Stack>;
-  /** The end of what wrangler has said. */
+  /** All that wrangler and the Worker have said. */
+  said: () => string;
+  /** The end of it. */
   lastWords: () => string;
   /** Removes the state, which happens at the end of this process anyway. The stack must have ended. */
   discard: () => void;
@@ -63,9 +65,11 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
     WRANGLER_REGISTRY_PATH: join(place, "registry"),
     WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
   };
+  const said = () => readFileSync(log, "utf8");
   return {
+    said,
     start: () => startStack({ args, vars: ours, env, output }),
-    lastWords: () => readFileSync(log, "utf8").split("\n").slice(-30).join("\n"),
+    lastWords: () => said().split("\n").slice(-30).join("\n"),
     discard: () => {
       process.off("exit", discard);
       closeSync(output);

@@ -7,6 +7,7 @@ import { keepFiring } from "../../src/local/cron.ts";
 import { type Hit, type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
 import { killStack, type Stack } from "../../src/local/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
 
 /** What production waits for minutes takes seconds here. */
 const GRACE_SECONDS = "2";
@@ -19,7 +20,7 @@ export type Place = Readonly<{
   /** Starts the stack on the state that the last one left; resolves when it has answered. */
   start: () => Promise<Running>;
   lastWords: () => string;
-  /** Ends whatever runs here and removes what it left. */
+  /** Ends whatever runs here and removes what it left, unless its output has told a secret. */
   leave: () => Promise<void>;
 }>;
 
@@ -42,6 +43,9 @@ export async function preparePlace(answer: (hit: Hit) => Reply): Promise<Place> 
     leave: async () => {
       await running?.kill();
       receiver.close();
+      const secrets = [...receiver.secrets.values()].flatMap(secretsIn);
+      const piece = pieceIn(throwaway.said(), new Set(secrets.flatMap(piecesOf)));
+      if (piece !== undefined) throw new Error(`The stack has said ${piece}…, a piece of a secret`);
       throwaway.discard();
     },
   };

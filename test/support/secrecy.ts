@@ -4,17 +4,8 @@
  * their use, and nowhere else; overheard.ts asks for leaks after every test of the Worker.
  */
 import { env } from "cloudflare:workers";
+import { pieceIn, piecesOf, secretsIn } from "./secret-pieces.ts";
 import { MASTER_KEYS } from "./vault.ts";
-
-/** So many characters in a row are no coincidence. */
-const PIECE = 12;
-
-/** What is secret of a token: of an API key not its id, of a key pair not the public half. */
-const SHAPES = [
-  /whsec_([A-Za-z0-9+/]{32,})/g,
-  /whsk_([A-Za-z0-9+/]{42})/g,
-  /bw_[0-9a-z]{20}_([0-9a-z]{32})/g,
-];
 
 /** Where a secret is shown, this once, and how it stands there. */
 const SHOWN = [
@@ -31,11 +22,11 @@ learnWhole(MASTER_KEYS.slice(MASTER_KEYS.indexOf(":") + 1));
 
 /** Learns the secrets in what somebody sends. */
 export function learn(text: string): void {
-  for (const shape of SHAPES) for (const [, core = ""] of text.matchAll(shape)) learnWhole(core);
+  for (const secret of secretsIn(text)) learnWhole(secret);
 }
 
 function learnWhole(secret: string): void {
-  for (let at = 0; at + PIECE <= secret.length; at++) pieces.add(secret.slice(at, at + PIECE));
+  for (const piece of piecesOf(secret)) pieces.add(piece);
 }
 
 /** Listens to something that is said. It is judged later: a log line comes before the answer that it is about. */
@@ -46,17 +37,9 @@ export function overhear(where: string, said: string): void {
 /** Who has said a piece of a secret since the last time. */
 export function takeLeaks(): string[] {
   return heard.splice(0).flatMap(({ where, said }) => {
-    const piece = pieceIn(said);
+    const piece = pieceIn(said, pieces);
     return piece === undefined ? [] : [`${where} says ${piece}…, a piece of a secret`];
   });
-}
-
-function pieceIn(said: string): string | undefined {
-  for (let at = 0; at + PIECE <= said.length; at++) {
-    const piece = said.slice(at, at + PIECE);
-    if (pieces.has(piece)) return piece;
-  }
-  return undefined;
 }
 
 type App = { fetch: (request: Request, ...rest: never[]) => Response | Promise<Response> };
