@@ -48,7 +48,14 @@ const healthSchema = z
         description: "More than five retries for each first attempt, and more than a hundred of them.",
       }),
     }),
-    transitions: z.array(z.object({ at: time, what: z.string() })),
+    transitions: z.array(
+      z.object({
+        at: time,
+        what: z.string(),
+        times: z.int().optional().openapi({ description: "How often in a row; once when absent." }),
+        until: time.optional().openapi({ description: "The end of a hold." }),
+      }),
+    ),
   })
   .openapi("DestinationHealth");
 
@@ -106,7 +113,16 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
       retry_ratio: Math.round(traffic.retryRatio * 100) / 100,
       storm: traffic.storm,
     },
-    transitions: view.history.map(({ at, what }) => ({ at: new Date(at).toISOString(), what })),
+    transitions: view.history.map(happeningView),
+  };
+}
+
+function happeningView({ at, what, times, until }: GateView["history"][number]) {
+  return {
+    at: new Date(at).toISOString(),
+    what,
+    ...(times !== undefined && { times }),
+    ...(until !== undefined && { until: new Date(until).toISOString() }),
   };
 }
 

@@ -13,6 +13,7 @@ import { byKey } from "../api/key-lookup.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerActions } from "./actions.ts";
+import { registerAllDestinations } from "./all-destinations.tsx";
 import { registerAssets } from "./assets.ts";
 import type { DashboardEnv } from "./context.ts";
 import { registerDestination } from "./destination.tsx";
@@ -55,9 +56,14 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerLab,
   ])
     register(app, callApi);
-  for (const register of [registerSignOut, registerOverview, registerDestination, registerEvent]) {
-    register(app);
-  }
+  const pages = [
+    registerSignOut,
+    registerOverview,
+    registerAllDestinations,
+    registerDestination,
+    registerEvent,
+  ];
+  for (const register of pages) register(app);
   app.notFound((c) => nothingHere(c));
   app.onError((error, c) => {
     const log = c.get("services")?.log ?? logToConsole;

@@ -1,26 +1,25 @@
 /** The page of one destination. */
 import type { FC } from "hono/jsx";
-import { limitsOf } from "../store/destination-settings.ts";
+import type { StatsWindow } from "../policy/stats-window.ts";
 import type { Replay } from "../store/replays.ts";
+import { DestinationFigures, DestinationTraffic } from "./destination-figures.tsx";
 import { nameOf, shortUrl } from "./destination-table.tsx";
 import { DoorHistory } from "./door-history.tsx";
 import type { DoorWords } from "./door-words.ts";
-import { atMost, countOf, decimalOf, spanOf } from "./figures.ts";
 import type { Form } from "./form-fields.ts";
-import { COUNTED, type Health } from "./health.ts";
+import type { Health } from "./health.ts";
 import type { Refused } from "./inside.ts";
 import { Limits } from "./limits-form.tsx";
 import type { MessageLog } from "./message-log.ts";
 import { Messages } from "./message-table.tsx";
 import { DoneNotice, RefusedNotice } from "./notices.tsx";
-import { Figure } from "./parts.tsx";
 import { Replays } from "./replays.tsx";
+import { RetryPolicySummary } from "./retry-policy-summary.tsx";
 import { Rotation } from "./rotation.tsx";
-import { trafficOf } from "./traffic.ts";
-import { TrafficChart, TrafficLegend } from "./traffic-chart.tsx";
 
 type Props = Readonly<{
   health: Health;
+  window: StatsWindow;
   log: MessageLog;
   replays: readonly Replay[];
   now: number;
@@ -33,6 +32,7 @@ type Props = Readonly<{
 
 export const DestinationPage: FC<Props> = ({
   health,
+  window,
   log,
   replays,
   now,
@@ -41,7 +41,7 @@ export const DestinationPage: FC<Props> = ({
   refused,
   typed,
 }) => {
-  const { row, view, words, backlog } = health;
+  const { row, figures, words, depth } = health;
   const path = `/dashboard/destinations/${row.id}`;
   return (
     <>
@@ -59,19 +59,18 @@ export const DestinationPage: FC<Props> = ({
       {refused ? <RefusedNotice refused={refused} /> : <DoneNotice what={done} />}
       <DoorPanel words={words} />
       {mayChange && <Buttons path={path} isPaused={row.status === "paused"} />}
-      <Figures health={health} />
-      <section aria-labelledby="traffic">
-        <div class="head">
-          <h2 id="traffic">Attempts by the minute</h2>
-          <TrafficLegend />
-        </div>
-        <TrafficChart bars={trafficOf([view], now)} />
-      </section>
+      <DestinationFigures health={health} />
+      <DestinationTraffic path={path} health={health} window={window} now={now} />
       <div class="columns">
-        <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
-        <DoorHistory history={view?.history ?? []} now={now} />
-        <Replays path={path} replays={replays} dead={backlog.dead} mayChange={mayChange} now={now} />
-        {mayChange && <Rotation path={path} row={row} now={now} />}
+        <div class="column">
+          <DoorHistory history={figures?.view.history ?? []} now={now} />
+          <Replays path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
+        </div>
+        <div class="column">
+          <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
+          <RetryPolicySummary row={row} />
+          {mayChange && <Rotation path={path} row={row} now={now} />}
+        </div>
       </div>
       <Messages path={path} log={log} now={now} />
     </>
@@ -101,27 +100,6 @@ const DoorPanel: FC<{ words: DoorWords }> = ({ words }) => (
     </p>
     {words.hint !== undefined && <p>{words.hint}</p>}
     <output class="hidden">{words.short}</output>
-  </section>
-);
-
-const Figures: FC<{ health: Health }> = ({ health: { row, view, backlog } }) => (
-  <section aria-label="At this moment">
-    <dl class="figures">
-      <Figure
-        name="In flight"
-        value={countOf(view?.inFlight ?? 0)}
-        unit={`of ${limitsOf(row).max_concurrency}`}
-      />
-      <Figure name="Allowed at once" value={countOf(view?.window ?? 0)} />
-      <Figure name="Waiting" value={atMost(backlog.waiting, COUNTED)} />
-      <Figure name="Dead" value={atMost(backlog.dead, COUNTED)} tone={backlog.dead > 0 ? "bad" : undefined} />
-      <Figure
-        name="Retries per first"
-        value={decimalOf(view?.traffic.retryRatio ?? 0)}
-        tone={view?.traffic.storm ? "bad" : undefined}
-      />
-      <Figure name="An attempt takes" value={view && view.tookMs > 0 ? spanOf(view.tookMs) : "–"} />
-    </dl>
   </section>
 );
 

@@ -4,12 +4,11 @@ import { type Destination, gateSettingsOf } from "../store/destination-settings.
 import { atMost, decimalOf, spanOf } from "./figures.ts";
 import { COUNTED, type Health } from "./health.ts";
 import { Word } from "./parts.tsx";
-import { trafficOf } from "./traffic.ts";
 import { Spark } from "./traffic-chart.tsx";
 
-type Props = Readonly<{ healths: readonly Health[]; now: number; showTenant: boolean }>;
+type Props = Readonly<{ healths: readonly Health[]; showTenant: boolean }>;
 
-export const DestinationTable: FC<Props> = ({ healths, now, showTenant }) => (
+export const DestinationTable: FC<Props> = ({ healths, showTenant }) => (
   <table class="cards">
     <thead>
       <tr>
@@ -24,20 +23,21 @@ export const DestinationTable: FC<Props> = ({ healths, now, showTenant }) => (
           Retries per first
         </th>
         <th scope="col" class="num">
-          Takes
+          95 % take
         </th>
       </tr>
     </thead>
     <tbody>
       {healths.map((health) => (
-        <Row health={health} now={now} showTenant={showTenant} />
+        <Row health={health} showTenant={showTenant} />
       ))}
     </tbody>
   </table>
 );
 
-const Row: FC<{ health: Health; now: number; showTenant: boolean }> = ({ health, now, showTenant }) => {
-  const { row, view, backlog, words } = health;
+const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }) => {
+  const { row, figures, depth, words, rates, series } = health;
+  const view = figures?.view;
   const about = [
     row.description !== null ? shortUrl(row.url) : undefined,
     showTenant ? row.tenant : undefined,
@@ -57,19 +57,19 @@ const Row: FC<{ health: Health; now: number; showTenant: boolean }> = ({ health,
         {words.tone !== "good" && words.because !== undefined && <span class="sub">{words.because}</span>}
       </td>
       <td class="spark">
-        <Spark bars={trafficOf([view], now)} />
+        <Spark series={series} />
       </td>
       <td data-label="In flight" class="nowrap">
         <InFlight now={view?.inFlight} most={gateSettingsOf(row).maxConcurrency} />
       </td>
       <td data-label="Waiting" class="num">
-        {atMost(backlog.waiting, COUNTED)}
+        {atMost(depth.waiting, COUNTED)}
       </td>
       <td data-label="Retries per first" class={`num ${view?.traffic.storm ? "is-bad" : ""}`}>
-        {view ? decimalOf(view.traffic.retryRatio) : "–"}
+        {view ? decimalOf(rates.retryRatio) : "–"}
       </td>
-      <td data-label="Takes" class="num">
-        {view && view.tookMs > 0 ? spanOf(view.tookMs) : "–"}
+      <td data-label="95 % take" class="num">
+        {rates.latencyP95Ms === null ? "–" : spanOf(rates.latencyP95Ms)}
       </td>
     </tr>
   );

@@ -98,12 +98,12 @@ const MINUTE_MS = 60_000;
 
 /** What the newest failures looked like, as the reason of an opening; undefined when they are long past. */
 function failuresLately({ minutes }: GateView, now: number): string | undefined {
-  const last = minutes.findLast(({ failures }) => failures > 0);
+  const last = minutes.findLast(({ troubled }) => troubled > 0);
   if (last === undefined) return undefined;
   const attempts = last.first + last.retries;
   if (attempts === 1) return "the last attempt failed";
   const when = now - last.from <= MINUTE_MS ? "in the last minute" : "before it opened";
-  return `${last.failures} of ${plural(attempts, "attempt")} failed ${when}`;
+  return `${last.troubled} of ${plural(attempts, "attempt")} failed ${when}`;
 }
 
 function openings(trips: number): string {

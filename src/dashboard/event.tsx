@@ -97,13 +97,19 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, done, 
       </div>
       <Copyable id="sent-body" label="The body that is sent" text={event.body} />
     </section>
-    {[...requests].map(([destination, request]) => (
-      <section data-still aria-label={`The request to ${names.get(destination)}`}>
-        <details>
-          <summary>{`Send it to ${names.get(destination)} by hand, signed now`}</summary>
-          <Copyable id={`by-hand-${destination}`} label="The request as a command" text={request} />
-        </details>
+    {requests.size > 0 && (
+      <section aria-labelledby="by-hand" data-still>
+        <div class="head">
+          <h2 id="by-hand">Send it by hand</h2>
+          <span class="soft small">Signed now, as an attempt would be</span>
+        </div>
+        {[...requests].map(([destination, request]) => (
+          <details>
+            <summary>{`To ${names.get(destination)}`}</summary>
+            <Copyable id={`by-hand-${destination}`} label="The request as a command" text={request} />
+          </details>
+        ))}
       </section>
-    ))}
+    )}
   </>
 );

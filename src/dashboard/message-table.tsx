@@ -15,7 +15,7 @@ export const Messages: FC<Props> = ({ path, log, now }) => (
     {log.entries.length === 0 ? (
       <p class="empty">{emptyWords(log)}</p>
     ) : (
-      <table class="cards">
+      <table class="cards thin">
         <thead>
           <tr>
             <th scope="col">Event</th>

@@ -1,43 +1,42 @@
 /** The first page: is everything well, and where not. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { listDestinations } from "../store/destinations.ts";
+import { type Fleet, fleetSeries, fleetSum, readFleet } from "../metrics/fleet.ts";
+import { totalOf } from "../policy/histogram.ts";
+import { ratesOf } from "../policy/rates.ts";
+import { results } from "../policy/sample.ts";
+import type { StatsWindow } from "../policy/stats-window.ts";
 import type { DashboardEnv } from "./context.ts";
 import { DestinationTable } from "./destination-table.tsx";
-import { countOf, decimalOf, percentOf, plural } from "./figures.ts";
+import { countOf, decimalOf, percentOf, plural, spanOf } from "./figures.ts";
 import { FirstSteps } from "./first-steps.tsx";
-import { byUrgency, COUNTED, type Health, healthOf, needsAttention } from "./health.ts";
+import { byUrgency, COUNTED, type Health, healthOf, JUDGED, needsAttention } from "./health.ts";
 import { showPage } from "./layout.tsx";
 import { Figure } from "./parts.tsx";
-import { trafficOf } from "./traffic.ts";
 import { TrafficChart, TrafficLegend } from "./traffic-chart.tsx";
-
-/** As many gates are looked at for one page. */
-const PAGE = 50;
+import { WindowTabs, windowNamed, windowWords } from "./window-tabs.tsx";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
     const { tenant, scopes } = c.get("visitor").principal;
-    const after = c.req.query("after");
-    const rows = await listDestinations(services.db, { tenant, after, limit: PAGE + 1 });
-    const healths = await healthOf(services, rows.slice(0, PAGE));
-    const next = rows.length > PAGE ? rows[PAGE - 1]?.id : undefined;
-    const frame = { title: "Overview", place: "overview", live: true } as const;
-    const isEmpty = rows.length === 0 && after === undefined;
-    const origin = new URL(c.req.url).origin;
+    const window = windowNamed(c.req.query("window"));
+    const look = { windows: [...new Set([window, JUDGED])], series: true };
+    const fleet = await readFleet(services, { tenant }, look);
+    const now = services.now();
+    const healths = fleet.seen.map((seen) => healthOf(seen, now)).toSorted(byUrgency);
     return showPage(
       c,
-      frame,
-      isEmpty ? (
-        <FirstSteps origin={origin} />
+      { title: "Overview", place: "overview", live: true },
+      fleet.total === 0 ? (
+        <FirstSteps origin={new URL(c.req.url).origin} />
       ) : (
         <Overview
+          fleet={fleet}
           healths={healths}
-          now={services.now()}
+          window={window}
           showTenant={tenant === undefined}
           mayChange={scopes.includes("admin")}
-          {...(next && { next })}
         />
       ),
     );
@@ -45,32 +44,29 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
 }
 
 type Props = Readonly<{
+  fleet: Fleet;
+  /** The most urgent first. */
   healths: readonly Health[];
-  now: number;
+  window: StatsWindow;
   showTenant: boolean;
   mayChange: boolean;
-  next?: string;
 }>;
 
-const Overview: FC<Props> = ({ healths, now, showTenant, mayChange, next }) => (
+const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) => (
   <>
-    <section class="stackless">
+    <section>
       <h1>{headline(healths)}</h1>
       <p class="lede">{subline(healths)}</p>
     </section>
-    <Totals healths={healths} />
     <section aria-labelledby="traffic">
       <div class="head">
-        <h2 id="traffic">Attempts by the minute</h2>
+        <h2 id="traffic">Attempts</h2>
         <TrafficLegend />
+        <WindowTabs path="/dashboard" current={window} />
       </div>
-      <TrafficChart
-        bars={trafficOf(
-          healths.map(({ view }) => view),
-          now,
-        )}
-      />
+      <TrafficChart series={fleetSeries(fleet, window)} window={window} />
     </section>
+    <Totals fleet={fleet} window={window} />
     <section aria-labelledby="destinations">
       <div class="head">
         <h2 id="destinations">Destinations</h2>
@@ -80,10 +76,11 @@ const Overview: FC<Props> = ({ healths, now, showTenant, mayChange, next }) => (
           </a>
         )}
       </div>
-      <DestinationTable healths={healths.toSorted(byUrgency)} now={now} showTenant={showTenant} />
-      {next !== undefined && (
+      <DestinationTable healths={healths} showTenant={showTenant} />
+      {fleet.total > healths.length && (
         <p class="pager">
-          <a href={`/dashboard?after=${next}`}>More destinations</a>
+          <span class="soft">{`The ${healths.length} in which something goes on.`}</span>
+          <a href="/dashboard/destinations">{`All ${countOf(fleet.total)} destinations`}</a>
         </p>
       )}
     </section>
@@ -99,26 +96,29 @@ function headline(healths: readonly Health[]): string {
 }
 
 function subline(healths: readonly Health[]): string {
-  const waiting = healths.reduce((sum, { backlog }) => sum + backlog.waiting, 0);
+  const waiting = healths.reduce((sum, { depth }) => sum + depth.waiting, 0);
   if (waiting === 0) return "Nothing waits. What is posted goes out within seconds.";
-  const counted = healths.some(({ backlog }) => backlog.waiting >= COUNTED) ? "More than " : "";
+  const counted = healths.some(({ depth }) => depth.waiting >= COUNTED) ? "More than " : "";
   return `${counted}${plural(waiting, "delivery", "deliveries")} ${waiting === 1 ? "waits" : "wait"} for a door to open. They use up no attempts, and go out from one at a time when it does.`;
 }
 
-const Totals: FC<{ healths: readonly Health[] }> = ({ healths }) => {
-  const total = (pick: (health: Health) => number) => healths.reduce((sum, health) => sum + pick(health), 0);
-  const first = total(({ view }) => view?.traffic.first ?? 0);
-  const retries = total(({ view }) => view?.traffic.retries ?? 0);
-  const failures = total(({ view }) => view?.traffic.failures ?? 0);
-  const dead = total(({ backlog }) => backlog.dead);
+const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) => {
+  const sum = fleetSum(fleet, window);
+  const { retryRatio, latencyP95Ms } = ratesOf(sum);
+  const attempts = totalOf(sum.attempts);
+  const succeeded = sum.results[results.indexOf("2xx")] ?? 0;
+  const total = (pick: (one: Fleet["seen"][number]) => number) =>
+    fleet.seen.reduce((n, one) => n + pick(one), 0);
+  const dead = total(({ depth }) => depth.dead);
   return (
-    <section aria-label="The last 15 minutes">
+    <section aria-label={`Figures of the last ${windowWords[window].long}`}>
       <dl class="figures">
-        <Figure name="Attempts, 15 min" value={countOf(first + retries)} />
-        <Figure name="Succeeded" value={percentOf(first + retries - failures, first + retries)} />
-        <Figure name="Retries per first" value={decimalOf(retries / Math.max(1, first))} />
-        <Figure name="In flight" value={countOf(total(({ view }) => view?.inFlight ?? 0))} />
-        <Figure name="Waiting" value={countOf(total(({ backlog }) => backlog.waiting))} />
+        <Figure name="Attempts" value={countOf(attempts)} />
+        <Figure name="Succeeded" value={percentOf(succeeded, attempts)} />
+        <Figure name="Retries per first" value={decimalOf(retryRatio)} />
+        <Figure name="95 % take at most" value={latencyP95Ms === null ? "–" : spanOf(latencyP95Ms)} />
+        <Figure name="In flight" value={countOf(total(({ figures }) => figures?.view.inFlight ?? 0))} />
+        <Figure name="Waiting" value={countOf(total(({ depth }) => depth.waiting))} />
         <Figure name="Dead" value={countOf(dead)} tone={dead > 0 ? "bad" : undefined} />
       </dl>
     </section>

@@ -1,32 +1,33 @@
 /** Traffic as bars: what succeeded stands on the line, what failed stands on that. */
 import type { FC } from "hono/jsx";
+import type { Series, SeriesPoint, StatsWindow } from "../policy/stats-window.ts";
 import { countOf, plural } from "./figures.ts";
-import type { Bar } from "./traffic.ts";
+import { windowWords } from "./window-tabs.tsx";
 
 const STEP = 40;
 const HEIGHT = 100;
 const GAP = 6;
+/** So that one failure among a thousand successes is still to be seen. */
+const LEAST = 2;
 
-type Props = Readonly<{ bars: readonly Bar[]; size?: "tall" | "low" }>;
-
-export const TrafficChart: FC<Props> = ({ bars, size = "tall" }) => {
-  const top = Math.max(1, ...bars.map(({ succeeded, failed }) => succeeded + failed));
+export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ series, window }) => {
+  const { short, long, each } = windowWords[window];
+  const top = Math.max(0, ...series.map(({ attempts }) => attempts));
+  const failed = series.reduce((sum, { failures }) => sum + failures, 0);
+  const all = series.reduce((sum, { attempts }) => sum + attempts, 0);
   return (
-    <figure class={`chart ${size}`}>
+    <figure class="chart tall">
       <svg
-        viewBox={`0 0 ${bars.length * STEP} ${HEIGHT}`}
+        viewBox={boxOf(series)}
         preserveAspectRatio="none"
         role="img"
-        aria-label={summaryOf(bars)}
+        aria-label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
       >
-        <line class="grid" x1="0" y1={HEIGHT} x2={bars.length * STEP} y2={HEIGHT} />
-        {bars.map((bar, i) => (
-          <Column bar={bar} x={i * STEP + GAP / 2} width={STEP - GAP} top={top} />
-        ))}
+        <Columns series={series} />
       </svg>
       <div class="axis" aria-hidden="true">
-        <span>{`${bars.length} min ago`}</span>
-        <span>{`highest ${countOf(top)} a minute`}</span>
+        <span>{`${short} ago`}</span>
+        <span>{`highest ${countOf(top)} ${each}`}</span>
         <span>now</span>
       </div>
     </figure>
@@ -34,20 +35,36 @@ export const TrafficChart: FC<Props> = ({ bars, size = "tall" }) => {
 };
 
 /** A small one for a row of a table, which says the figures itself. */
-export const Spark: FC<Pick<Props, "bars">> = ({ bars }) => {
-  const top = Math.max(1, ...bars.map(({ succeeded, failed }) => succeeded + failed));
+export const Spark: FC<{ series: Series }> = ({ series }) => (
+  <svg viewBox={boxOf(series)} preserveAspectRatio="none" aria-hidden="true">
+    <Columns series={series} />
+  </svg>
+);
+
+function boxOf(series: Series): string {
+  return `0 0 ${Math.max(1, series.length) * STEP} ${HEIGHT}`;
+}
+
+const Columns: FC<{ series: Series }> = ({ series }) => {
+  const top = Math.max(1, ...series.map(({ attempts }) => attempts));
   return (
-    <svg viewBox={`0 0 ${bars.length * STEP} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-      {bars.map((bar, i) => (
-        <Column bar={bar} x={i * STEP + GAP / 2} width={STEP - GAP} top={top} />
+    <>
+      {series.map((point, i) => (
+        <Column point={point} x={i * STEP + GAP / 2} top={top} />
       ))}
-    </svg>
+    </>
   );
 };
 
-const Column: FC<{ bar: Bar; x: number; width: number; top: number }> = ({ bar, x, width, top }) => {
-  const well = (HEIGHT * bar.succeeded) / top;
-  const ill = (HEIGHT * bar.failed) / top;
+const Column: FC<{ point: SeriesPoint; x: number; top: number }> = ({
+  point: { attempts, failures },
+  x,
+  top,
+}) => {
+  const width = STEP - GAP;
+  const height = (count: number) => (count === 0 ? 0 : Math.max(LEAST, (HEIGHT * count) / top));
+  const ill = height(failures);
+  const well = Math.min(height(attempts - failures), HEIGHT - ill);
   return (
     <g>
       <rect class="ghost" x={x} y={HEIGHT - 1.5} width={width} height={1.5} />
@@ -56,13 +73,6 @@ const Column: FC<{ bar: Bar; x: number; width: number; top: number }> = ({ bar, 
     </g>
   );
 };
-
-/** The chart for whoever cannot see it. */
-function summaryOf(bars: readonly Bar[]): string {
-  const failed = bars.reduce((sum, bar) => sum + bar.failed, 0);
-  const attempts = bars.reduce((sum, bar) => sum + bar.succeeded, failed);
-  return `${plural(attempts, "attempt")} in the last ${bars.length} minutes, ${countOf(failed)} of them failed.`;
-}
 
 export const TrafficLegend: FC = () => (
   <div class="legend" aria-hidden="true">

@@ -104,7 +104,7 @@ async function lookAt(
     countWaiting(services, destination.id, COUNTED),
   ]);
   const shut = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
-  const { attempts, failures } = lately(view?.minutes ?? [], LATELY_MS, services.now());
+  const { attempts, troubled: failures } = lately(view?.minutes ?? [], LATELY_MS, services.now());
   return healthOf({ shut, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
 }
 

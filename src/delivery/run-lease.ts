@@ -158,7 +158,6 @@ function signOf({ attempt, sample }: Finished, policy: RetryPolicy): Sign {
     health: healthOf(exchange),
     backsOff: backsOff(exchange),
     tookMs: sample.tookMs,
-    retry: sample.attempt > 1,
     sample,
     ...(hold > 0 && { holdUntil: hold }),
     ...(limits && { remaining: limits.remaining }),

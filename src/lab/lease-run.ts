@@ -97,7 +97,6 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
       health: healthOf(exchange),
       backsOff: backsOff(exchange),
       tookMs: at - startedAt,
-      retry: job.attempts > 0,
       ...(hold !== undefined && { holdUntil: hold }),
     };
     running.delete(job);

@@ -42,17 +42,26 @@ export type Fleet = Readonly<{
 /** Asks the gates of one destination, of a tenant's, or of all. Empty when there is no such destination. */
 export async function readFleet(services: Services, scope: Scope, look: Look): Promise<Fleet> {
   const { destinations, total } = await watched(services, scope);
+  const seen = await seeAll(services, destinations, look);
+  return { seen, total, unreachable: seen.filter((one) => one.figures === undefined).length };
+}
+
+/** Asks the gates of these destinations, in their order. */
+export async function seeAll(
+  services: Services,
+  destinations: readonly Destination[],
+  look: Look,
+): Promise<readonly Seen[]> {
   const ids = destinations.map(({ id }) => id);
   const [backlogs, retries, figures] = await Promise.all([
     backlogOf(services, ids, COUNTED),
     retriesByDestination(services),
     askAll(services, destinations, look),
   ]);
-  const seen = destinations.map((row, i) => {
+  return destinations.map((row, i) => {
     const backlog = backlogs.get(row.id) ?? { waiting: 0, dead: 0 };
     return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0 }, figures: figures[i] };
   });
-  return { seen, total, unreachable: seen.filter((one) => one.figures === undefined).length };
 }
 
 /** All destinations' tallies of a window, as one. */

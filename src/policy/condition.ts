@@ -33,8 +33,6 @@ export type Sign = Readonly<{
   remaining?: number;
   /** How long the attempt took. */
   tookMs?: number;
-  /** Whether the delivery had been attempted before. */
-  retry?: boolean;
   /** What is counted of it. */
   sample?: Sample;
 }>;

@@ -3,7 +3,6 @@ import { type Condition, newCondition } from "./condition.ts";
 import type { Lane, Lease } from "./lease.ts";
 import { type Diagnosis, type Sickness, wellness } from "./sickness.ts";
 import { newTallies, type Tallies } from "./tallies.ts";
-import type { Traffic } from "./traffic.ts";
 
 /** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
 export type Side = "live" | "backlog";
@@ -25,6 +24,16 @@ export type Bell = Readonly<{
 /** What happened to the door: named for logs and for the destination's owner. */
 export type DoorEvent = "circuit_opened" | "circuit_closed" | "held" | "resumed";
 
+export type Happening = Readonly<{
+  /** Epoch ms; of what went on happening, the first time. */
+  at: number;
+  what: DoorEvent;
+  /** How often, when more than once with nothing else between: a probe that failed opens the circuit again. */
+  times?: number;
+  /** Until when a hold lasts. */
+  until?: number;
+}>;
+
 /** What a settlement has brought to light. */
 export type News = DoorEvent | Diagnosis;
 
@@ -42,13 +51,12 @@ export type GateState = Readonly<{
   /** The destination's `max_concurrency` as last seen: how wide drains may be. */
   breadth: number;
   bell: Bell;
-  traffic: Traffic;
   tallies: Tallies;
   sickness: Sickness;
   /** When it was last sent a test event, epoch ms; 0: never. */
   testedAt: number;
   /** The last things that happened to the door, the newest last. */
-  history: readonly Readonly<{ at: number; what: DoorEvent }>[];
+  history: readonly Happening[];
 }>;
 
 const HISTORY = 20;
@@ -66,7 +74,6 @@ export function newGateState(now: number): GateState {
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
-    traffic: [],
     tallies: newTallies(now),
     sickness: wellness,
     testedAt: 0,
@@ -78,7 +85,22 @@ export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
 }
 
-export function remembering(state: GateState, events: readonly DoorEvent[], at: number): GateState {
+/** @param heldUntil how long a hold among the events lasts */
+export function remembering(
+  state: GateState,
+  events: readonly DoorEvent[],
+  at: number,
+  heldUntil = state.condition.heldUntil,
+): GateState {
   if (events.length === 0) return state;
-  return { ...state, history: [...state.history, ...events.map((what) => ({ at, what }))].slice(-HISTORY) };
+  const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
+  return { ...state, history: happenings.reduce(noted, state.history).slice(-HISTORY) };
+}
+
+/** What goes on is one entry, so that a long outage does not push out what led to it. */
+function noted(history: readonly Happening[], next: Happening): readonly Happening[] {
+  const last = history.at(-1);
+  const goesOn = last?.what === next.what && next.at <= (last.until ?? next.at);
+  if (!goesOn) return [...history, next];
+  return [...history.slice(0, -1), { ...last, ...next, at: last.at, times: (last.times ?? 1) + 1 }];
 }

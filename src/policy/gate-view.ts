@@ -4,7 +4,7 @@ import type { Refusal } from "./ask.ts";
 import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import type { DoorEvent, GateState } from "./gate-state.ts";
+import type { GateState, Happening } from "./gate-state.ts";
 import { live, slotsOf } from "./lease.ts";
 import { nextSendAt, type Rate } from "./rate.ts";
 import { recentTraffic, type Traffic, type TrafficSum, trafficSum } from "./traffic.ts";
@@ -31,12 +31,13 @@ export type GateView = Readonly<{
   traffic: TrafficSum;
   /** The same minute by minute, the oldest first; minutes without an attempt are left out. */
   minutes: Traffic;
-  history: readonly Readonly<{ at: number; what: DoorEvent }>[];
+  history: readonly Happening[];
 }>;
 
 export function viewOf(state: GateState, settings: GateSettings, now: number): GateView {
   const { circuit, window, heldUntil, tookMs, ceiling } = conditionAt(state.condition, now);
   const rate = rateUnder(ceiling, settings, now);
+  const minutes = recentTraffic(state.tallies, now);
   return {
     circuit: circuit.kind,
     circuitUntil: circuit.kind === "open" ? circuit.until : null,
@@ -48,8 +49,8 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     rateTokens: tokensAt(state.tat, rate, now),
     tookMs: Math.round(tookMs),
     refusal: refusalAt(state, "backlog", settings, now) ?? null,
-    traffic: trafficSum(state.traffic, now),
-    minutes: recentTraffic(state.traffic, now),
+    traffic: trafficSum(minutes),
+    minutes,
     history: state.history,
   };
 }

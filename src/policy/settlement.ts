@@ -12,7 +12,6 @@ import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
 import { LOOK_UP_MS, live } from "./lease.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
-import { trafficAfter } from "./traffic.ts";
 import { reopened } from "./window.ts";
 
 export type Settlement = Readonly<{
@@ -56,10 +55,9 @@ export function settle(
   const samples = settlement.signs.flatMap(({ sample }) => sample ?? []);
   const sickness = sicknessAfter(before.sickness, samples, now);
   const state = {
-    ...remembering(before, events, now),
+    ...remembering(before, events, now, condition.heldUntil),
     condition,
     sickness,
-    traffic: trafficAfter(before.traffic, settlement.signs.map(trafficOf), now),
     tallies: counted(before.tallies, samples, now),
     leases: leases.filter((other) => other !== lease),
     settled: [
@@ -110,10 +108,6 @@ function bellAfter(state: GateState, { left, continues }: Settlement, now: numbe
   const shut = shutBy(state.condition, { paused: false }, now);
   const bell = left > 0 ? turnedAway(state.bell, shut?.until ?? now, now) : state.bell;
   return shut ? bell : freed({ ...state, bell }, continues ? 1 : 0, now);
-}
-
-function trafficOf({ retry = false, health }: Sign) {
-  return { retry, failed: health !== "healthy" };
 }
 
 function doorEvents(before: Condition, after: Condition): DoorEvent[] {

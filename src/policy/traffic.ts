@@ -1,10 +1,23 @@
 /**
- * What has been sent to a destination of late, minute by minute: enough to tell a storm from traffic. Kept
- * inside the gate's state, so that counting costs no row of its own.
+ * What has been sent to a destination of late, minute by minute, read off what its gate has counted: enough to
+ * tell a storm from traffic.
  */
+import { totalOf } from "./histogram.ts";
+import { type Result, results } from "./sample.ts";
+import type { Tallies } from "./tallies.ts";
+import type { Tally } from "./tally.ts";
 
 /** Attempts that ended within one minute. */
-type Minute = Readonly<{ from: number; first: number; retries: number; failures: number }>;
+export type Minute = Readonly<{
+  /** Epoch ms. */
+  from: number;
+  first: number;
+  retries: number;
+  /** Attempts that did not come to a 2xx. */
+  failures: number;
+  /** Those of them that speak of trouble: 429, 5xx, no answer. A refusal shows a living receiver. */
+  troubled: number;
+}>;
 
 export type Traffic = readonly Minute[];
 
@@ -22,44 +35,35 @@ const MINUTE_MS = 60_000;
 const WINDOW_MS = 15 * MINUTE_MS;
 const STORM_RATIO = 5;
 const STORM_RETRIES = 100;
+const trouble: readonly Result[] = ["429", "5xx", "timeout", "network"];
 
-export function trafficAfter(
-  traffic: Traffic,
-  attempts: readonly Readonly<{ retry: boolean; failed: boolean }>[],
-  now: number,
-): Traffic {
-  if (attempts.length === 0) return traffic;
-  const recent = recentTraffic(traffic, now);
-  const last = recent.at(-1);
-  const current =
-    last && now < last.from + MINUTE_MS ? last : { from: now, first: 0, retries: 0, failures: 0 };
-  const retries = attempts.filter(({ retry }) => retry).length;
-  const next = {
-    from: current.from,
-    first: current.first + attempts.length - retries,
-    retries: current.retries + retries,
-    failures: current.failures + attempts.filter(({ failed }) => failed).length,
-  };
-  return [...recent.filter((minute) => minute !== current), next];
+/** The last 15 minutes, the oldest first; those without an attempt are left out. */
+export function recentTraffic({ minutes }: Pick<Tallies, "minutes">, now: number): Traffic {
+  return minutes
+    .filter(({ from }) => from > now - WINDOW_MS && from <= now)
+    .map(minuteOf)
+    .filter(({ first, retries }) => first + retries > 0);
 }
 
-/** What is not older than 15 minutes. */
-export function recentTraffic(traffic: Traffic, now: number): Traffic {
-  return traffic.filter(({ from }) => from > now - WINDOW_MS);
+function minuteOf({ from, attempts, results: came }: Tally): Minute {
+  const all = totalOf(attempts);
+  const first = attempts[0] ?? 0;
+  const count = (result: Result) => came[results.indexOf(result)] ?? 0;
+  const troubled = trouble.reduce((sum, result) => sum + count(result), 0);
+  return { from, first, retries: all - first, failures: all - count("2xx"), troubled };
 }
 
-/** Attempts of the minutes that began within the last `ms`, and how many of them failed. */
-export function lately(traffic: Traffic, ms: number, now: number): { attempts: number; failures: number } {
-  const recent = traffic.filter(({ from }) => from > now - ms);
+/** Attempts of the minutes that have not been over for `ms`, and how many of them met with trouble. */
+export function lately(traffic: Traffic, ms: number, now: number): { attempts: number; troubled: number } {
+  const recent = traffic.filter(({ from }) => from + MINUTE_MS > now - ms);
   return {
     attempts: recent.reduce((sum, { first, retries }) => sum + first + retries, 0),
-    failures: recent.reduce((sum, { failures }) => sum + failures, 0),
+    troubled: recent.reduce((sum, { troubled }) => sum + troubled, 0),
   };
 }
 
-/** The last 15 minutes. A storm: more than five retries for each first attempt, and more than a hundred. */
-export function trafficSum(traffic: Traffic, now: number): TrafficSum {
-  const recent = recentTraffic(traffic, now);
+/** A storm: more than five retries for each first attempt, and more than a hundred. */
+export function trafficSum(recent: Traffic): TrafficSum {
   const total = (field: "first" | "retries" | "failures") => recent.reduce((sum, m) => sum + m[field], 0);
   const [first, retries] = [total("first"), total("retries")];
   const retryRatio = retries / Math.max(1, first);

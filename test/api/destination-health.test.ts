@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { steady as settings } from "../support/gate-arbitraries.ts";
+import { sample } from "../support/samples.ts";
 import { gateOf } from "../support/world.ts";
 
 beforeEach(emptyDatabase);
@@ -25,7 +26,8 @@ async function fail(id: string, retries: number): Promise<void> {
     { lane: "retry", deliveries, connections: 6, startWithinMs: 1_000 },
     settings,
   );
-  const sign = { at: Date.now(), health: "unhealthy", backsOff: true, retry: true } as const;
+  const failed = sample({ attempt: 2, result: "5xx", end: "again" });
+  const sign = { at: Date.now(), health: "unhealthy", backsOff: true, sample: failed } as const;
   const signs = deliveries.map(() => sign);
   await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0, unsent: 0 }, settings);
 }

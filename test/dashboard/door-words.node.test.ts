@@ -29,6 +29,7 @@ const minute = (ago: number, attempts: number, failures: number) => ({
   first: attempts,
   retries: 0,
   failures,
+  troubled: failures,
 });
 
 const open = { circuit: "open", circuitUntil: NOW + 42 * SECOND, trips: 1 } as const;

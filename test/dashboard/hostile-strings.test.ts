@@ -85,7 +85,9 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   await browser.signIn();
   const paths = [
     "/dashboard",
+    "/dashboard/destinations",
     `/dashboard/destinations/${ID}`,
+    `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,
     `/dashboard/events/${eventId(1)}`,
     `/dashboard/lab?destination=${ID}`,

@@ -62,7 +62,6 @@ const healthy = (): Sign => ({
   health: "healthy",
   backsOff: false,
   tookMs: 50,
-  retry: false,
 });
 const unhealthy = (): Sign => ({ ...healthy(), health: "unhealthy", backsOff: true });
 
@@ -283,7 +282,6 @@ describe("a stored state", () => {
   test.each([
     ["its breadth", without("breadth")],
     ["its bell's drains", without("bell", "expected")],
-    ["its traffic", without("traffic")],
     ["its history", without("history")],
     ["what it counted", without("tallies")],
     ["what was settled", without("settled")],

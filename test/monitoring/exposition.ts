@@ -7,7 +7,7 @@ import { door, quiet } from "../scene/doors.ts";
 /** By series: its labels, and the values of each. Of ids one stands for all. */
 export type Exposition = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
-const figures = { view: door(quiet), ever: emptyTally(0), windows: {} };
+const figures = { view: door(quiet).view, ever: emptyTally(0), windows: {} };
 
 const fleet: Fleet = {
   seen: [

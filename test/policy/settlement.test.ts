@@ -173,7 +173,7 @@ describe("a hold that is told at once", () => {
   it("shuts the door for everybody, to open it for one again", () => {
     const state = held(wide, until, now);
     expect(state.condition).toMatchObject({ heldUntil: until, window: { size: 1 } });
-    expect(state.history.at(-1)).toEqual({ at: now, what: "held" });
+    expect(state.history.at(-1)).toEqual({ at: now, what: "held", until });
   });
 
   it("is never shortened, and changes nothing when it is repeated", () => {
@@ -241,7 +241,7 @@ describe("through any history of a gate", () => {
           expect(numbersIn(after).filter((n) => !(Number.isFinite(n) && n >= 0))).toEqual([]);
           expect(after.leases.length).toBeLessThanOrEqual(40);
           expect(after.history.length).toBeLessThanOrEqual(20);
-          expect(after.traffic.length).toBeLessThanOrEqual(16);
+          expect(after.tallies.minutes.length).toBeLessThanOrEqual(61);
         }
       }),
       { numRuns: 300 },

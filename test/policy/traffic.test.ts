@@ -1,35 +1,48 @@
 import { describe, expect, it } from "vitest";
-import { type Traffic, trafficAfter, trafficSum } from "../../src/policy/traffic.ts";
+import type { Sample } from "../../src/policy/sample.ts";
+import { counted, newTallies } from "../../src/policy/tallies.ts";
+import { lately, recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
+import { sample } from "../support/samples.ts";
 
 const MINUTE = 60_000;
-const NOW = 1_000_000_000_000;
-const none: Traffic = [];
+const NOW = 1_000_020_000_000;
 
-function attempts(count: number, retry: boolean, failed = false) {
-  return Array.from({ length: count }, () => ({ retry, failed }));
-}
+const many = (count: number, more: Partial<Sample> = {}) => Array.from({ length: count }, () => sample(more));
+const counting = (...parts: readonly (readonly [at: number, samples: Sample[]])[]) =>
+  parts.reduce((tallies, [at, samples]) => counted(tallies, samples, at), newTallies(NOW));
 
 describe("traffic", () => {
-  it("counts first attempts, retries and failures of the last fifteen minutes", () => {
-    const traffic = trafficAfter(
-      trafficAfter(none, attempts(3, false), NOW),
-      attempts(2, true, true),
-      NOW + 1,
+  it("is first attempts, retries and failures, minute by minute", () => {
+    const retries = many(2, { attempt: 2, result: "5xx", end: "again" });
+    const tallies = counting([NOW, many(3)], [NOW + 1, retries], [NOW + 3 * MINUTE, many(1)]);
+    const traffic = recentTraffic(tallies, NOW + 3 * MINUTE);
+    expect(traffic).toEqual([
+      { from: NOW, first: 3, retries: 2, failures: 2, troubled: 2 },
+      { from: NOW + 3 * MINUTE, first: 1, retries: 0, failures: 0, troubled: 0 },
+    ]);
+    expect(trafficSum(traffic)).toEqual({ first: 4, retries: 2, failures: 2, retryRatio: 0.5, storm: false });
+  });
+
+  it("leaves out what is older than fifteen minutes, what a clock calls the future, and burials", () => {
+    const tallies = counted(counting([NOW, many(5)]), [], NOW + MINUTE, 3);
+    expect(recentTraffic(tallies, NOW + 15 * MINUTE - 1)).toHaveLength(1);
+    expect(recentTraffic(tallies, NOW + 15 * MINUTE)).toEqual([]);
+    expect(recentTraffic(tallies, NOW - 1)).toEqual([]);
+  });
+
+  it("knows a refusal from trouble: both failed, but one shows a living receiver", () => {
+    const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
+    const traffic = recentTraffic(counting([NOW, results.map((result) => sample({ result }))]), NOW);
+    expect(traffic).toMatchObject([{ first: 8, failures: 7, troubled: 4 }]);
+  });
+
+  it("of late is what has not been over for so long", () => {
+    const traffic = recentTraffic(
+      counting([NOW, many(2, { result: "5xx" })], [NOW + MINUTE, many(1)]),
+      NOW + MINUTE,
     );
-    expect(trafficSum(traffic, NOW + 1)).toMatchObject({ first: 3, retries: 2, failures: 2, storm: false });
-  });
-
-  it("forgets what is older than fifteen minutes", () => {
-    const traffic = trafficAfter(none, attempts(5, true), NOW);
-    expect(trafficSum(traffic, NOW + 15 * MINUTE - 1).retries).toBe(5);
-    expect(trafficSum(traffic, NOW + 15 * MINUTE).retries).toBe(0);
-  });
-
-  it("never keeps more than sixteen minutes, however long it runs", () => {
-    let traffic = none;
-    for (let at = NOW; at < NOW + 60 * MINUTE; at += 7_000)
-      traffic = trafficAfter(traffic, attempts(1, false), at);
-    expect(traffic.length).toBeLessThanOrEqual(16);
+    expect(lately(traffic, 2 * MINUTE, NOW + 3 * MINUTE - 1)).toEqual({ attempts: 3, troubled: 2 });
+    expect(lately(traffic, 2 * MINUTE, NOW + 3 * MINUTE)).toEqual({ attempts: 1, troubled: 0 });
   });
 
   it.each([
@@ -38,12 +51,8 @@ describe("traffic", () => {
     ["a high ratio of few", 1, 100, false],
     ["nothing but retries", 0, 101, true],
     ["nothing at all", 0, 0, false],
-  ])("tells a storm from traffic: %s", (_, first, retries, storm) => {
-    const traffic = trafficAfter(
-      trafficAfter(none, attempts(first, false), NOW),
-      attempts(retries, true),
-      NOW,
-    );
-    expect(trafficSum(traffic, NOW).storm).toBe(storm);
+  ])("is told from a storm: %s", (_, first, retries, storm) => {
+    const tallies = counting([NOW, [...many(first), ...many(retries, { attempt: 2 })]]);
+    expect(trafficSum(recentTraffic(tallies, NOW)).storm).toBe(storm);
   });
 });

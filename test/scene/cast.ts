@@ -1,6 +1,5 @@
 /** The destinations of the scene, and how each of them stands. */
-import type { GateView } from "../../src/policy/gate-view.ts";
-import { about, door, NOW, quiet, turns } from "./doors.ts";
+import { about, type Door, door, NOW, quiet, turns } from "./doors.ts";
 
 const SECOND = 1000;
 const DAY = 24 * 60 * 60 * SECOND;
@@ -8,14 +7,14 @@ const DAY = 24 * 60 * 60 * SECOND;
 export type Part = Readonly<{
   /** Columns of the table `destinations` that are not the usual ones. */
   row: Readonly<{ id: string; tenant: string; url: string } & Record<string, unknown>>;
-  view: GateView;
+  door: Door;
 }>;
 
 function part(
   name: string,
   tenant: string,
   url: string,
-  view: GateView,
+  stands: Door,
   columns: Record<string, unknown> = {},
 ): Part {
   const id = `dst_${name
@@ -23,7 +22,7 @@ function part(
     .replaceAll(/[^a-z]/g, "")
     .replaceAll(/[ilou]/g, "v")
     .padEnd(20, "0")}`;
-  return { row: { id, tenant, url, description: name, ...columns }, view };
+  return { row: { id, tenant, url, description: name, ...columns }, door: stands };
 }
 
 const warehouse = about(46, 1);
@@ -48,7 +47,7 @@ export const billing = part(
       window: 1,
       tookMs: 2_140,
       refusal: { reason: "circuit_open", until: NOW + 27 * SECOND },
-      history: turns([372, "circuit_opened"]),
+      history: turns([372, "circuit_opened", { times: 7 }]),
     },
   ),
   { event_types: ["order.*", "invoice.paid"], max_concurrency: 8 },
@@ -85,7 +84,7 @@ const cast = [
       window: 4,
       tookMs: 240,
       refusal: { reason: "hold", until: NOW + 94 * SECOND },
-      history: turns([26, "held"]),
+      history: turns([26, "held", { until: NOW + 94 * SECOND }]),
     }),
   ),
   part(
@@ -136,4 +135,4 @@ const cast = [
 ] as const satisfies readonly Part[];
 
 export const parts: readonly Part[] = cast;
-export const doors: ReadonlyMap<string, GateView> = new Map(parts.map(({ row, view }) => [row.id, view]));
+export const doors: ReadonlyMap<string, Door> = new Map(parts.map(({ row, door }) => [row.id, door]));

@@ -1,23 +1,30 @@
 /** What the gates of the scene say: each state that a door can be in, with traffic that fits to it. */
 import { seededRandom } from "../../src/local/seeded-random.ts";
+import type { DoorEvent, Happening } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
-import { trafficSum } from "../../src/policy/traffic.ts";
+import type { Sample } from "../../src/policy/sample.ts";
+import { counted, newTallies, type Tallies } from "../../src/policy/tallies.ts";
+import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 
 /** When it is, in the scene: always. */
 export const NOW = Date.parse("2026-11-20T14:03:22.000Z");
 
 const MINUTE_MS = 60_000;
-const MINUTES = 15;
+/** As far back as gates remember minutes. */
+const MINUTES = 60;
 
 /** Attempts of a minute, which is so many minutes ago. */
 type Shape = (ago: number) => Readonly<{ first: number; retries?: number; failures?: number }>;
 
-export function door(shape: Shape, view: Partial<GateView> = {}): GateView {
-  const minutes = Array.from({ length: MINUTES }, (_, i) => {
-    const ago = MINUTES - 1 - i;
-    return { from: NOW - ago * MINUTE_MS - 20_000, retries: 0, failures: 0, ...shape(ago) };
-  });
-  return {
+export type Door = Readonly<{ view: GateView; tallies: Tallies }>;
+
+export function door(shape: Shape, view: Partial<GateView> = {}): Door {
+  const tallies = Array.from({ length: MINUTES }, (_, i) => MINUTES - 1 - i).reduce(
+    (before, ago) => counted(before, samplesOf(shape(ago), view.tookMs), NOW - ago * MINUTE_MS),
+    newTallies(NOW - MINUTES * MINUTE_MS),
+  );
+  const minutes = recentTraffic(tallies, NOW);
+  const calm = {
     circuit: "closed",
     circuitUntil: null,
     trips: 0,
@@ -28,11 +35,23 @@ export function door(shape: Shape, view: Partial<GateView> = {}): GateView {
     rateTokens: 200,
     tookMs: 0,
     refusal: null,
-    traffic: trafficSum(minutes, NOW),
+    traffic: trafficSum(minutes),
     minutes,
     history: [],
-    ...view,
-  };
+  } as const;
+  return { view: { ...calm, ...view }, tallies };
+}
+
+/** The newest attempts are those that failed. */
+function samplesOf({ first, retries = 0, failures = 0 }: ReturnType<Shape>, tookMs = 100): Sample[] {
+  return Array.from({ length: first + retries }, (_, i) => ({
+    attempt: i < first ? 1 : 2,
+    ...(i < first + retries - failures
+      ? { result: "2xx" as const, end: "delivered" as const }
+      : { result: "5xx" as const, end: "again" as const }),
+    tookMs: Math.round(tookMs * (0.6 + (0.9 * i) / (first + retries))),
+    lateMs: 700,
+  }));
 }
 
 /** About so many a minute, as traffic is: never quite the same. */
@@ -44,9 +63,13 @@ export function about(perMinute: number, seed: number): (ago: number) => number 
 
 export const quiet: Shape = () => ({ first: 0 });
 
+type Turn = readonly [
+  secondsAgo: number,
+  what: DoorEvent,
+  more?: Readonly<{ times?: number; until?: number }>,
+];
+
 /** What happened to a door, so many seconds ago each, the newest last. */
-export function turns(
-  ...happened: readonly (readonly [secondsAgo: number, what: GateView["history"][number]["what"]])[]
-): GateView["history"] {
-  return happened.map(([secondsAgo, what]) => ({ at: NOW - secondsAgo * 1000, what }));
+export function turns(...happened: readonly Turn[]): readonly Happening[] {
+  return happened.map(([secondsAgo, what, more]) => ({ at: NOW - secondsAgo * 1000, what, ...more }));
 }

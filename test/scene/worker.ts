@@ -6,7 +6,9 @@ import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/document.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import { createDocs } from "../../src/docs/app.tsx";
+import type { Look } from "../../src/policy/gate-figures.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { figuresOf } from "../support/figures.ts";
 import { doors } from "./cast.ts";
 import { door, NOW, quiet } from "./doors.ts";
 
@@ -15,8 +17,13 @@ export { DestinationGate } from "../../src/gate/destination-gate.ts";
 const idle = door(quiet);
 
 function gate(name: string) {
-  const view = doors.get(name) ?? idle;
-  return { view: async () => view, look: async () => view.refusal, tryOut: async () => null };
+  const { view, tallies } = doors.get(name) ?? idle;
+  return {
+    view: async () => view,
+    figures: async (look: Look) => figuresOf(view, tallies, look, NOW),
+    look: async () => view.refusal,
+    tryOut: async () => null,
+  };
 }
 
 /** Nothing is called: every receiver is down, as Billing is. */

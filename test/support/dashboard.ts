@@ -5,10 +5,14 @@
 import { env } from "cloudflare:workers";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import type { LogLine } from "../../src/log.ts";
-import { newGateState } from "../../src/policy/gate-state.ts";
+import type { GateFigures, Look } from "../../src/policy/gate-figures.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
+import type { Sample } from "../../src/policy/sample.ts";
+import { counted, newTallies } from "../../src/policy/tallies.ts";
+import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
+import { figuresOf } from "./figures.ts";
 import { listenedTo, overhear } from "./secrecy.ts";
 import { vault } from "./vault.ts";
 
@@ -18,6 +22,8 @@ type Options = Readonly<{
   services?: Partial<Services>;
   adminKey?: string;
   view?: Partial<GateView>;
+  /** What the gates have counted in this minute. */
+  samples?: readonly Sample[];
   /** Methods of the gate that do something else. */
   gate?: object;
 }>;
@@ -34,12 +40,25 @@ export const calmView: GateView = {
   tookMs: 0,
   refusal: null,
   traffic: { first: 0, retries: 0, failures: 0, retryRatio: 0, storm: false },
-  minutes: newGateState(0).traffic,
+  minutes: [],
   history: [],
 };
 
+function figuresWith(view: Partial<GateView>, samples: readonly Sample[], look: Look): GateFigures {
+  const tallies = counted(newTallies(NOW), samples, NOW);
+  const minutes = recentTraffic(tallies, NOW);
+  const shown = { ...calmView, minutes, traffic: trafficSum(minutes), ...view };
+  return figuresOf(shown, tallies, look, NOW);
+}
+
 /** A browser without a cookie yet, before a dashboard. */
-export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate = {} }: Options = {}) {
+export function testDashboard({
+  services = {},
+  adminKey = KEY,
+  view = {},
+  samples = [],
+  gate = {},
+}: Options = {}) {
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
   const world = {
@@ -51,6 +70,7 @@ export function testDashboard({ services = {}, adminKey = KEY, view = {}, gate =
       idFromName: (name: string) => name,
       get: (name: string) => ({
         view: async () => ({ ...calmView, ...view }),
+        figures: async (look: Look) => figuresWith(view, samples, look),
         look: async () => null,
         ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
         ...gate,

@@ -54,7 +54,7 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
           name="jitter"
           label="Jitter"
           value={fields.jitter}
-          options={[["", `as the preset: ${own.jitter}`], ...jitters.map(same)]}
+          options={[["", `its own: ${own.jitter}`], ...jitters.map(same)]}
         />
         <Text name="proportional" label="Proportion, 0 to 1" hint="" fields={fields} />
         <Text name="max_attempts" label="Attempts, at most" hint={own.attempts} fields={fields} />

@@ -2,12 +2,13 @@
  * The only script: keeps a page up to date while somebody looks at it, answers forms that only ask, and
  * copies. Plain JavaScript as the browser gets it; without it every page works and merely stands still.
  *
- * A page is fetched again every 2.5 s, less its frame, and laid over what is there node by node, so that
- * whatever a person has typed, opened, selected or scrolled to stays as it is.
+ * A page is fetched again, less its frame, every 2.5 s, or less often when that takes long. It is laid over what
+ * is there node by node, so that whatever a person has typed, opened, selected or scrolled to stays as it is.
  */
 export const live = /* js */ `"use strict";
 (() => {
   const EVERY_MS = 2500;
+  const MOST_MS = 30_000;
   const PATIENCE_MS = 8000;
   const main = document.querySelector("main");
   const isLive = main.hasAttribute("data-live");
@@ -25,17 +26,20 @@ export const live = /* js */ `"use strict";
   }
 
   async function tick() {
+    const askedAt = performance.now();
     const isLate = await refresh().then(() => false, () => true);
     if (beat) {
       beat.classList.toggle("is-late", isLate);
       setText(beat, isLate ? "Out of reach; trying again" : "Live");
     }
-    plan();
+    plan(performance.now() - askedAt);
   }
 
-  function plan() {
+  /** What takes long costs much: it is asked for less often. */
+  function plan(tookMs) {
     clearTimeout(timer);
-    if (isLive && !document.hidden) timer = setTimeout(tick, EVERY_MS);
+    const inMs = Math.min(MOST_MS, Math.max(EVERY_MS, 10 * tookMs));
+    if (isLive && !document.hidden) timer = setTimeout(tick, inMs);
   }
 
   function overlay(here, next) {
@@ -97,7 +101,7 @@ export const live = /* js */ `"use strict";
   });
   if (isLive) {
     document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : tick()));
-    plan();
+    plan(0);
   }
 })();
 `;

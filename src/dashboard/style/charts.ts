@@ -21,9 +21,11 @@ export const charts = /* css */ `
 .fill .now { fill: var(--accent); }
 .fill.is-full .now { fill: var(--warn); }
 .strip .closed { fill: var(--accent-faint); }
-.strip .open { fill: var(--bad); }
+.strip .circuit { fill: var(--bad); }
 .strip .held { fill: var(--warn); }
-.strip .half_open { fill: var(--warn); opacity: 0.5; }
+.strip .paused { fill: var(--soft); }
+.strip { margin-top: 0.75rem; }
+.strip svg { border-radius: 4px; overflow: hidden; }
 .track .line { stroke: var(--line); stroke-width: 2; vector-effect: non-scaling-stroke; }
 .track .wait { stroke: var(--line); stroke-width: 2; stroke-dasharray: 2 5; vector-effect: non-scaling-stroke; }
 .track .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }

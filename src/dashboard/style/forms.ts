@@ -30,11 +30,14 @@ legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 
 details > summary { cursor: pointer; color: var(--soft); font-size: 0.875rem; width: fit-content; }
 details > summary:hover { color: var(--accent); }
 details[open] > summary { margin-bottom: 0.875rem; }
+details + details { margin-top: 0.625rem; }
+details .copy { margin-bottom: 1rem; }
 .gatehouse { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .gatehouse main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
   .cards thead { position: absolute; clip-path: inset(50%); }
   .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
+  .cards.thin tr { grid-template-columns: 1fr 1fr 1fr; padding: 0.75rem 0; }
   .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }
   .cards td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: 0.75rem; }
   .cards td.all { grid-column: 1 / -1; }

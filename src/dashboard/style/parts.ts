@@ -46,6 +46,7 @@ td .sub { color: var(--soft); font-size: 0.8125rem; display: block; overflow-wra
 pre { margin: 0; background: var(--raised); border: 1px solid var(--line); border-radius: var(--radius); padding: 0.875rem 1rem; overflow: auto; max-height: 26rem; line-height: 1.6; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 2; }
 .copy > button { position: absolute; top: 0.5rem; right: 0.5rem; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: clamp(2rem, 5vw, 3rem); align-items: start; }
+.column { display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
 .delivery { padding: 1rem 0 0.75rem; border-top: 1px solid var(--line); }
 .delivery .head { margin-bottom: 0.125rem; }
 .delivery progress { margin-block: 0.625rem 0.5rem; }

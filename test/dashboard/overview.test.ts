@@ -1,0 +1,122 @@
+/** The first page, and the page of a destination, as far as figures go. */
+import { beforeEach, describe, expect, it } from "vitest";
+import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
+import { sample } from "../support/samples.ts";
+
+beforeEach(emptyDatabase);
+
+async function destinationOf(description: string, tenant = "default"): Promise<string> {
+  const body = { url: "https://example.com/hook", description, tenant };
+  return (await testApi().call("POST", "/v1/destinations", body)).json.id;
+}
+
+async function browserWith(options: Parameters<typeof testDashboard>[0]) {
+  const browser = testDashboard(options);
+  await browser.signIn();
+  return browser;
+}
+
+/** The text of the page, without its markup. */
+const textOf = (html: string) => html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+
+const samples = [
+  ...Array.from({ length: 18 }, () => sample({ tookMs: 90 })),
+  ...Array.from({ length: 2 }, () => sample({ attempt: 2, result: "5xx", end: "again", tookMs: 900 })),
+];
+
+describe("the overview", () => {
+  it("shows the two commands that make it one that is not empty", async () => {
+    const { html } = await (await signedIn()).get("/dashboard");
+    expect(textOf(html)).toContain("Nothing is delivered yet.");
+    expect(html).toContain("curl https://breakwater.example/v1/events");
+  });
+
+  it("adds up what the gates have counted within the window", async () => {
+    await destinationOf("Billing");
+    await destinationOf("Warehouse");
+    const browser = await browserWith({ samples, view: { inFlight: 3 } });
+    for (const window of ["15m", "1h", "7d"]) {
+      const { html } = await browser.get(`/dashboard?window=${window}`);
+      expect(textOf(html)).toContain("Attempts 40 Succeeded 90 % Retries per first 0.1");
+      expect(textOf(html)).toContain("In flight 6");
+      expect(html).toContain(
+        `40 attempts in the last ${{ "15m": "15 minutes", "1h": "hour" }[window] ?? "7 days"}, 4 of them failed.`,
+      );
+    }
+  });
+
+  it("takes a window that nobody knows for the shortest", async () => {
+    await destinationOf("Billing");
+    const { status, html } = await (await signedIn()).get("/dashboard?window=%3Cscript%3E");
+    expect([status, html.includes("0 attempts in the last 15 minutes")]).toEqual([200, true]);
+  });
+
+  it("lists what needs a person first", async () => {
+    const [calm, sick] = [await destinationOf("Calm"), await destinationOf("Sick")];
+    const waiting = {
+      destination_id: sick,
+      event_id: 1,
+      state: "waiting",
+      because: "circuit_open",
+      give_up_at: NOW,
+    };
+    await insertRow("deliveries", waiting);
+    const open = { circuit: "open", circuitUntil: NOW + 42_000, trips: 2 } as const;
+    const { html } = await browserWith({ view: open }).then((browser) => browser.get("/dashboard"));
+    expect(html.indexOf(sick)).toBeLessThan(html.indexOf(calm));
+    expect(textOf(html)).toContain("All 2 destinations need attention. 1 delivery waits for a door to open.");
+  });
+
+  it("stands when no gate answers", async () => {
+    await destinationOf("Billing");
+    const gate = { figures: async () => Promise.reject(new Error("away")) };
+    const { status, html } = await browserWith({ gate }).then((browser) => browser.get("/dashboard"));
+    expect([
+      status,
+      textOf(html).includes("Its gate does not answer") || textOf(html).includes("Unknown"),
+    ]).toEqual([200, true]);
+  });
+});
+
+describe("all destinations", () => {
+  it("are there page by page, and a tenant's are its own alone", async () => {
+    const row = { url: "https://example.com/hook", secret: "s", created_at: NOW, updated_at: NOW };
+    for (let i = 0; i < 53; i++) {
+      const tenant = i < 51 ? "acme" : "other";
+      await insertRow("destinations", {
+        id: `dst_${String(i).padStart(20, "0")}`,
+        tenant,
+        description: `No. ${i}!`,
+        ...row,
+      });
+    }
+    const browser = await customer("acme");
+    const first = await browser.get("/dashboard/destinations");
+    expect([first.html.includes("No. 49!"), first.html.includes("No. 50!")]).toEqual([true, false]);
+    const more = /href="(\/dashboard\/destinations\?after=[^"]+)"/.exec(first.html)?.[1] ?? "";
+    const second = await browser.get(more);
+    expect(["No. 49!", "No. 50!", "No. 51!"].map((name) => second.html.includes(name))).toEqual([
+      false,
+      true,
+      false,
+    ]);
+  });
+});
+
+describe("a destination", () => {
+  it("shows its figures, how its door stood over time, and where its deliveries are given up", async () => {
+    const id = await destinationOf("Billing");
+    const history = [
+      { at: NOW - 300_000, what: "circuit_opened", times: 4 },
+      { at: NOW - 120_000, what: "circuit_closed" },
+      { at: NOW - 60_000, what: "held", until: NOW - 20_000 },
+    ] as const;
+    const browser = await browserWith({ samples, view: { history } });
+    const text = textOf((await browser.get(`/dashboard/destinations/${id}?window=1h`)).html);
+    expect(text).toContain("The door in that time: circuit open for 3 min, on hold for 40 s");
+    expect(text).toContain("Circuit opened 5 min ago , 4 times in a row");
+    expect(text).toContain("Gives up after 16 attempts");
+    expect(text).toContain("Open : 18 of 20 attempts of the last 15 minutes succeeded.");
+  });
+});
