@@ -85,6 +85,11 @@ CREATE TABLE `events` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `events_by_idempotency_key` ON `events` (`tenant`,`idempotency_key`) WHERE idempotency_key IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `events_scheduled` ON `events` (`deliver_at`) WHERE deliver_at IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `mails` (
+	`about` text PRIMARY KEY NOT NULL,
+	`sent_at` integer NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `replays` (
 	`id` text PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,

@@ -20,6 +20,9 @@ const masterKeys = z
   });
 
 const DAYS_EXPECTED = "expected whole days, 1 to 3650";
+const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
+  error: "expected a mail address, such as ops@example.com",
+});
 
 const variables = z.object({
   ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
@@ -41,6 +44,8 @@ const variables = z.object({
       error: "expected an https URL",
     })
     .default(""),
+  ALERT_EMAIL_TO: address.default(""),
+  ALERT_EMAIL_FROM: address.default(""),
 });
 
 export type Config = Readonly<{
@@ -57,6 +62,8 @@ export type Config = Readonly<{
   eventDatabases?: number;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
   dnsResolver?: string;
+  /** Whom mails to the operator go to, and from; absent: none are sent. */
+  alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
 
 /** Reads the environment; throws an error that lists every fault when it cannot be used. */
@@ -70,6 +77,7 @@ export function parseConfig(env: object): Config {
   if (!parsed.success || faults.length > 0) {
     throw new Error(`Breakwater is misconfigured: ${faults.join("; ")}`);
   }
+  const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = parsed.data;
   return {
     adminKey: parsed.data.ADMIN_KEY,
     masterKeys: parsed.data.MASTER_KEYS,
@@ -78,6 +86,7 @@ export function parseConfig(env: object): Config {
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
+    ...(to && from && { alertEmail: { to, from } }),
   };
 }
 

@@ -4,7 +4,7 @@
  */
 import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
-import type { DeliveryMessage, DrainMessage, ReplayMessage } from "./delivery/message.ts";
+import type { BellMessage, DeliveryMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import { type Log, logToConsole } from "./log.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
@@ -18,12 +18,14 @@ export type Services = Readonly<{
   /** More of them, for events and deliveries: see store/shards.ts before asking `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
-  drains: Queue<DrainMessage | ReplayMessage>;
+  drains: Queue<BellMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
   /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
+  /** Sends mails to the operator; absent where no e-mail is bound. */
+  mailer?: SendEmail | undefined;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
   now: () => number;
@@ -60,6 +62,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     gates: env.GATES,
     ingestLimit: env.INGEST_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
+    mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),
     random: () => Math.random(),

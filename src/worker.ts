@@ -7,6 +7,7 @@ import { consume } from "./delivery/consume.ts";
 import { answerBells } from "./delivery/drain.ts";
 import { tick } from "./delivery/tick.ts";
 import { createDocs } from "./docs/app.tsx";
+import { watch } from "./metrics/watch.ts";
 import { servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/destination-gate.ts";
@@ -43,6 +44,7 @@ export default {
   },
 
   async scheduled(_controller, env, ctx) {
-    await tick(servicesOf(env, ctx));
+    const services = servicesOf(env, ctx);
+    await tick(services).finally(() => watch(services));
   },
 } satisfies ExportedHandler<Env>;

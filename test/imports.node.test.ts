@@ -17,7 +17,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       folders: ["delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^ipaddr\.js$/, /^zod$/],
     },
-    metrics: { folders: ["metrics", "gate", "store", "policy", ""], packages: [] },
+    metrics: { folders: ["metrics", "delivery", "gate", "store", "policy", ""], packages: [] },
     api: {
       folders: ["api", "metrics", "delivery", "gate", "store", "secrets", "policy", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],

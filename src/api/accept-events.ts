@@ -3,7 +3,7 @@ import type { z } from "@hono/zod-openapi";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
 import type { AcceptedEvent } from "../store/events.ts";
-import { type Principal, tenantFor } from "./auth.ts";
+import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import { byLine } from "./event-lines.ts";
 import type { acceptedEvent, newEvent } from "./event-schema.ts";
@@ -35,7 +35,7 @@ export async function acceptEvents(
   { events: given, key, fieldOf }: Posting,
 ): Promise<Acceptance> {
   const posted = ownedBy(c.get("principal"), given);
-  if (posted === undefined) return refused(problem(403, "The key belongs to another tenant"));
+  if (posted === undefined) return refused(problem(403, NOT_YOUR_TENANT));
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
   if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
   if (key === undefined) return accepted(await accept(c.get("services"), posted));

@@ -24,6 +24,7 @@ import { registerHealth } from "./health.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMetrics } from "./metrics.ts";
+import { registerOperationalEvents } from "./operational-schema.ts";
 import { registerPortalLinks } from "./portal-links.ts";
 import { invalid, onError, problem } from "./problems.ts";
 import { registerReplayStatus } from "./replay-status.ts";
@@ -65,6 +66,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerReplayStatus,
     registerStats,
     registerMetrics,
+    registerOperationalEvents,
   ]) {
     register(app);
   }

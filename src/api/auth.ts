@@ -4,6 +4,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import type { Services } from "../services.ts";
+import { OPERATOR } from "../store/notices.ts";
 import type { ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
@@ -69,8 +70,17 @@ export function scopeOf(handler: object): Scope | undefined {
   return required.get(handler);
 }
 
-/** The tenant that a request may act for: the one it names, unless the key is bound to another. */
+/**
+ * The tenant that a request may post or create for: the one it names, unless the key is bound to another. For
+ * the reserved tenant that is the operator's business alone: an admin's whose key is bound to none.
+ */
 export function tenantFor(principal: Principal, named: string | undefined): string | undefined {
   const tenant = named ?? principal.tenant ?? "default";
+  const isOperator = principal.tenant === undefined && principal.scopes.includes("admin");
+  if (tenant === OPERATOR) return isOperator ? tenant : undefined;
   return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
 }
+
+/** What is said where there is no such tenant. */
+export const NOT_YOUR_TENANT =
+  "The key belongs to another tenant, or the tenant is reserved for the operator";

@@ -9,7 +9,7 @@ import {
   insertDestination,
   listDestinations,
 } from "../store/destinations.ts";
-import { requires, tenantFor } from "./auth.ts";
+import { NOT_YOUR_TENANT, requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { breakerErrors, decidedOn, leadErrors, refuseFaults } from "./destination-faults.ts";
 import { handshakeFor } from "./destination-handshake.ts";
@@ -113,7 +113,7 @@ export function registerDestinations(api: Api): void {
       const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
       if ("errors" in chosen || errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
-      if (tenant === undefined) return problem(403, "The key belongs to another tenant");
+      if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
       const leads = await leadErrors(c.get("services"), input.url);
       if (leads.length > 0) return invalid(leads);
       const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);

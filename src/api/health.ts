@@ -3,11 +3,13 @@
  * silence is the one failure that nothing else would show; a full database is the one that can be foreseen.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { type Fullness, readVitals } from "../store/vitals.ts";
+import { tellOfStall } from "../delivery/stall.ts";
+import { faultOf } from "../log.ts";
+import { isStalled } from "../policy/stall.ts";
+import type { Services } from "../services.ts";
+import { type Fullness, readVitals, type Vitals } from "../store/vitals.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer } from "./route-parts.ts";
-
-const STALLED_AFTER_MS = 5 * 60_000;
 
 const roomSchema = z.object({
   name: z.string().openapi({ description: "As it is bound.", example: "DB" }),
@@ -17,9 +19,14 @@ const roomSchema = z.object({
 
 const healthSchema = z
   .object({
-    status: z.enum(["ok", "stalled"]),
+    status: z.enum(["ok", "stalled", "unreachable"]).openapi({
+      description: "`unreachable`: the database does not answer, so nothing is known.",
+    }),
     sweep: z.object({ heartbeat_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
       description: "Null until the sweep has run for the first time.",
+    }),
+    oldest_due: z.object({ due_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
+      description: "The retry that has been due for longest and is not made yet; null when none is due.",
     }),
     databases: z.array(roomSchema),
   })
@@ -36,7 +43,10 @@ const getHealth = createRoute({
   security: [],
   responses: {
     200: jsonAnswer(healthSchema, "The sweep runs."),
-    503: jsonAnswer(healthSchema, "The sweep has been silent for more than five minutes."),
+    503: jsonAnswer(
+      healthSchema,
+      "The sweep has been silent for more than five minutes, or nothing can be known.",
+    ),
   },
 });
 
@@ -44,14 +54,42 @@ const getHealth = createRoute({
 export function registerHealth(api: Api): void {
   api.openapi(getHealth, async (c) => {
     const services = c.get("services");
-    const { heartbeatAt, databases } = await readVitals(services);
+    const vitals = await vitalsOf(services);
+    if (vitals === undefined) return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503);
+    const { heartbeatAt, oldestDueAt, databases } = vitals;
     const room = { databases: databases.map(roomView) };
-    if (heartbeatAt === null) return c.json({ status: "ok" as const, sweep: null, ...room }, 200);
-    const ageMs = services.now() - heartbeatAt;
-    const sweep = { heartbeat_at: new Date(heartbeatAt).toISOString(), age_s: Math.floor(ageMs / 1000) };
-    if (ageMs > STALLED_AFTER_MS) return c.json({ status: "stalled" as const, sweep, ...room }, 503);
-    return c.json({ status: "ok" as const, sweep, ...room }, 200);
+    const now = services.now();
+    const known = { sweep: sweepView(heartbeatAt, now), oldest_due: dueView(oldestDueAt, now), ...room };
+    if (!isStalled(heartbeatAt, now)) return c.json({ status: "ok" as const, ...known }, 200);
+    services.background(tellOfStall(services, heartbeatAt));
+    return c.json({ status: "stalled" as const, ...known }, 503);
   });
+}
+
+const NOTHING_KNOWN = { sweep: null, oldest_due: null, databases: [] };
+
+/** Undefined while the database is away: a monitor is told so in the words that it knows. */
+async function vitalsOf(services: Services): Promise<Vitals | undefined> {
+  try {
+    return await readVitals(services);
+  } catch (error) {
+    services.log({ what: "health_unknown", error: faultOf(error) });
+    return undefined;
+  }
+}
+
+function sweepView(heartbeatAt: number | null, now: number) {
+  if (heartbeatAt === null) return null;
+  return { heartbeat_at: new Date(heartbeatAt).toISOString(), age_s: secondsSince(heartbeatAt, now) };
+}
+
+function dueView(dueAt: number | null, now: number) {
+  if (dueAt === null || dueAt > now) return null;
+  return { due_at: new Date(dueAt).toISOString(), age_s: secondsSince(dueAt, now) };
+}
+
+function secondsSince(at: number, now: number): number {
+  return Math.floor((now - at) / 1000);
 }
 
 function roomView({ name, bytes, headroomBytes }: Fullness): z.infer<typeof roomSchema> {

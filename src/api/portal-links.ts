@@ -3,7 +3,7 @@
  * session. Whoever has the link needs no key; it is made by the operator's own product for a signed-in user.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { refuseScopes, requires, tenantFor } from "./auth.ts";
+import { NOT_YOUR_TENANT, refuseScopes, requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
@@ -53,7 +53,7 @@ export function registerPortalLinks(api: Api): void {
     const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
     const principal = c.get("principal");
     const tenant = tenantFor(principal, named);
-    if (tenant === undefined) return problem(403, "The key belongs to another tenant");
+    if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
     const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
     const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
     const refusal = refuseScopes(principal, scopes, "read_only");

@@ -82,6 +82,7 @@ export function registerReplays(api: Api): void {
     const began = await begin(services, destination, input);
     if (began === "too many") return invalid([tooMany]);
     if (began === undefined) return occupied(services, id);
+    services.log({ what: "replay_begun", replay: began.id, destination: id, include: began.include });
     services.background(sendForStep(services, began.id, services.now()));
     return c.json(replayView(began), 201);
   });

@@ -1,10 +1,10 @@
 /** What has happened to a door of late. */
 import type { FC } from "hono/jsx";
-import type { DoorEvent, Happening } from "../policy/gate-state.ts";
+import type { Happening, Remembered } from "../policy/gate-state.ts";
 import { momentOf, spanOf } from "./figures.ts";
 import { Ago, Word } from "./parts.tsx";
 
-const turns: Readonly<Record<DoorEvent, { tone: "good" | "warn" | "bad" | "quiet"; says: string }>> = {
+const turns: Readonly<Record<Remembered, { tone: "good" | "warn" | "bad" | "quiet"; says: string }>> = {
   circuit_opened: { tone: "bad", says: "Circuit opened" },
   circuit_closed: { tone: "good", says: "Circuit closed" },
   held: { tone: "warn", says: "Put on hold by the receiver" },

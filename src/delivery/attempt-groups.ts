@@ -7,8 +7,10 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import type { Destination } from "../store/destination-settings.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
+import { heed } from "./heed.ts";
 import { report } from "./report.ts";
 import { tellDead } from "./tell-dead.ts";
 import { attemptVerdicts, runVerdicts, type Verdict } from "./verdicts.ts";
@@ -38,11 +40,23 @@ export async function attemptGroups(
   );
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
-  await report(services, verdicts);
+  const gone = await report(services, verdicts);
   tellDead(services, also);
-  await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));
+  await settleAll(services, ended, gone, continues);
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
+}
+
+/** @param gone destinations that have just been paused for that */
+async function settleAll(
+  services: Services,
+  ended: readonly GroupRun[],
+  gone: readonly Destination[],
+  continues: boolean,
+): Promise<void> {
+  const settled = await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));
+  const heard = settled.filter((one) => one !== undefined);
+  if (heard.length + gone.length > 0) services.background(heed(services, heard, gone));
 }
 
 type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
@@ -55,8 +69,8 @@ async function finishLate(services: Services, { groupRun, told }: Rest): Promise
   try {
     await groupRun.run?.finished;
     const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []);
-    await report(services, verdicts);
-    await settleGroup(services, groupRun);
+    const gone = await report(services, verdicts);
+    await settleAll(services, [groupRun], gone, false);
     await sendAgain(services, verdicts);
   } catch (error) {
     // The deliveries are recorded as on their way: the sweep takes them up again.

@@ -16,7 +16,10 @@ export async function bury(services: Services, batch: MessageBatch): Promise<voi
     carriers.map(({ named }) => named),
   );
   const now = services.now();
-  const verdicts = works.flatMap((work) => (work ? { work, row: overRow(work, "dead", "poison", now) } : []));
+  const open = works
+    .filter((work) => work !== undefined)
+    .filter(({ row }) => (row?.endedAt ?? null) === null);
+  const verdicts = open.map((work) => ({ work, row: overRow(work, "dead", "poison", now) }));
   await report(services, verdicts);
   tellDead(services, verdicts);
   for (const carrier of carriers) await dispose(services, carrier);

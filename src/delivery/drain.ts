@@ -17,9 +17,11 @@ import { attemptGroups } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import { type Connections, connections } from "./connections.ts";
 import { startGroup } from "./group.ts";
-import { type DrainMessage, drainMessage, replayMessage } from "./message.ts";
+import { type DrainMessage, drainMessage, replayMessage, tollMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
 import { sortOut } from "./sort-out.ts";
+import { countDead } from "./tell-dead.ts";
+import { askForToll } from "./toll.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
@@ -36,7 +38,7 @@ const CANCELLED = 500;
 /** `more`: go on. `gate`: the gate will send for the next drain. `empty`: nothing waits. */
 type Step = "more" | "gate" | "empty";
 
-/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too. */
+/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, and tolls are asked for. */
 export async function answerBells(services: Services, batch: MessageBatch): Promise<void> {
   const shared = connections(batch.messages.length);
   await Promise.all(
@@ -46,6 +48,8 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
         if (bell) await drain(services, shared, bell);
         const step = replayMessage(message.body);
         if (step) await stepReplay(services, step.replay);
+        const asked = tollMessage(message.body);
+        if (asked) await askForToll(services, asked.toll);
       } catch (error) {
         services.log({ what: "drain_failed", error: faultOf(error) });
         message.retry({ delaySeconds: PAUSE_S });
@@ -76,7 +80,8 @@ async function drainStep(
     return "empty";
   }
   if (!destination || destination.deletedAt !== null) {
-    await sumOver(services, (db) => cancelWaiting(db, id, lookedAt, CANCELLED));
+    const cancelled = await sumOver(services, (db) => cancelWaiting(db, id, lookedAt, CANCELLED));
+    services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
   return attemptWaiting(services, shared, destination, events, budgetMs);
@@ -93,7 +98,7 @@ async function attemptWaiting(
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
     const works = await loadWork(services, wanted);
-    if (works.includes(undefined)) await buryOrphans(services, destination.id, granted, services.now());
+    if (works.includes(undefined)) await endOrphans(services, destination, granted);
     const { due, verdicts } = sortOut(
       services,
       works.filter((work) => work !== undefined),
@@ -111,4 +116,15 @@ async function attemptWaiting(
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
   return continues && !late ? "more" : "gate";
+}
+
+async function endOrphans(
+  services: Services,
+  destination: Destination,
+  events: readonly number[],
+): Promise<void> {
+  const { id } = destination;
+  const count = await buryOrphans(services, id, events, services.now());
+  services.log({ what: "deliveries_dead", destination: id, because: "event_removed", deliveries: count });
+  services.background(countDead(services, destination, count));
 }

@@ -8,7 +8,7 @@ import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
 import type { Work } from "../store/work.ts";
 import { CONNECTIONS, type Connections } from "./connections.ts";
-import { heed } from "./heed.ts";
+import type { Heard } from "./heed.ts";
 import { prepare } from "./prepare.ts";
 import { type LeaseRun, runLease } from "./run-lease.ts";
 
@@ -60,16 +60,16 @@ function withoutGate({ destination, ask: { deliveries } }: Group, refusal: Refus
 }
 
 /**
- * Reports the run to the gate, after its outcomes are recorded.
+ * Reports the run to the gate, after its outcomes are recorded; returns what it has brought to light.
  * @param continues a drain that will ask again at once
  */
 export async function settleGroup(
   services: Services,
   { destination, answer, run }: GroupRun,
   continues = false,
-): Promise<void> {
+): Promise<Heard | undefined> {
   const grant = answer?.grant;
-  if (!grant || !run) return;
+  if (!grant || !run) return undefined;
   const settlement = {
     lease: grant.id,
     signs: run.signs,
@@ -78,7 +78,7 @@ export async function settleGroup(
     continues,
   };
   const news = await settleGate(services, destination.id, settlement, gateSettingsOf(destination));
-  if (news.length > 0) services.background(heed(services, destination, news));
+  return news && { destination, news };
 }
 
 /** Why what a run has left over must wait. */

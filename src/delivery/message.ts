@@ -15,6 +15,12 @@ export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 /** Time for the next step of a replay. On the queue of the drains: both make waiting deliveries move. */
 export type ReplayMessage = Readonly<{ replay: string }>;
 
+/** Time to ask a destination's gate for its dead. On the queue of the drains too. */
+export type TollMessage = Readonly<{ toll: string }>;
+
+/** Everything that goes over the queue of the drains. */
+export type BellMessage = DrainMessage | ReplayMessage | TollMessage;
+
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
   const { event, destination } = (body ?? {}) as Partial<DeliveryMessage>;
@@ -32,4 +38,9 @@ export function drainMessage(body: unknown): DrainMessage | undefined {
 export function replayMessage(body: unknown): ReplayMessage | undefined {
   const { replay } = (body ?? {}) as Partial<ReplayMessage>;
   return typeof replay === "string" ? { replay } : undefined;
+}
+
+export function tollMessage(body: unknown): TollMessage | undefined {
+  const { toll } = (body ?? {}) as Partial<TollMessage>;
+  return typeof toll === "string" ? { toll } : undefined;
 }

@@ -79,7 +79,10 @@ async function letWait(
     pace: Math.round(pace),
     health,
   });
-  return (isLast && isJob) || !isDone;
+  const hasCompleted = isLast && isJob;
+  if (hasCompleted && isDone)
+    services.log({ what: "replay_completed", replay: replay.id, destination: destination.id });
+  return hasCompleted || !isDone;
 }
 
 async function portionOf({ db, replay }: Part, size: number): Promise<Portion> {
@@ -108,9 +111,11 @@ async function lookAt(
   return healthOf({ shut, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
 }
 
-async function abandon({ db, now }: Services, { id }: Replay): Promise<void> {
+async function abandon({ db, now, log }: Services, { id, destinationId }: Replay): Promise<void> {
   const end = { state: "cancelled", because: "destination_deleted", endedAt: now() } as const;
-  await changeReplay(db, id, ["running", "paused"], end, now());
+  const turned = await changeReplay(db, id, ["running", "paused"], end, now());
+  if (turned)
+    log({ what: "replay_cancelled", replay: id, destination: destinationId, because: "destination_deleted" });
 }
 
 /** A failure is logged, not thrown: the next tick sends for what is late. */

@@ -6,7 +6,7 @@
  * brings it through the gate like any other, so that a mass recovery cannot become a storm. Everything it
  * does is bounded and safe to repeat: the row is written before the watermark moves past it.
  */
-import { ringGate, tellGateOfDead } from "../gate/gate-client.ts";
+import { ringGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { sumOver } from "../store/shards.ts";
@@ -15,6 +15,7 @@ import { type WaitingDestination, waitingDestinations } from "../store/waiting.t
 import { expireWaiting } from "../store/waiting-ends.ts";
 import { recoverLost } from "./recover.ts";
 import { enqueueScheduled } from "./schedule.ts";
+import { countDead } from "./tell-dead.ts";
 
 /** Rows changed by one statement, and destinations looked after in one sweep. */
 const STEP = 500;
@@ -59,8 +60,7 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
     const few = waiting.slice(from, from + GATES);
     const counts = await Promise.all(few.map(({ id }) => expireIn(services, id, now)));
     expired += counts.reduce((sum, count) => sum + count, 0);
-    const dead = few.flatMap(({ id }, i) => (counts[i] ? [{ id, count: counts[i] }] : []));
-    await Promise.all(dead.map(({ id, count }) => tellGateOfDead(services, id, count)));
+    await Promise.all(few.map((destination, i) => tellExpired(services, destination, counts[i] ?? 0)));
     await Promise.all(few.filter(mayBeDrained).map(({ id }) => ringGate(services, id)));
   }
   return { rung: waiting.filter(mayBeDrained).length, expired };
@@ -68,6 +68,18 @@ async function lookAfterWaiting(services: Services, now: number): Promise<{ rung
 
 function expireIn(services: Services, destination: string, now: number): Promise<number> {
   return sumOver(services, (db) => expireWaiting(db, destination, now, STEP));
+}
+
+/** One line for all of them: there may be thousands. */
+async function tellExpired(
+  services: Services,
+  destination: WaitingDestination,
+  count: number,
+): Promise<void> {
+  if (count === 0) return;
+  const { id } = destination;
+  services.log({ what: "deliveries_dead", destination: id, because: "expired", deliveries: count });
+  await countDead(services, destination, count);
 }
 
 /** All of them, or a part that begins somewhere else each time, so that none is left out for ever. */

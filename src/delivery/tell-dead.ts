@@ -1,14 +1,36 @@
 /**
  * Deliveries that end dead without an attempt (expired while they waited, poisoned, their target forbidden)
- * appear in no settlement: their gates are told of them, behind everything that matters more.
+ * appear in no attempt's line and in no settlement: each leaves a line of its own, and their gates are told of
+ * them, behind everything that matters more.
  */
 import { tellGateOfDead } from "../gate/gate-client.ts";
+import { deliveryId, eventId } from "../id.ts";
 import type { Services } from "../services.ts";
+import type { Destination } from "../store/destination-settings.ts";
+import { isTold } from "./announce.ts";
+import { sendForToll } from "./toll.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /** @param verdicts decided without an attempt, and recorded */
 export function tellDead(services: Services, verdicts: readonly Verdict[]): void {
   const dead = verdicts.filter(({ row }) => row?.state === "dead");
-  for (const [destination, theirs] of Map.groupBy(dead, ({ work }) => work.destination.id))
-    services.background(tellGateOfDead(services, destination, theirs.length));
+  for (const { work, row } of dead) {
+    const { event, destination } = work;
+    const ids = { delivery: deliveryId(event.id, destination.id), event: eventId(event.id) };
+    services.log({ what: "delivery_dead", ...ids, destination: destination.id, because: row?.because });
+  }
+  for (const theirs of Map.groupBy(dead, ({ work }) => work.destination.id).values()) {
+    const [first] = theirs;
+    if (first) services.background(countDead(services, first.work.destination, theirs.length));
+  }
+}
+
+/** So many of the destination's deliveries have ended dead without an attempt. */
+export async function countDead(
+  services: Services,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  deliveries: number,
+): Promise<void> {
+  const isDue = await tellGateOfDead(services, id, deliveries);
+  if (isDue && isTold({ tenant })) await sendForToll(services, id);
 }

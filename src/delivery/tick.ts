@@ -3,9 +3,11 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { wakeReplays } from "./replay.ts";
 import { removeOld } from "./retention.ts";
+import { noticeStall } from "./stall.ts";
 import { sweep } from "./sweep.ts";
 
-const duties = [sweep, wakeReplays, removeOld];
+/** The silence of the sweep is noticed before the next one ends it. */
+const duties = [noticeStall, sweep, wakeReplays, removeOld];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
 export async function tick(services: Services): Promise<void> {

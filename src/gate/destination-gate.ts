@@ -12,11 +12,14 @@ import { admit, refusalAt } from "../policy/admission.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import { rings } from "../policy/bell.ts";
 import type { Condition } from "../policy/condition.ts";
+import type { DoorEvent } from "../policy/door-events.ts";
 import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { GateState, News } from "../policy/gate-state.ts";
+import type { GateState } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
+import { type News, newsOf } from "../policy/news.ts";
 import { died, held, nothingWaits, resumed, ringFor, type Settlement, settle } from "../policy/settlement.ts";
+import { type Toll, tollPaid } from "../policy/toll.ts";
 import { trialRefusedUntil } from "../policy/trial.ts";
 import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 
@@ -30,18 +33,22 @@ export class DestinationGate extends DurableObject<Env> {
     return decision.answer;
   }
 
-  /** Ends a lease with what its attempts showed. Safe to repeat. */
-  async settle(settlement: Settlement, settings: GateSettings): Promise<News[]> {
+  /** Ends a lease with what its attempts showed; null when that is nothing new. Safe to repeat. */
+  async settle(settlement: Settlement, settings: GateSettings): Promise<News | null> {
     const now = Date.now();
     const state = this.#load(now);
     const settled = settle(state, settlement, settings, now, Math.random());
     await saveGate(this.ctx.storage, state, settled.state);
-    return settled.diagnosis ? [...settled.events, settled.diagnosis] : [...settled.events];
+    return newsOf(settled, now) ?? null;
   }
 
   /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
-  async hold(until: number): Promise<void> {
-    await this.#change((state, now) => held(state, until, now));
+  async hold(until: number): Promise<readonly DoorEvent[]> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const after = held(state, until, now);
+    await saveGate(this.ctx.storage, state, after.state);
+    return after.events;
   }
 
   /** Something waits in D1: have it worked off as soon as the door allows; after a pause, from one. */
@@ -54,9 +61,27 @@ export class DestinationGate extends DurableObject<Env> {
     await this.#change((state, now) => nothingWaits(state, lookedAt, now));
   }
 
-  /** So many deliveries have ended dead without an attempt. */
-  async died(deliveries: number): Promise<void> {
-    await this.#change((state, now) => died(state, deliveries, now));
+  /** So many deliveries have ended dead without an attempt; whether somebody is to come and ask for the toll. */
+  async died(deliveries: number): Promise<boolean> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const after = died(state, deliveries, now);
+    await saveGate(this.ctx.storage, state, after.state);
+    return after.tollDue;
+  }
+
+  /** The dead of whom nobody has been told. Changes nothing. */
+  toll(): Toll {
+    return this.#load(Date.now()).toll;
+  }
+
+  /** They have been told of; whether more have died meanwhile. Safe to repeat. */
+  async tollPaid(paid: Toll): Promise<boolean> {
+    const now = Date.now();
+    const state = this.#load(now);
+    const { toll, isDue } = tollPaid(state.toll, paid, now);
+    await saveGate(this.ctx.storage, state, { ...state, toll });
+    return isDue;
   }
 
   /** Whether a test event may be sent now: null, or else when it may be (epoch ms). */

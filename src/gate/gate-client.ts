@@ -5,11 +5,13 @@
 import { faultOf } from "../log.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
 import type { Condition } from "../policy/condition.ts";
+import type { DoorEvent } from "../policy/door-events.ts";
 import type { GateFigures, Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { News } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
+import type { News } from "../policy/news.ts";
 import type { Settlement } from "../policy/settlement.ts";
+import type { Toll } from "../policy/toll.ts";
 import type { Services } from "../services.ts";
 import type { DestinationGate } from "./destination-gate.ts";
 
@@ -19,13 +21,15 @@ type Doors = Pick<Services, "gates" | "log" | "sleep">;
 const PATIENCE_MS = 10_000;
 
 /** Asks for a lease; undefined when the gate cannot be reached. */
-export function askGate(
+export async function askGate(
   services: Doors,
   destination: string,
   ask: Ask,
   settings: GateSettings,
 ): Promise<Answer | undefined> {
-  return reach(services, destination, (gate) => gate.admit(ask, settings));
+  const answer = await reach(services, destination, (gate) => gate.admit(ask, settings) as Promise<Answer>);
+  for (const what of answer?.events ?? []) services.log({ what, destination });
+  return answer;
 }
 
 /** Reports a lease's outcomes, and hears what they mean; a lease that cannot be reported expires by itself. */
@@ -34,10 +38,19 @@ export async function settleGate(
   destination: string,
   settlement: Settlement,
   settings: GateSettings,
-): Promise<readonly News[]> {
-  const news = await reach(services, destination, (gate) => gate.settle(settlement, settings));
-  for (const what of (news ?? []) as readonly News[]) services.log({ what, destination });
-  return (news ?? []) as readonly News[];
+): Promise<News | undefined> {
+  const news = await reach(
+    services,
+    destination,
+    (gate) => gate.settle(settlement, settings) as Promise<News | null>,
+  );
+  for (const what of news?.events ?? []) services.log({ what, destination, ...timesOf(what, news?.figures) });
+  return news ?? undefined;
+}
+
+function timesOf(event: DoorEvent, figures: News["figures"] | undefined) {
+  if (event === "circuit_opened") return { until: figures?.circuitUntil, openings: figures?.trips };
+  return event === "held" ? { until: figures?.heldUntil } : {};
 }
 
 /** When a test event may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
@@ -47,7 +60,12 @@ export function tryOutGate(services: Doors, destination: string): Promise<number
 
 /** The receiver has asked for quiet until then: said at once, for the leases of others. */
 export async function holdGate(services: Doors, destination: string, until: number): Promise<void> {
-  await reach(services, destination, (gate) => gate.hold(until));
+  const events = await reach(
+    services,
+    destination,
+    (gate) => gate.hold(until) as Promise<readonly DoorEvent[]>,
+  );
+  for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
 
 /** Something waits in D1 for this destination. */
@@ -69,13 +87,23 @@ export async function reportNothingWaits(
   await reach(services, destination, (gate) => gate.nothingWaits(lookedAt));
 }
 
-/** So many of its deliveries have ended dead without an attempt. */
+/** So many of its deliveries have ended dead without an attempt; whether its toll is to be asked for. */
 export async function tellGateOfDead(
   services: Doors,
   destination: string,
   deliveries: number,
-): Promise<void> {
-  await reach(services, destination, (gate) => gate.died(deliveries));
+): Promise<boolean> {
+  return (await reach(services, destination, (gate) => gate.died(deliveries))) ?? false;
+}
+
+/** The dead of whom nobody has been told; undefined when the gate cannot be reached. */
+export function tollAtGate(services: Doors, destination: string): Promise<Toll | undefined> {
+  return reach(services, destination, (gate) => gate.toll() as Promise<Toll>);
+}
+
+/** They have been told of; whether more have died meanwhile. */
+export async function payToll(services: Doors, destination: string, paid: Toll): Promise<boolean> {
+  return (await reach(services, destination, (gate) => gate.tollPaid(paid))) ?? false;
 }
 
 /** Why a waiting delivery of this destination waits at this moment; undefined when that cannot be told. */

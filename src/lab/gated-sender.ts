@@ -121,7 +121,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
 
   function answered(job: Job, exchange: Exchange, { holdUntil }: Sign): void {
     const now = engine.now();
-    if (holdUntil !== undefined) save(held(state, holdUntil, now));
+    if (holdUntil !== undefined) save(held(state, holdUntil, now).state);
     job.attempts += 1;
     const moved = transition(exchange, historyOf(job, policy.giveUpAfterMs), policy, now, engine.random());
     if (moved.kind === "dead") ledger.died(job.delivery, now);

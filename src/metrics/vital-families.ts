@@ -1,4 +1,5 @@
 /** How the machinery itself is doing: the sweep, the queues, the database, and what these figures leave out. */
+import { isStalled } from "../policy/stall.ts";
 import { AGES_COUNTED } from "../store/retries.ts";
 import type { Vitals } from "../store/vitals.ts";
 import type { Family } from "./exposition.ts";
@@ -24,6 +25,11 @@ export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now
       "sweep_heartbeat_age_seconds",
       "Since a sweep last got through: about a minute.",
       one(heartbeatAt === null ? null : (now - heartbeatAt) / 1000),
+    ),
+    gauge(
+      "sweep_stalled",
+      "1 while the sweep has been silent for more than five minutes.",
+      one(Number(isStalled(heartbeatAt, now))),
     ),
     gauge(
       "oldest_due_seconds",

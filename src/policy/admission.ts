@@ -6,6 +6,7 @@ import type { Answer, Ask, Refusal } from "./ask.ts";
 import { answered, sooner, turnedAway } from "./bell.ts";
 import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
+import { doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, leaseMs, live } from "./lease.ts";
@@ -18,7 +19,12 @@ import { reopened } from "./window.ts";
 export type Admission = Readonly<{ state: GateState; answer: Answer }>;
 
 export function admit(before: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
-  const state = asked(before, ask, settings, now);
+  const { state, answer } = decide(asked(before, ask, settings, now), ask, settings, now);
+  const { holding, events } = doorChange(before, conditionAt(before.condition, now), now);
+  return { state: { ...state, holding }, answer: events.length > 0 ? { ...answer, events } : answer };
+}
+
+function decide(state: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
   const { free, inFlight } = apart(state, ask, now);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };

@@ -1,4 +1,6 @@
 /** What is asked of a gate and what it answers: plain values, because they cross from Worker to object. */
+
+import type { DoorEvent } from "./door-events.ts";
 import type { Grant, Lane } from "./lease.ts";
 
 export type Ask = Readonly<{
@@ -43,4 +45,6 @@ export type Answer = Readonly<{
   refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
   /** The deliveries that another lease holds, or held a moment ago, and when to look at them again. */
   inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
+  /** What time has done to the door since it was last looked at, where it has done something. */
+  events?: readonly DoorEvent[];
 }>;

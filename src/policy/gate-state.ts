@@ -1,8 +1,11 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
+import type { DoorEvent } from "./door-events.ts";
 import type { Lane, Lease } from "./lease.ts";
-import { type Diagnosis, type Sickness, wellness } from "./sickness.ts";
+import { nothingSaid, type Said } from "./said.ts";
+import { type Sickness, wellness } from "./sickness.ts";
 import { newTallies, type Tallies } from "./tallies.ts";
+import { noToll, type Toll } from "./toll.ts";
 
 /** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
 export type Side = "live" | "backlog";
@@ -21,21 +24,18 @@ export type Bell = Readonly<{
   expected: number;
 }>;
 
-/** What happened to the door: named for logs and for the destination's owner. */
-export type DoorEvent = "circuit_opened" | "circuit_closed" | "held" | "resumed";
+/** What is remembered of the door, for the destination's owner. */
+export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed";
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
   at: number;
-  what: DoorEvent;
+  what: Remembered;
   /** How often, when more than once with nothing else between: a probe that failed opens the circuit again. */
   times?: number;
   /** Until when a hold lasts. */
   until?: number;
 }>;
-
-/** What a settlement has brought to light. */
-export type News = DoorEvent | Diagnosis;
 
 export type GateState = Readonly<{
   version: 1;
@@ -53,6 +53,10 @@ export type GateState = Readonly<{
   bell: Bell;
   tallies: Tallies;
   sickness: Sickness;
+  /** Whether a hold has begun and its end has not been noticed. */
+  holding: boolean;
+  said: Said;
+  toll: Toll;
   /** When it was last sent a test event, epoch ms; 0: never. */
   testedAt: number;
   /** The last things that happened to the door, the newest last. */
@@ -76,6 +80,9 @@ export function newGateState(now: number): GateState {
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
     tallies: newTallies(now),
     sickness: wellness,
+    holding: false,
+    said: nothingSaid,
+    toll: noToll,
     testedAt: 0,
     history: [],
   };
@@ -88,7 +95,7 @@ export function sideOf(lane: Lane): Side {
 /** @param heldUntil how long a hold among the events lasts */
 export function remembering(
   state: GateState,
-  events: readonly DoorEvent[],
+  events: readonly Remembered[],
   at: number,
   heldUntil = state.condition.heldUntil,
 ): GateState {

@@ -7,11 +7,15 @@
  */
 import { emptied, freed, told, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
+import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type DoorEvent, type GateState, remembering } from "./gate-state.ts";
+import { type GateState, type Remembered, remembering } from "./gate-state.ts";
 import { LOOK_UP_MS, live } from "./lease.ts";
+import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
+import { tollAfter } from "./toll.ts";
+import { recentTraffic } from "./traffic.ts";
 import { reopened } from "./window.ts";
 
 export type Settlement = Readonly<{
@@ -31,9 +35,15 @@ export type Settled = Readonly<{
   state: GateState;
   /** What happened to the door. */
   events: readonly DoorEvent[];
+  /** What the operator is to be told of. */
+  notices: readonly Notice[];
+  /** Whether somebody is to come in a while and ask for the dead. */
+  tollDue: boolean;
   /** What the destination is sick of; said again with every failure until it is paused. */
   diagnosis?: Diagnosis | undefined;
 }>;
+
+const NO_NEWS = { events: [], notices: [], tollDue: false } as const;
 
 /** @param random in [0, 1): spreads the end of a cool-down */
 export function settle(
@@ -45,20 +55,17 @@ export function settle(
 ): Settled {
   const leases = live(before.leases, now);
   const lease = leases.find(({ id }) => id === settlement.lease);
-  if (!lease) return { state: { ...before, leases }, events: [] };
+  if (!lease) return { state: { ...before, leases }, ...NO_NEWS };
   const start = conditionAt(before.condition, now);
   const heard = settlement.signs.reduce((c, sign) => conditionAfter(c, sign, settings, random), start);
   // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
   const judged = start.circuit.kind !== "half_open" || lease.probe;
   const condition = quiet(judged ? heard : { ...start, heldUntil: heard.heldUntil }, now);
-  const events = doorEvents(start, condition);
-  const samples = settlement.signs.flatMap(({ sample }) => sample ?? []);
-  const sickness = sicknessAfter(before.sickness, samples, now);
+  const { holding, events } = doorChange(before, condition, now);
   const state = {
-    ...remembering(before, events, now, condition.heldUntil),
+    ...remembering(before, rememberedOf(start, condition), now, condition.heldUntil),
     condition,
-    sickness,
-    tallies: counted(before.tallies, samples, now),
+    holding,
     leases: leases.filter((other) => other !== lease),
     settled: [
       ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
@@ -67,13 +74,28 @@ export function settle(
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
     tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
   };
+  return { ...watched({ ...state, bell: bellAfter(state, settlement, now) }, settlement.signs, now), events };
+}
+
+/** What the attempts are counted for, and what becomes apparent by it. */
+function watched(state: GateState, signs: readonly Sign[], now: number): Omit<Settled, "events"> {
+  const samples = signs.flatMap(({ sample }) => sample ?? []);
+  const sickness = sicknessAfter(state.sickness, samples, now);
+  const tallies = counted(state.tallies, samples, now);
+  const { said, notices } = saidAfter(state.said, state.condition, recentTraffic(tallies, now), now);
+  const { toll, isDue } = tollAfter(state.toll, samples.filter(({ end }) => end === "dead").length, now);
   const diagnosis = samples.length > 0 ? diagnosisOf(sickness, now) : undefined;
-  return { state: { ...state, bell: bellAfter(state, settlement, now) }, events, diagnosis };
+  return { state: { ...state, sickness, said, toll, tallies }, notices, tollDue: isDue, diagnosis };
 }
 
 /** Deliveries have ended dead without an attempt: they are counted. */
-export function died(state: GateState, deliveries: number, now: number): GateState {
-  return { ...state, tallies: counted(state.tallies, [], now, deliveries) };
+export function died(
+  state: GateState,
+  deliveries: number,
+  now: number,
+): Readonly<{ state: GateState; tollDue: boolean }> {
+  const { toll, isDue } = tollAfter(state.toll, deliveries, now);
+  return { state: { ...state, toll, tallies: counted(state.tallies, [], now, deliveries) }, tollDue: isDue };
 }
 
 /** A drain that looked at `lookedAt` found nothing waiting. */
@@ -82,10 +104,17 @@ export function nothingWaits(state: GateState, lookedAt: number, now: number): G
 }
 
 /** The receiver has asked for quiet until then: said at once, because it holds for every lease there is. */
-export function held(state: GateState, until: number, now: number): GateState {
-  if (until <= state.condition.heldUntil) return state;
-  const condition = { ...state.condition, heldUntil: until, window: reopened(state.condition.window) };
-  return remembering({ ...state, condition }, ["held"], now);
+export function held(
+  state: GateState,
+  until: number,
+  now: number,
+): Readonly<{ state: GateState; events: readonly DoorEvent[] }> {
+  if (until <= state.condition.heldUntil) return { state, events: [] };
+  const start = conditionAt(state.condition, now);
+  const condition = { ...start, heldUntil: until, window: reopened(start.window) };
+  const { holding, events } = doorChange(state, condition, now);
+  const after = { ...state, condition, holding };
+  return { state: remembering(after, ["held"], now), events };
 }
 
 /** Something waits that this gate may not know of: ring as soon as the door allows. */
@@ -110,8 +139,9 @@ function bellAfter(state: GateState, { left, continues }: Settlement, now: numbe
   return shut ? bell : freed({ ...state, bell }, continues ? 1 : 0, now);
 }
 
-function doorEvents(before: Condition, after: Condition): DoorEvent[] {
-  const events: DoorEvent[] = [];
+/** What people are shown: a hold that is prolonged too, because then it lasts until another time. */
+function rememberedOf(before: Condition, after: Condition): Remembered[] {
+  const events: Remembered[] = [];
   if (after.circuit.kind === "open" && before.circuit.kind !== "open") events.push("circuit_opened");
   if (after.circuit.kind === "closed" && before.circuit.kind === "half_open") events.push("circuit_closed");
   if (after.heldUntil > before.heldUntil) events.push("held");

@@ -62,6 +62,11 @@ export function lately(traffic: Traffic, ms: number, now: number): { attempts: n
   };
 }
 
+/** Whether a storm that was is over: well below both of its bounds, so that it does not flap at one of them. */
+export function isCalm({ retryRatio, retries }: TrafficSum): boolean {
+  return retryRatio <= STORM_RATIO / 2 || retries <= STORM_RETRIES / 2;
+}
+
 /** A storm: more than five retries for each first attempt, and more than a hundred. */
 export function trafficSum(recent: Traffic): TrafficSum {
   const total = (field: "first" | "retries" | "failures") => recent.reduce((sum, m) => sum + m[field], 0);

@@ -25,6 +25,7 @@ const RECORD = `
 /**
  * One transaction in each database, all at once. What is lost when one of them fails is harmless by itself: a
  * pause without its delivery makes that wait, and a delivery without its pause is followed by another 410.
+ * Returns the destinations that were active and have been paused.
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms
  */
@@ -33,12 +34,15 @@ export async function recordOutcomes(
   rows: readonly DeliveryRow[],
   gone: readonly string[],
   now: number,
-): Promise<void> {
+): Promise<readonly string[]> {
   const { db: first } = databases;
   const shares = sharesOf(databases, rows, ({ eventId }) => eventId);
   const writes = new Map([...shares].map(([db, share]) => [db, recording(db, share)]));
   if (gone.length > 0) writes.set(first, [...(writes.get(first) ?? []), pausing(first, gone, "gone", now)]);
-  await Promise.all([...writes].map(([db, statements]) => db.batch(statements)));
+  const written = [...writes].map(async ([db, statements]) => ({ db, results: await db.batch(statements) }));
+  const inFirst = (await Promise.all(written)).find(({ db }) => db === first);
+  const paused = gone.length > 0 ? (inFirst?.results.at(-1) as D1Result<{ id: string }>) : undefined;
+  return (paused?.results ?? []).map(({ id }) => id);
 }
 
 function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {

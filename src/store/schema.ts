@@ -194,6 +194,12 @@ export const replays = sqliteTable(
   (t) => [uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`)],
 );
 
+/** Mails to the operator that went out within the hour, by what they were about. */
+export const mails = sqliteTable("mails", {
+  about: text().primaryKey(),
+  sentAt: integer("sent_at").notNull(),
+});
+
 /** A person at the dashboard. Its id is that of the portal link it was opened by, so a link opens one only. */
 export const sessions = sqliteTable("sessions", {
   id: text().primaryKey(),

@@ -21,6 +21,12 @@ export async function moveWatermark(db: D1Database, watermark: number): Promise<
   await db.prepare(MOVE).bind(watermark).run();
 }
 
+/** When a sweep last got through, epoch ms; null before the first. */
+export async function readHeartbeat(db: D1Database): Promise<number | null> {
+  const beaten = `SELECT heartbeat_at FROM sweeps WHERE id = ${ID} AND heartbeat_at > 0`;
+  return db.prepare(beaten).first<number>("heartbeat_at");
+}
+
 const BEAT = `
   INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, 0, ?1)
   ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`;

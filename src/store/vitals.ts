@@ -5,7 +5,7 @@ import { allOf, type Databases } from "./shards.ts";
 const DATABASE_BYTES = 10_000_000_000;
 
 const VITALS = `
-  SELECT (SELECT heartbeat_at FROM sweeps WHERE id = 1) AS heartbeatAt,
+  SELECT (SELECT heartbeat_at FROM sweeps WHERE id = 1 AND heartbeat_at > 0) AS heartbeatAt,
     (SELECT min(next_attempt_at) FROM deliveries WHERE state = 'retrying') AS oldestDueAt,
     (SELECT count FROM counts WHERE name = 'deduplicated') AS deduplicated`;
 

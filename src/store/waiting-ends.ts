@@ -50,19 +50,19 @@ const ORPHANS = `
   SELECT value AS event_id FROM json_each(?1)
   WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.id = value)`;
 
-/** Ends those of the waiting deliveries whose event somebody has removed: there is nothing left to send. */
+/** Ends those of the waiting deliveries whose event somebody has removed, for which nothing is left to send; how many. */
 export async function buryOrphans(
   databases: Databases,
   destination: string,
   events: readonly number[],
   now: number,
-): Promise<void> {
+): Promise<number> {
   const shares = sharesOf(databases, events, (event) => event);
   const buried = [...shares].map(async ([db, share]) => {
     const orphans = await eventsOf(db.prepare(ORPHANS).bind(JSON.stringify(share)));
-    await endWaiting(db, destination, orphans, { state: "dead", because: "event_removed" }, now);
+    return endWaiting(db, destination, orphans, { state: "dead", because: "event_removed" }, now);
   });
-  await Promise.all(buried);
+  return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
 }
 
 const OVERDUE = `

@@ -66,10 +66,10 @@ const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
 
 /** Together with those that were found in other databases. */
 const DESTINATIONS = `${FOUND}
-  SELECT d.id, d.status, d.deleted_at FROM (SELECT id FROM found UNION SELECT value FROM json_each(?3)) f
+  SELECT d.id, d.tenant, d.status, d.deleted_at FROM (SELECT id FROM found UNION SELECT value FROM json_each(?3)) f
   JOIN destinations d ON d.id = f.id ORDER BY d.id LIMIT ?2`;
 
-export type WaitingDestination = Readonly<{ id: string; paused: boolean; deleted: boolean }>;
+export type WaitingDestination = Readonly<{ id: string; tenant: string; paused: boolean; deleted: boolean }>;
 
 /** Up to `limit` destinations for which something waits, from the id `after` on. */
 export async function waitingDestinations(
@@ -84,6 +84,7 @@ export async function waitingDestinations(
   const { results } = await db.prepare(DESTINATIONS).bind(after, limit, JSON.stringify(ids)).all<RawRow>();
   return results.map((row) => ({
     id: row.id as string,
+    tenant: row.tenant as string,
     paused: row.status === "paused",
     deleted: row.deleted_at !== null,
   }));

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Principal } from "../../src/api/auth.ts";
 import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
+import { operationalEvents } from "../support/operational.ts";
 
 beforeEach(emptyDatabase);
 
@@ -184,6 +185,57 @@ describe("GET /v1/health", () => {
     expect([name, rest]).toEqual(["DB", {}]);
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes + headroom_bytes).toBe(10_000_000_000);
+  });
+
+  it("takes a sweep that has found something and never got through for none", async () => {
+    await insertRow("sweeps", { id: 1, watermark: 7, heartbeat_at: 0 });
+    expect(await health()).toMatchObject({ status: 200, json: { sweep: null } });
+  });
+
+  const due = (at: number, state = "retrying") =>
+    insertRow("deliveries", {
+      destination_id: "dst_one",
+      event_id: at,
+      state,
+      give_up_at: NOW,
+      next_attempt_at: NOW + at,
+    });
+
+  it("tells of the retry that has been due for longest", async () => {
+    await due(-90_500);
+    await due(-30_000);
+    await due(-900_000, "waiting");
+    const oldest = { due_at: new Date(NOW - 90_500).toISOString(), age_s: 90 };
+    expect((await health()).json.oldest_due).toEqual(oldest);
+  });
+
+  it("tells of none while none is due", async () => {
+    await due(1);
+    expect((await health()).json.oldest_due).toBeNull();
+  });
+
+  it("tells the operator of a stall, once for each", async () => {
+    await insertRow("destinations", {
+      id: "dst_operator",
+      tenant: "operator",
+      url: "https://example.com/",
+      secret: "sealed",
+      created_at: 0,
+      updated_at: 0,
+    });
+    await insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: NOW - 400_000 });
+    for (let i = 0; i < 3; i++) expect((await health()).status).toBe(503);
+    expect(await operationalEvents(env.DB)).toMatchObject([{ type: "sweep.stalled", data: { age_s: 400 } }]);
+  });
+
+  it("says so while the database is away", async () => {
+    const db = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: away")) }) };
+    const api = testApi({ services: { db: db as unknown as D1Database } });
+    const { status, json } = await api.call("GET", "/v1/health", undefined, { authorization: null });
+    expect([status, json]).toEqual([
+      503,
+      { status: "unreachable", sweep: null, oldest_due: null, databases: [] },
+    ]);
   });
 });
 

@@ -151,6 +151,20 @@ describe("a replay", () => {
     expect((await call("GET", "/v1/replays/rpl_x")).status).toBe(404);
   });
 
+  it("leaves a line for each change of its state, and none for a repeat", async () => {
+    const api = testApi();
+    const { json } = await begin({}, api);
+    for (const turn of ["pause", "pause", "resume", "cancel", "cancel"])
+      await api.call("POST", `/v1/replays/${json.id}/${turn}`);
+    const ids = { replay: json.id, destination: PLACE };
+    expect(api.log.filter(({ what }) => what.startsWith("replay_"))).toMatchObject([
+      { what: "replay_begun", ...ids },
+      { what: "replay_paused", ...ids },
+      { what: "replay_running", ...ids },
+      { what: "replay_cancelled", ...ids },
+    ]);
+  });
+
   it.each(["pause", "cancel"])("may be told to %s twice", async (turn) => {
     const { json } = await begin();
     const { call } = testApi();

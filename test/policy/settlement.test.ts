@@ -23,6 +23,7 @@ function gate(condition: Partial<Condition> = {}): GateState {
   const state = newGateState(now);
   return { ...state, condition: { ...state.condition, ...condition } };
 }
+const noNews = { events: [], notices: [], tollDue: false };
 const wide = gate({ window: { size: 8, threshold: 100 } });
 const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
 
@@ -64,14 +65,14 @@ describe("a settlement", () => {
   it("changes nothing when it is repeated", () => {
     const { state, grant } = lease(wide);
     const once = settling(state, grant, [failed(now)]).state;
-    expect(settling(once, grant, [failed(now)])).toEqual({ state: once, events: [] });
+    expect(settling(once, grant, [failed(now)])).toEqual({ state: once, ...noNews });
   });
 
   it("changes nothing when the lease has expired, whatever it tells", () => {
     const { state, grant } = lease(wide);
     const signs = Array.from({ length: 10 }, () => failed(now));
     const late = settling(state, grant, signs, now + grant.expiresInMs);
-    expect(late).toEqual({ state: { ...state, leases: [] }, events: [] });
+    expect(late).toEqual({ state: { ...state, leases: [] }, ...noNews });
   });
 
   it("changes nothing for a lease that nobody was given", () => {
@@ -171,22 +172,22 @@ describe("a hold that is told at once", () => {
   const until = now + 10_000;
 
   it("shuts the door for everybody, to open it for one again", () => {
-    const state = held(wide, until, now);
+    const { state } = held(wide, until, now);
     expect(state.condition).toMatchObject({ heldUntil: until, window: { size: 1 } });
     expect(state.history.at(-1)).toEqual({ at: now, what: "held", until });
   });
 
   it("is never shortened, and changes nothing when it is repeated", () => {
-    const state = held(wide, until, now);
-    expect(held(state, until, now + 1)).toBe(state);
-    expect(held(state, until - 1, now + 1)).toBe(state);
+    const { state } = held(wide, until, now);
+    expect(held(state, until, now + 1)).toEqual({ state, events: [] });
+    expect(held(state, until - 1, now + 1)).toEqual({ state, events: [] });
   });
 
   it("is the same hold when the lease that met it is settled: the size that worked is remembered", () => {
     const { state, grant } = lease(wide);
     const sign = { ...busy(now + 50), holdUntil: until };
     const once = settling(state, grant, [sign, busy(now + 60)]).state.condition;
-    const twice = settling(held(state, until, now + 50), grant, [sign, busy(now + 60)]);
+    const twice = settling(held(state, until, now + 50).state, grant, [sign, busy(now + 60)]);
     expect(twice.state.condition).toEqual(once);
     expect(once.window).toEqual({ size: 1, threshold: 8 });
     expect(twice.events).toEqual([]);
@@ -194,13 +195,13 @@ describe("a hold that is told at once", () => {
 
   it("is not answered by successes that others bring home", () => {
     const { state, grant } = lease(wide);
-    const settled = settling(held(state, until, now + 50), grant, [fine(now + 60), fine(now + 70)]);
+    const settled = settling(held(state, until, now + 50).state, grant, [fine(now + 60), fine(now + 70)]);
     expect(settled.state.condition.window.size).toBe(1);
   });
 
   it("is not answered by them either when they come from a worker whose clock is ahead", () => {
     const { state, grant } = lease(wide);
-    const settled = settling(held(state, until, now + 50), grant, [fine(until + 1), fine(until + 2)]);
+    const settled = settling(held(state, until, now + 50).state, grant, [fine(until + 1), fine(until + 2)]);
     expect(settled.state.condition.window.size).toBe(1);
   });
 });

@@ -1,6 +1,6 @@
 /** What the gates of the scene say: each state that a door can be in, with traffic that fits to it. */
 import { seededRandom } from "../../src/local/seeded-random.ts";
-import type { DoorEvent, Happening } from "../../src/policy/gate-state.ts";
+import type { Happening, Remembered } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import type { Sample } from "../../src/policy/sample.ts";
 import { counted, newTallies, type Tallies } from "../../src/policy/tallies.ts";
@@ -65,7 +65,7 @@ export const quiet: Shape = () => ({ first: 0 });
 
 type Turn = readonly [
   secondsAgo: number,
-  what: DoorEvent,
+  what: Remembered,
   more?: Readonly<{ times?: number; until?: number }>,
 ];
 

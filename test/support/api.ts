@@ -123,6 +123,7 @@ export async function emptyDatabase(): Promise<void> {
     "api_keys",
     "sessions",
     "replays",
+    "mails",
   ];
   await emptyAll(tables);
 }

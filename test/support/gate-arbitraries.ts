@@ -8,8 +8,9 @@ import { admit } from "../../src/policy/admission.ts";
 import type { Answer, Ask } from "../../src/policy/ask.ts";
 import { rings } from "../../src/policy/bell.ts";
 import type { Sign } from "../../src/policy/condition.ts";
+import type { DoorEvent } from "../../src/policy/door-events.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
-import { type DoorEvent, type GateState, newGateState } from "../../src/policy/gate-state.ts";
+import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
 import { held, nothingWaits, resumed, ringFor, settle } from "../../src/policy/settlement.ts";
 
@@ -237,7 +238,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         state = nothingWaits(state, now - step.lookedAgoMs, now);
         break;
       case "hold":
-        state = held(state, now + step.forMs, now);
+        state = held(state, now + step.forMs, now).state;
         fromOne ||= now + step.forMs > quietUntil;
         quietUntil = Math.max(quietUntil, now + step.forMs);
         break;

@@ -10,6 +10,7 @@ import { figuresOf, type Look } from "../../../../src/policy/gate-figures.ts";
 import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
 import { viewOf } from "../../../../src/policy/gate-view.ts";
+import { newsOf } from "../../../../src/policy/news.ts";
 import {
   died,
   held,
@@ -82,12 +83,22 @@ export function virtualGates(
     settle: (settlement: Settlement, settings: GateSettings) =>
       trip(name, (state, now) => {
         const settled = settle(state, settlement, settings, now, engine.random());
-        return [settled.state, settled.events];
+        return [settled.state, newsOf(settled, now) ?? null];
       }),
-    hold: (until: number) => change(name, (state, now) => held(state, until, now)),
+    hold: (until: number) =>
+      trip(name, (state, now) => {
+        const after = held(state, until, now);
+        return [after.state, after.events];
+      }),
     ring: (why: "waiting" | "resumed") => change(name, why === "resumed" ? resumed : ringFor),
     nothingWaits: (lookedAt: number) => change(name, (state, now) => nothingWaits(state, lookedAt, now)),
-    died: (deliveries: number) => change(name, (state, now) => died(state, deliveries, now)),
+    died: (deliveries: number) =>
+      trip(name, (state, now) => {
+        const after = died(state, deliveries, now);
+        return [after.state, after.tollDue];
+      }),
+    toll: () => read(name, ({ toll }) => toll),
+    tollPaid: () => read(name, () => false),
     figures: (look: Look, settings: GateSettings) =>
       read(name, (state, now) => figuresOf(state, [], look, settings, now)),
     look: (settings: GateSettings) =>

@@ -1,0 +1,35 @@
+/**
+ * Telling the operator: an event for the destinations of the reserved tenant, and a mail where one is wanted.
+ *
+ * The events go the way of all events: stored, sent, retried, held. That of which they tell is never their own
+ * delivery: trouble at a destination of the operator's raises none, so that nothing can go round in circles.
+ */
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { insertNotices, type NewNotice, OPERATOR } from "../store/notices.ts";
+import { enqueue } from "./enqueue.ts";
+import { mail } from "./mail.ts";
+import type { OperationalEvent } from "./operational-event.ts";
+
+/** Safe to repeat. A failure is logged, not thrown: what is told has happened all the same. */
+export async function announce(services: Services, ...events: readonly OperationalEvent[]): Promise<void> {
+  const { db, now } = services;
+  if (events.length === 0) return;
+  try {
+    const notices = events.map((event) => noticeOf(event, now()));
+    await enqueue(services, await insertNotices(db, notices, now()));
+    for (const event of events) await mail(services, event);
+  } catch (error) {
+    const types = [...new Set(events.map(({ type }) => type))].join(" ");
+    services.log({ what: "announcements_lost", types, error: faultOf(error) });
+  }
+}
+
+function noticeOf({ type, key, data }: OperationalEvent, now: number): NewNotice {
+  return { type, key, body: JSON.stringify({ type, timestamp: new Date(now).toISOString(), data }) };
+}
+
+/** Whether trouble at this destination is told of. */
+export function isTold({ tenant }: Readonly<{ tenant: string }>): boolean {
+  return tenant !== OPERATOR;
+}

@@ -1,0 +1,25 @@
+/**
+ * Mails to the operator: the same things that are told as events, for whoever has no receiver for those. They
+ * are few, whatever happens: one an hour about the same thing, and so many an hour in all.
+ */
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { claimMail } from "../store/mails.ts";
+import { mailAbout } from "./mail-words.ts";
+import type { OperationalEvent } from "./operational-event.ts";
+
+/** Sends it, where e-mail is bound and addressed and it is not one too many. A failure is logged, not thrown. */
+export async function mail(services: Services, event: OperationalEvent): Promise<void> {
+  const { mailer, config, log, now } = services;
+  const { type, destination } = event;
+  if (mailer === undefined || config.alertEmail === undefined) return;
+  const { from, to } = config.alertEmail;
+  const about = [type, destination ?? event.data.threshold].filter(Boolean).join(" ");
+  if (!(await claimMail(services.db, about, now()))) return;
+  try {
+    await mailer.send({ from, to, ...mailAbout(event) });
+    log({ what: "mail_sent", type, destination });
+  } catch (error) {
+    log({ what: "mail_failed", type, destination, error: faultOf(error) });
+  }
+}

@@ -1,0 +1,51 @@
+/** What the operator is told is what the document says: no field more, none less, and nothing that is a secret. */
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/document.ts";
+import { operationalData } from "../../src/api/operational-schema.ts";
+import {
+  deadEvent,
+  noticeEvent,
+  type OperationalEvent,
+  stallEvent,
+  statusEvent,
+  thresholdEvent,
+} from "../../src/delivery/operational-event.ts";
+import type { News } from "../../src/policy/news.ts";
+
+const AT = Date.parse("2026-11-21T09:00:00.000Z");
+const destination = {
+  id: "dst_one",
+  tenant: "acme",
+  url: "https://u:pw@hooks.example:8443/T0/token?key=s3cret",
+};
+const traffic = { first: 3, retries: 20, failures: 20, retryRatio: 20 / 3, storm: false };
+const figures = { circuitUntil: AT + 30_000, trips: 1, heldUntil: null, traffic };
+const news: News = { events: [], notices: [], tollDue: false, at: AT, figures };
+
+const all: readonly OperationalEvent[] = [
+  ...(["circuit_opened", "circuit_closed", "storm_detected", "recovered"] as const).map((notice) =>
+    noticeEvent(destination, notice, news),
+  ),
+  statusEvent(destination, "paused", "gone", AT),
+  statusEvent(destination, "resumed", "manual", AT),
+  deadEvent(destination, { dead: 12, since: AT }, AT),
+  stallEvent(AT - 400_000, AT),
+  thresholdEvent({ threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" }, AT),
+];
+
+describe.each(all.map((event) => [event.type, event] as const))("%s", (type, { data, key }) => {
+  test("has the data that is documented, and no more", () => {
+    expect(operationalData(type).parse(data)).toEqual(data);
+  });
+
+  test("says nothing of a URL but its host", () => {
+    expect(JSON.stringify(data) + key).not.toMatch(/s3cret|token|pw@/);
+  });
+});
+
+test("every type is a webhook of the document, and has a key of its own", () => {
+  const { webhooks } = documentOf(createApp()) as unknown as { webhooks: Record<string, unknown> };
+  expect(Object.keys(webhooks).sort()).toEqual([...new Set(all.map(({ type }) => type))].sort());
+  expect(new Set(all.map(({ key }) => key)).size).toBe(all.length);
+});

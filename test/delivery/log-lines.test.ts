@@ -1,0 +1,150 @@
+/** What happens to a destination, a replay or a delivery is one line of the log: with ids, without bodies and secrets. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { bury } from "../../src/delivery/bury.ts";
+import { stepReplay } from "../../src/delivery/replay.ts";
+import { eventId } from "../../src/id.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
+import { batchOf } from "../support/queues.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  SECRET,
+  START,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+let place: string;
+beforeEach(async () => {
+  world = await newWorld();
+  place = await newDestination();
+});
+
+const BODY = { card: "4111-1111" };
+
+async function send(count: number, ...answers: Parameters<World["receiver"]["script"]>[1][]): Promise<void> {
+  world.receiver.script(urlOf(place), ...answers);
+  await world.bring(await world.post(count, { data: BODY }));
+  await world.settled();
+}
+
+const DOOR = /^(circuit_|held$|hold_)/;
+const doorLines = () => world.log.filter(({ what }) => DOOR.test(what)).map(({ what }) => what);
+
+describe("a circuit", () => {
+  test("opens, is half-open and closes: a line each", async () => {
+    await send(10, 500);
+    const [opened] = world.logged("circuit_opened");
+    expect(opened).toMatchObject({ destination: place, openings: 1, until: expect.any(Number) });
+    world.clock.pass(60_000);
+    await send(1, 204);
+    await send(1, 204);
+    expect(doorLines()).toEqual(["circuit_opened", "circuit_half_open", "circuit_closed"]);
+  });
+
+  test("whose probe fails is opened once more, and says how often", async () => {
+    await send(10, 500);
+    world.clock.pass(60_000);
+    await send(1, 500);
+    expect(world.logged("circuit_opened").map(({ openings }) => openings)).toEqual([1, 2]);
+  });
+});
+
+describe("a hold", () => {
+  const quiet = (seconds: number) => () =>
+    new Response(null, { status: 429, headers: { "retry-after": String(seconds) } });
+
+  test("begins and ends: a line each, however many attempts are told of it", async () => {
+    await world.earnTrust(place);
+    await send(10, quiet(60), quiet(61), quiet(62));
+    expect(world.logged("held")).toMatchObject([{ destination: place, until: expect.any(Number) }]);
+    world.clock.pass(30_000);
+    await send(1, 204);
+    expect(doorLines()).toEqual(["held"]);
+    world.clock.pass(90_000);
+    await send(1, 204);
+    world.clock.pass(90_000);
+    await send(1, 204);
+    expect(doorLines()).toEqual(["held", "hold_ended"]);
+  });
+
+  test("after another is one of its own", async () => {
+    await send(1, quiet(60));
+    world.clock.pass(90_000);
+    await send(1, quiet(60));
+    expect(doorLines()).toEqual(["held", "hold_ended", "held"]);
+  });
+});
+
+describe("a death without an attempt", () => {
+  test("is a line with the delivery's ids and its reason", async () => {
+    const messages = await world.post(2);
+    await bury(world.services, batchOf("breakwater-dead", messages, 1).batch);
+    const lines = messages.map(({ event }) => ({
+      event: eventId(event),
+      destination: place,
+      because: "poison",
+    }));
+    expect(world.logged("delivery_dead")).toMatchObject(lines);
+  });
+
+  test("is no line for what had ended before", async () => {
+    const messages = await world.post();
+    await world.bring(messages);
+    await bury(world.services, batchOf("breakwater-dead", messages, 1).batch);
+    expect(world.logged("delivery_dead")).toEqual([]);
+  });
+});
+
+test("a death by an attempt is that attempt's line, and no other", async () => {
+  await send(1, 400);
+  expect(world.logged("attempt")).toMatchObject([
+    { destination: place, state: "dead", because: "permanent" },
+  ]);
+  expect(world.logged("delivery_dead")).toEqual([]);
+});
+
+describe("a replay", () => {
+  const ID = "rpl_0123456789abcdefghjk";
+
+  async function begin(): Promise<void> {
+    const times = { since: 0, until: START + 1, createdAt: START, updatedAt: START, nextStepAt: START };
+    const job = { id: ID, tenant: TENANT, destinationId: place, include: "dead", state: "running" } as const;
+    const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
+    await beginReplay(env.DB, { ...job, ...times, ratePerMinute: 100, pace: 100 }, all, 100);
+  }
+
+  test("that completes is a line", async () => {
+    await send(2, 400);
+    await begin();
+    await stepReplay(world.services, ID);
+    await stepReplay(world.services, ID);
+    expect(world.logged("replay_completed")).toEqual([
+      { what: "replay_completed", replay: ID, destination: place },
+    ]);
+  });
+
+  test("whose destination is deleted is a line, once", async () => {
+    await send(2, 400);
+    await begin();
+    await execute("UPDATE destinations SET deleted_at = 1");
+    await stepReplay(world.services, ID);
+    await stepReplay(world.services, ID);
+    expect(world.logged("replay_cancelled")).toMatchObject([
+      { replay: ID, destination: place, because: "destination_deleted" },
+    ]);
+  });
+});
+
+test("no line has a body, a secret or more of a receiver than its id", async () => {
+  await newDestination({ tenant: "operator" });
+  await send(10, 500, 410);
+  world.clock.pass(60_000);
+  await send(2, 204);
+  const said = JSON.stringify(world.log);
+  for (const secret of ["4111", SECRET, SECRET.slice(6), "/hook"]) expect(said).not.toContain(secret);
+});

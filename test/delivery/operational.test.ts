@@ -1,0 +1,279 @@
+/** What the operator is told: each thing once, by events that go the way of all events, and never of its own trouble. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { tellOfStall } from "../../src/delivery/stall.ts";
+import { tick } from "../../src/delivery/tick.ts";
+import { watch } from "../../src/metrics/watch.ts";
+import { operationalEvents } from "../support/operational.ts";
+import { newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
+
+const MINUTE = 60_000;
+
+let world: World;
+let place: string;
+let operator: string;
+beforeEach(async () => {
+  world = await newWorld();
+  place = await newDestination();
+  operator = await newDestination({ tenant: "operator" });
+});
+
+const told = () => operationalEvents(env.DB);
+const typesTold = async () => (await told()).map(({ type }) => type);
+
+/** Delivers what has been put on the queue, retries at once and without their delay. */
+async function deliverAll(): Promise<void> {
+  const messages = world.deliveryQueue.taken().map(({ body }) => body);
+  if (messages.length > 0) await world.bring(messages);
+  await world.settled();
+}
+
+async function send(count: number, answer: number): Promise<void> {
+  world.receiver.script(urlOf(place), answer);
+  await world.bring(await world.post(count));
+  await world.settled();
+}
+
+const callsTo = (destination: string) =>
+  world.receiver.calls.filter(({ url }) => url === urlOf(destination)).length;
+
+describe("a circuit", () => {
+  test("that opens and closes is two events, with who, when and figures, and no more", async () => {
+    await send(10, 500);
+    world.clock.pass(40_000);
+    await send(1, 500);
+    world.clock.pass(80_000);
+    await send(1, 204);
+    const who = { destination_id: place, tenant: "acme", host: new URL(urlOf(place)).host };
+    expect(await told()).toMatchObject([
+      {
+        type: "destination.circuit_opened",
+        data: {
+          ...who,
+          at: new Date(START).toISOString(),
+          last_15_minutes: { failures: expect.any(Number) },
+        },
+      },
+      { type: "destination.circuit_closed", data: who },
+    ]);
+  });
+
+  test("is told of by a signed delivery to the operator's destination", async () => {
+    await send(10, 500);
+    await deliverAll();
+    const call = world.receiver.calls.find(({ url }) => url === urlOf(operator));
+    expect(JSON.parse(call?.body ?? "")).toMatchObject({ type: "destination.circuit_opened" });
+    expect(call?.headers.get("webhook-signature")).toMatch(/^v1,/);
+  });
+
+  test("is told of to nobody, and at the price of no row, where nobody takes it", async () => {
+    await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
+    await send(10, 500);
+    expect(await told()).toEqual([]);
+    expect(world.logged("circuit_opened")).toHaveLength(1);
+  });
+});
+
+describe("a pause", () => {
+  test("because it is gone is told of once, whatever else answers 410", async () => {
+    await world.earnTrust(place);
+    await send(5, 410);
+    expect(await statusOf(place)).toEqual(["paused", "gone"]);
+    expect(await told()).toMatchObject([
+      { type: "destination.paused", data: { destination_id: place, reason: "gone" } },
+    ]);
+    expect(world.logged("destination_paused")).toHaveLength(1);
+  });
+
+  test("because it refuses everything is told of with its reason", async () => {
+    await world.earnTrust(place, 30);
+    for (let i = 0; i < 15; i++) await send(10, 400);
+    expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
+    expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
+  });
+});
+
+describe("the dead", () => {
+  /** The message that was sent for the toll is brought after its minute. */
+  async function askForToll(): Promise<number> {
+    const sent = world.drainQueue.taken().filter(({ body }) => "toll" in body);
+    expect(sent.every(({ delaySeconds }) => delaySeconds === 60)).toBe(true);
+    world.clock.pass(MINUTE);
+    await world.answer(sent.map(({ body }) => body));
+    return sent.length;
+  }
+
+  test("of a minute are one event, however many they are", async () => {
+    await world.earnTrust(place, 30);
+    for (let i = 0; i < 5; i++) await send(10, 400);
+    expect(await told()).toEqual([]);
+    expect(await askForToll()).toBe(1);
+    const since = new Date(START).toISOString();
+    expect(await told()).toMatchObject([
+      { type: "delivery.dead", data: { destination_id: place, deliveries: 50, since } },
+    ]);
+    await send(1, 400);
+    expect(await askForToll()).toBe(1);
+    expect((await told()).map(({ data }) => data.deliveries)).toEqual([50, 1]);
+  });
+
+  test("who expired while they waited are among them", async () => {
+    await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
+    await world.bring(await world.post(3));
+    world.clock.pass(100 * 3_600_000);
+    await tick(world.services);
+    await world.settled();
+    expect(world.logged("deliveries_dead")).toMatchObject([{ destination: place, deliveries: 3 }]);
+    await askForToll();
+    expect(await told()).toMatchObject([{ type: "delivery.dead", data: { deliveries: 3 } }]);
+  });
+
+  test("are told of once, when the message that asks for them comes twice", async () => {
+    await send(1, 400);
+    const [sent] = world.drainQueue.taken().filter(({ body }) => "toll" in body);
+    await world.answer([sent?.body, sent?.body]);
+    await world.answer([sent?.body]);
+    expect(await typesTold()).toEqual(["delivery.dead"]);
+  });
+
+  test("are told of with a later one, when nobody could be sent", async () => {
+    world.drainQueue.break(true);
+    await send(1, 400);
+    world.drainQueue.break(false);
+    expect(world.logged("toll_not_sent")).toHaveLength(1);
+    world.clock.pass(3 * MINUTE);
+    await send(1, 400);
+    await askForToll();
+    expect(await told()).toMatchObject([{ data: { deliveries: 2 } }]);
+  });
+});
+
+describe("a storm", () => {
+  test("is told of when it is detected and when it is over, and each is a line", async () => {
+    await world.earnTrust(place, 12);
+    world.clock.pass(20 * MINUTE);
+    const messages = await world.post(10);
+    world.receiver.script(urlOf(place), 409);
+    for (let i = 0; i < 12; i++) {
+      await world.bring(messages);
+      await world.settled();
+      await env.DB.prepare("UPDATE deliveries SET next_attempt_at = 0 WHERE state = 'retrying'").run();
+      world.clock.pass(MINUTE);
+    }
+    expect(await typesTold()).toEqual(["destination.storm_detected"]);
+    world.clock.pass(20 * MINUTE);
+    await send(1, 204);
+    expect(await told()).toMatchObject([
+      { type: "destination.storm_detected", data: { last_15_minutes: { retry_ratio: expect.any(Number) } } },
+      { type: "destination.recovered", data: { destination_id: place } },
+    ]);
+    expect(world.logged("storm_detected")).toMatchObject([{ destination: place }]);
+    expect(world.logged("storm_over")).toMatchObject([{ destination: place }]);
+  });
+});
+
+describe("the sweep's silence", () => {
+  test("is told of once, by the tick that ends it and by whoever asks before", async () => {
+    await tick(world.services);
+    expect(await told()).toEqual([]);
+    const heartbeat = START;
+    world.clock.pass(6 * MINUTE);
+    for (let i = 0; i < 3; i++) await tellOfStall(world.services, heartbeat);
+    await tick(world.services);
+    expect(await told()).toMatchObject([
+      { type: "sweep.stalled", data: { heartbeat_at: new Date(heartbeat).toISOString(), age_s: 360 } },
+    ]);
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    expect(await typesTold()).toEqual(["sweep.stalled"]);
+  });
+
+  test("is none within five minutes, nor before the first sweep", async () => {
+    await tellOfStall(world.services, null);
+    await tellOfStall(world.services, START - 5 * MINUTE);
+    expect(await told()).toEqual([]);
+  });
+});
+
+describe("the thresholds", () => {
+  async function deaths(destination: string): Promise<void> {
+    await env.DB.prepare("UPDATE destinations SET max_concurrency = 100 WHERE id = ?1")
+      .bind(destination)
+      .run();
+    const gate = world.services.gates.get(world.services.gates.idFromName(destination));
+    await gate.died(200);
+  }
+  /** The quarter of an hour at which the watch looks. */
+  const quarter = () => world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
+
+  test("that are crossed are told of, each once an hour", async () => {
+    quarter();
+    await deaths(place);
+    for (let i = 0; i < 2; i++) await watch(world.services);
+    const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
+    expect(crossed).toMatchObject([
+      { type: "threshold.crossed", data: { value: 1, limit: 0.01, window: "1h" } },
+    ]);
+  });
+
+  test("are looked at every quarter of an hour, and only where somebody is told", async () => {
+    quarter();
+    await deaths(place);
+    world.gates.called();
+    world.clock.pass(MINUTE);
+    await watch(world.services);
+    expect(world.gates.called()).toEqual([]);
+    quarter();
+    await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
+    await watch(world.services);
+    expect(world.gates.called()).toEqual([]);
+  });
+
+  test("are not crossed by the operator's own destinations", async () => {
+    quarter();
+    await deaths(operator);
+    await watch(world.services);
+    expect(await told()).toEqual([]);
+  });
+});
+
+describe("the operator's own destination", () => {
+  test("raises nothing, whatever becomes of it and of what it is told", async () => {
+    world.receiver.script(urlOf(operator), ...Array(100).fill(500), 410);
+    world.receiver.script(urlOf(place), 500);
+    for (let i = 0; i < 60; i++) {
+      const body = { event: 0, destination: operator };
+      await env.DB.prepare(
+        "INSERT INTO events (tenant, type, accepted_at, plan, body) VALUES ('operator', 'destination.paused', ?1, json_array(?2), '{}')",
+      )
+        .bind(world.clock.now(), operator)
+        .run();
+      const event = (await env.DB.prepare("SELECT max(id) AS id FROM events").first<number>("id")) ?? 0;
+      await world.bring([{ ...body, event }]);
+      await world.settled();
+      world.clock.pass(30_000);
+      await world.drain(operator);
+      await world.settled();
+    }
+    expect(callsTo(operator)).toBeGreaterThan(10);
+    expect(world.logged("circuit_opened").length).toBeGreaterThan(0);
+    const raised = (await told()).filter(({ key }) => key !== null);
+    expect(raised).toEqual([]);
+    expect(world.deliveryQueue.taken().filter(({ body }) => body.destination !== operator)).toEqual([]);
+  });
+
+  test("that answers 410 is paused, and nobody is told by it", async () => {
+    await send(10, 500);
+    world.receiver.script(urlOf(operator), 410);
+    await deliverAll();
+    expect(await statusOf(operator)).toEqual(["paused", "gone"]);
+    expect(await typesTold()).toEqual(["destination.circuit_opened"]);
+  });
+});
+
+test("what cannot be told, because D1 is away, stops nothing", async () => {
+  world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? "before" : undefined));
+  await send(10, 500);
+  expect(world.logged("announcements_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
+  expect(await told()).toEqual([]);
+});
