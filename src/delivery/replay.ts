@@ -14,7 +14,13 @@ import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destin
 import { eventRangeOf } from "../store/moments.ts";
 import { type Part, partsOf, summedUp } from "../store/replay-parts.ts";
 import { advanceReplay, findPortion, type Portion } from "../store/replay-steps.ts";
-import { changeReplay, findReplayJob, overdueReplays, type Replay } from "../store/replays.ts";
+import {
+  changeReplay,
+  findReplayJob,
+  overdueReplays,
+  type Replay,
+  type ReplayChange,
+} from "../store/replays.ts";
 import { countWaiting } from "../store/waiting.ts";
 import { delaySecondsUntil } from "./carry.ts";
 
@@ -59,30 +65,37 @@ async function letWait(
 ): Promise<boolean> {
   const { db, now } = services;
   const { events, cursor, isLast } = await portionOf(part, portion);
+  const isEnd = isLast && part.db === db;
   const goesOn = { state: "running", because: reasonOf(destination, health), endedAt: null } as const;
   const isOver = { state: "completed", because: null, endedAt: now() } as const;
-  const after = { ...(isLast ? isOver : goesOn), pace, nextStepAt };
+  const job = { ...(isEnd ? isOver : goesOn), pace, nextStepAt };
+  const after = { ...job, ...(isLast && isOver) };
   const giveUpAt = now() + retryPolicyOf(destination).giveUpAfterMs;
-  // In another database the job's time moves first: should nothing follow, the next step does the same work.
-  const isJob = part.db === db;
-  const isMine =
-    isJob || (await changeReplay(db, replay.id, ["running"], { ...goesOn, pace, nextStepAt }, now()));
   const isDone =
-    isMine && (await advanceReplay(part.db, part.replay, { events, cursor }, after, giveUpAt, now()));
+    (await isClaimed(services, part, job)) &&
+    (await advanceReplay(part.db, part.replay, { events, cursor }, after, giveUpAt, now()));
   if (isDone && events.length > 0) await ringGate(services, destination.id);
   services.log({
     what: "replay_step",
     replay: replay.id,
     destination: destination.id,
-    state: isDone ? (isJob ? after : goesOn).state : "overtaken",
+    state: isDone ? job.state : "overtaken",
     moved: isDone ? events.length : 0,
     pace: Math.round(pace),
     health,
   });
-  const hasCompleted = isLast && isJob;
-  if (hasCompleted && isDone)
+  if (isEnd && isDone)
     services.log({ what: "replay_completed", replay: replay.id, destination: destination.id });
-  return hasCompleted || !isDone;
+  return isEnd || !isDone;
+}
+
+/**
+ * The job moves with its own part, in one transaction. Before another one it moves by itself: so it is seen
+ * whether it has been paused or cancelled, and should nothing follow, the next step does the same work.
+ */
+async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): Promise<boolean> {
+  if (part.db === db) return true;
+  return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
 }
 
 async function portionOf({ db, replay }: Part, size: number): Promise<Portion> {

@@ -29,8 +29,9 @@ export type AttemptEntry = Readonly<{
 }>;
 
 /**
- * What was posted. `id` is given by SQLite in order, so that the sweep's watermark is exact; it is never
- * reused because the newest row is never removed.
+ * What was posted. `id` is given in order, so that the sweep's watermark is exact: in the first database by
+ * SQLite, in another from that one's first number on (policy/placement.ts). It is never reused, because the
+ * newest row is never removed.
  */
 export const events = sqliteTable(
   "events",

@@ -1,0 +1,203 @@
+/** The life of deliveries over three databases: attempts, waiting, sweeps and ends, and what fails between two of them. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../src/delivery/consume.ts";
+import { accept } from "../../src/delivery/ingest.ts";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { tick } from "../../src/delivery/tick.ts";
+import { databaseNumberOf } from "../../src/policy/placement.ts";
+import { rowsOfAll } from "../support/databases.ts";
+import { batchOf } from "../support/queues.ts";
+import {
+  execute,
+  GRACE_MS,
+  newDestination,
+  newWorld,
+  statusOf,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+const MINUTE = 60_000;
+const EVENTS = 18;
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+/** Posts one event a minute, and takes their messages off the queue. */
+async function postAll(deliverAt?: number): Promise<DeliveryMessage[]> {
+  for (let i = 0; i < EVENTS; i++) {
+    await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: i, deliverAt }]);
+    await world.settled();
+    world.clock.pass(MINUTE);
+  }
+  return world.deliveryQueue.taken().map(({ body }) => body);
+}
+
+const statesOf = async () => (await storedRows()).map(({ state }) => state);
+const all = (state: string) => Array(EVENTS).fill(state);
+
+/** Rings and drains until nothing waits, at most so often. */
+async function drainAll(times = 12): Promise<void> {
+  for (let i = 0; i < times && (await statesOf()).includes("waiting"); i++) {
+    await world.drain(destination);
+    await world.settled();
+    world.clock.pass(MINUTE);
+  }
+}
+
+test("a batch of all databases' messages takes two round trips to each, and as many rows as in one", async () => {
+  const messages = await postAll();
+  expect(new Set(messages.map(({ event }) => databaseNumberOf(event)))).toEqual(new Set([0, 1, 2]));
+  world.d1.used();
+  await world.bring(messages);
+  expect(await statesOf()).toEqual(all("delivered"));
+  expect(world.d1.used()).toMatchObject({ roundTrips: 6, rowsWritten: EVENTS });
+  await world.bring(messages);
+  expect(world.d1.used()).toMatchObject({ roundTrips: 3, rowsWritten: 0 });
+  expect(world.receiver.calls).toHaveLength(EVENTS);
+});
+
+test("what fails is retried, whichever database it is in", async () => {
+  const messages = await postAll();
+  world.receiver.script(urlOf(destination), ...Array(3).fill(500), 204);
+  for (let round = 0; round < 12; round++) {
+    await world.bring(messages);
+    await world.settled();
+    world.clock.pass(5 * MINUTE);
+    await drainAll(3);
+  }
+  expect(await statesOf()).toEqual(all("delivered"));
+});
+
+test("a paused destination's deliveries wait in their databases, and a drain takes them from all at once", async () => {
+  const messages = await postAll();
+  await execute("UPDATE destinations SET status = 'paused'");
+  await world.bring(messages);
+  expect(await statesOf()).toEqual(all("waiting"));
+  await execute("UPDATE destinations SET status = 'active'");
+  await sweep(world.services);
+  const calls = world.receiver.calls.length;
+  await world.drain(destination);
+  await world.settled();
+  const sent = world.receiver.calls.length - calls;
+  expect(sent).toBeGreaterThan(1);
+  await drainAll();
+  expect(await statesOf()).toEqual(all("delivered"));
+});
+
+test("what was lost on its way is recovered in every database, and each event looked at once", async () => {
+  await postAll();
+  world.clock.pass(GRACE_MS);
+  await sweep(world.services);
+  expect(await statesOf()).toEqual(all("waiting"));
+  await drainAll();
+  expect(await statesOf()).toEqual(all("delivered"));
+  const marks = await rowsOfAll<{ watermark: number }>("SELECT watermark FROM sweeps");
+  expect(marks.map(({ watermark }) => databaseNumberOf(watermark))).toEqual([0, 1, 2]);
+});
+
+test("retries that nobody brought wait again", async () => {
+  const messages = await postAll();
+  await execute("UPDATE destinations SET retry = ?1", JSON.stringify({ preset: "textbook" }));
+  world.receiver.script(urlOf(destination), 503);
+  await world.bring(messages);
+  world.receiver.script(urlOf(destination), 204);
+  world.clock.pass(60 * MINUTE);
+  await sweep(world.services);
+  expect(new Set(await statesOf())).toEqual(new Set(["waiting"]));
+  await drainAll();
+  expect(await statesOf()).toEqual(all("delivered"));
+});
+
+test("scheduled events go on the queue at their time from every database", async () => {
+  const at = world.clock.now() + 60 * MINUTE;
+  expect(await postAll(at)).toEqual([]);
+  world.clock.pass(60 * MINUTE - EVENTS * MINUTE - 30_000);
+  await sweep(world.services);
+  const messages = world.deliveryQueue.taken().map(({ body }) => body);
+  expect(messages).toHaveLength(EVENTS);
+  await sweep(world.services);
+  expect(world.deliveryQueue.taken()).toEqual([]);
+});
+
+test("what waits for a deleted destination is cancelled in every database", async () => {
+  const messages = await postAll();
+  await execute("UPDATE destinations SET status = 'paused'");
+  await world.bring(messages);
+  await execute("UPDATE destinations SET deleted_at = 1");
+  await sweep(world.services);
+  await world.drain(destination);
+  expect(await statesOf()).toEqual(all("cancelled"));
+});
+
+test("what has waited for too long expires in every database", async () => {
+  const messages = await postAll();
+  await execute("UPDATE destinations SET status = 'paused'");
+  await world.bring(messages);
+  world.clock.pass(100 * 24 * 60 * MINUTE);
+  await sweep(world.services);
+  expect(await statesOf()).toEqual(all("dead"));
+});
+
+test("a 410 pauses its destination from any database", async () => {
+  for (const message of (await postAll()).slice(0, 6)) {
+    const fresh = await newDestination();
+    world.receiver.script(urlOf(fresh), 410);
+    await execute("UPDATE events SET plan = json_array(?1) WHERE id = ?2", fresh, message.event);
+    await world.bring([{ ...message, destination: fresh }]);
+    expect(await statusOf(fresh)).toEqual(["paused", "gone"]);
+  }
+});
+
+describe("when one database fails while outcomes are recorded", () => {
+  test.each([
+    "before",
+    "after",
+  ] as const)("%s it has written, all of them are recorded in the end", async (fault) => {
+    const messages = await postAll();
+    let failures = 0;
+    world.d1.failing((sql) =>
+      sql.includes("INSERT INTO deliveries") && failures++ === 1 ? fault : undefined,
+    );
+    await world.bring(messages);
+    await world.settled();
+    expect(failures).toBeGreaterThan(3);
+    expect(await statesOf()).toEqual(all("delivered"));
+    expect((await storedRows()).map(({ attempts }) => attempts)).toEqual(Array(EVENTS).fill(1));
+    expect(world.receiver.calls).toHaveLength(EVENTS);
+  });
+
+  test("and stays away, the messages come again and nothing that is recorded is sent again", async () => {
+    const messages = await postAll();
+    const [away, ...others] = world.services.further ?? [];
+    const broken = {
+      ...away,
+      batch: () => Promise.reject(new Error("D1_ERROR: away")),
+    } as unknown as D1Database;
+    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    await consume({ ...world.services, further: [broken, ...others] }, batch);
+    expect(fates.every((fate) => typeof fate === "object")).toBe(true);
+    expect(world.receiver.calls).toEqual([]);
+    world.clock.pass(MINUTE);
+    await world.bring(messages);
+    await world.settled();
+    await drainAll();
+    expect(await statesOf()).toEqual(all("delivered"));
+  });
+});
+
+test("what is old is removed from every database but its newest event", async () => {
+  await world.bring(await postAll());
+  world.clock.pass(40 * 24 * 60 * MINUTE);
+  await tick(world.services);
+  const left = await rowsOfAll<{ id: number }>("SELECT id FROM events");
+  expect(left.map(({ id }) => databaseNumberOf(id))).toEqual([0, 1, 2]);
+  expect(await storedRows()).toHaveLength(3);
+});
