@@ -166,8 +166,10 @@ describe("when one database fails while outcomes are recorded", () => {
     world.d1.failing((sql) =>
       sql.includes("INSERT INTO deliveries") && failures++ === 1 ? fault : undefined,
     );
-    await world.bring(messages);
-    await world.settled();
+    const brought = world.bring(messages);
+    await world.clock.asleep(250);
+    world.clock.pass(250);
+    await brought;
     expect(failures).toBeGreaterThan(3);
     expect(await statesOf()).toEqual(all("delivered"));
     expect((await storedRows()).map(({ attempts }) => attempts)).toEqual(Array(EVENTS).fill(1));
