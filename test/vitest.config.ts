@@ -13,7 +13,7 @@ const scenarios = ["test/scenario/**/*.test.ts"];
 const inBrowsers = ["test/browser/**"];
 const ofSeveral = ["test/sharded/**/*.test.ts"];
 /** Stories of the delivery path, told once more with three databases. */
-const againWithThree = ["test/delivery/drain.test.ts", "test/delivery/every-fault/*.test.ts"];
+const againWithThree = ["test/delivery/drain.test.ts", "test/delivery/every-fault/sending-again.test.ts"];
 
 const migrations = await readD1Migrations(`${root}migrations`);
 
