@@ -1,0 +1,82 @@
+/** Each database is cleared of what is old by itself; what is known of destinations is asked of the first. */
+import { beforeEach, expect, test } from "vitest";
+import { removeOld } from "../../src/delivery/retention.ts";
+import { databaseNumberOf } from "../../src/policy/placement.ts";
+import { readVitals } from "../../src/store/vitals.ts";
+import { insertRow } from "../support/api.ts";
+import { rowsOfAll } from "../support/databases.ts";
+import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+
+let world: World;
+let here: string;
+beforeEach(async () => {
+  world = await newWorld();
+  here = await newDestination();
+});
+
+const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
+
+/** Two events a minute, delivered; as many minutes as all databases have some of them. */
+async function history(): Promise<number[]> {
+  for (let minute = 0; minute < 12; minute++) {
+    await world.bring(await world.post(2));
+    await world.settled();
+    world.clock.pass(MINUTE);
+  }
+  return storedIds();
+}
+
+/** The last event of each database. */
+function newestOf(ids: readonly number[]): number[] {
+  return [...Map.groupBy(ids, databaseNumberOf).values()].map((own) => Math.max(...own));
+}
+
+test("every database keeps its newest event, and all that is old goes from each", async () => {
+  const ids = await history();
+  const newest = newestOf(ids);
+  expect(newest).toHaveLength(3);
+  world.clock.pass(30 * DAY);
+  await removeOld(world.services);
+  expect(await storedIds()).toEqual(newest);
+  expect((await storedRows()).map(({ eventId }) => eventId).sort((a, b) => a - b)).toEqual(newest);
+  expect(world.logged("removed")).toMatchObject([{ events: 21, deliveries: 21 }]);
+  for (const id of await history()) expect(newest.includes(id) || !ids.includes(id)).toBe(true);
+});
+
+test("a replay in the first keeps its events in all, and a destination that is gone there keeps none", async () => {
+  const ids = await history();
+  const now = world.clock.now();
+  await insertRow("replays", {
+    id: "rpl_1",
+    tenant: TENANT,
+    destination_id: here,
+    include: "delivered",
+    since: 0,
+    until: now,
+    rate_per_minute: 100,
+    state: "running",
+    pace: 100,
+    next_step_at: Number.MAX_SAFE_INTEGER,
+    created_at: now,
+    updated_at: now,
+  });
+  world.clock.pass(30 * DAY);
+  await removeOld(world.services);
+  expect(await storedIds()).toEqual(ids);
+  await execute("UPDATE replays SET state = 'cancelled'");
+  await rowsOfAll("UPDATE deliveries SET state = 'waiting', ended_at = NULL");
+  await removeOld(world.services);
+  expect(await storedIds()).toEqual(ids);
+  await execute("DELETE FROM destinations");
+  await removeOld(world.services);
+  expect(await storedIds()).toEqual(newestOf(ids));
+});
+
+test("how full each of them is, is told by its name", async () => {
+  const { databases } = await readVitals(world.services);
+  expect(databases.map(({ name }) => name)).toEqual(["DB", "DB_1", "DB_2"]);
+  for (const { bytes, headroomBytes } of databases) expect(bytes + headroomBytes).toBe(10_000_000_000);
+});
