@@ -89,6 +89,8 @@ const MOST_STOPS = 60;
 
 /** Goes on with Tab until what is so called has the focus; every stop on the way must be seen as such. */
 async function tabTo(page: Page, name: string): Promise<void> {
+  // What is seen is the style sheet's doing, which may come after what it is for.
+  await page.waitForLoadState("load");
   const passed: string[] = [];
   while (passed.length < MOST_STOPS) {
     await page.keyboard.press("Tab");
