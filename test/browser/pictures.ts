@@ -48,7 +48,7 @@ async function take(page: Page, name: string, most = tallest): Promise<void> {
   const path = `${folder}/${name}.png`;
   const { width, height } = await page.evaluate(() => ({
     // Without the gutter that is kept free for a scroll bar.
-    width: document.body.clientWidth,
+    width: Math.floor(document.documentElement.getBoundingClientRect().width),
     height: document.documentElement.scrollHeight,
   }));
   const clip = { x: 0, y: 0, width, height: Math.min(height, most) };
