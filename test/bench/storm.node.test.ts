@@ -55,6 +55,11 @@ describe("storm lab: the production delivery path in virtual time", () => {
     expect(sustained).toBeGreaterThanOrEqual(limits.wide);
   });
 
+  it("delivers what is posted as soon as the platform lets it, while nothing is wrong", async () => {
+    const { p50S } = figuresOf(await simulate(outageOf30Seconds, ourselves, 1));
+    expect(p50S).toBeLessThan(1.1);
+  });
+
   it("writes and draws the same bytes for the same seed, and others for another", async () => {
     const run = async (seed: number) => {
       const comparison = await compare(outageOf30Seconds, [svix, ourselves], seed);

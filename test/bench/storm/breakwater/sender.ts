@@ -77,6 +77,7 @@ export function breakwater(scene: SenderScene): Sender {
   };
 
   async function sweepEveryMinute(): Promise<void> {
+    await engine.sleep(0);
     await sweep(services);
     for (const delivery of deadAmong(db.direct)) ledger.died(delivery, engine.now());
     engine.after(platform.sweepEveryMs, sweepEveryMinute);
@@ -84,7 +85,10 @@ export function breakwater(scene: SenderScene): Sender {
   engine.after(platform.sweepEveryMs, sweepEveryMinute);
 
   function post(delivery: number, receiver: number): void {
-    void accept(services, [{ tenant: `t${receiver}`, type: "storm", data: delivery }]);
+    // Through the engine, which waits for what its own promises set off, and for nothing else.
+    void engine
+      .sleep(0)
+      .then(() => accept(services, [{ tenant: `t${receiver}`, type: "storm", data: delivery }]));
   }
   return { post };
 }
