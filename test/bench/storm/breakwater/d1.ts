@@ -43,6 +43,7 @@ export function memoryD1(engine: Engine, roundTripMs: number): MemoryD1 {
       bind: (...given: SQLInputValue[]) => bound(sql, given),
       all: () => trip(execute),
       run: () => trip(execute),
+      raw: () => trip(() => rowsAsArrays(direct, sql, values)),
       first: async (column: string) => {
         const { results } = await trip(execute);
         return (results[0] as Record<string, unknown> | undefined)?.[column] ?? null;
@@ -65,6 +66,13 @@ function executed(db: DatabaseSync, statement: StatementSync, values: readonly S
   const results = statement.all(...values);
   const changes = db.prepare("SELECT changes() AS changes").get() as { changes: number };
   return { results, meta: changes };
+}
+
+/** Columns of the same name stay apart. */
+function rowsAsArrays(db: DatabaseSync, sql: string, values: readonly SQLInputValue[]): unknown[] {
+  const statement = db.prepare(sql);
+  statement.setReturnArrays(true);
+  return statement.all(...values);
 }
 
 function transaction<T>(db: DatabaseSync, work: () => T): T {
