@@ -8,7 +8,7 @@ export const parts = /* css */ `
 .word { color: var(--tone); font-weight: 550; }
 .word::before { content: ""; display: inline-block; width: 0.5rem; height: 0.5rem; margin-right: 0.5rem; border-radius: 50%; background: var(--tone); vertical-align: 0.06em; }
 .word.tone-quiet::before, .word.tone-busy::before { background: none; box-shadow: inset 0 0 0 2px var(--tone); }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: 1.25rem var(--gap); }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.25rem, 1fr)); gap: 1.25rem var(--gap); }
 .figures dt { color: var(--soft); font-size: 0.8125rem; }
 .figures dd { font-size: 1.5rem; line-height: 1.25; font-weight: 550; letter-spacing: -0.02em; }
 .figures dd small { font-size: 0.8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); margin-left: 0.25rem; }
