@@ -112,7 +112,8 @@ describe("a filter", () => {
       }),
       { numRuns: 60 },
     );
-    expect(Math.min(wanted, refused)).toBeGreaterThan(300);
+    // Of 3,000 about a tenth is wanted: fewer than a thirtieth, and it would hardly have been tried.
+    expect(Math.min(wanted, refused)).toBeGreaterThan(100);
   });
 
   test("of one condition on what is there means the same too", async () => {
