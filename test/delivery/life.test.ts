@@ -47,6 +47,7 @@ async function endWell(place: Place): Promise<void> {
   await heal(real.platform);
   await look(place);
   expect(await leftOpen(model)).toEqual([]);
+  expect(real.platform.dropped, "let go before its outcome was on record").toEqual([]);
 }
 
 test("a delivery lives as the model has it, whatever happens to it", async () => {

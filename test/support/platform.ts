@@ -18,7 +18,8 @@ import { rowsOfAll } from "./databases.ts";
 import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
 import type { Wire } from "./wire.ts";
-import { alarmOf, gateOf, TENANT, type World } from "./world.ts";
+import { keyOf, keyOfRow } from "./witness.ts";
+import { alarmOf, gateOf, storedRows, TENANT, type World } from "./world.ts";
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
@@ -41,11 +42,14 @@ export type Platform = Readonly<{
   ring: () => Promise<void>;
   /** Moves the time. */
   later: (ms: number) => void;
+  /** Messages that were let go although nothing on record would have brought their deliveries again in time. */
+  dropped: readonly string[];
 }>;
 
 export function platformOf(world: World, wire: Wire, destinations: readonly string[]): Platform {
   const sent = new Map<string, DeliveryMessage>();
   let queued: Queued[] = [];
+  const dropped: string[] = [];
   const heard = new Map<string, Bell["body"]>();
   let bells: Bell[] = [];
 
@@ -81,11 +85,25 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const survived = await wire.invoke("consume", (services) => consume(services, batch));
     collect();
     const now = world.clock.now();
-    return messages.flatMap((message, i) => {
-      const fate = survived ? fates[i] : { retryIn: 0 };
+    const again = messages.flatMap((message, i) => {
+      // What was acknowledged before a crash is gone; what was left alone then comes again.
+      const fate = survived || fates[i] !== "left" ? fates[i] : { retryIn: 0 };
       if (fate === undefined || typeof fate === "string") return [];
       return [{ ...message, attempts: message.attempts + 1, dueAt: now + (fate.retryIn ?? 0) * 1000 }];
     });
+    const kept = new Set(again.map(({ body }) => keyOf(body)));
+    await checkDropped(bodies.filter((body) => !kept.has(keyOf(body))));
+    return again;
+  }
+
+  /** Whatever is let go has ended, or waits, or has a time of its own at which it will be looked after. */
+  async function checkDropped(gone: readonly DeliveryMessage[]): Promise<void> {
+    const rows = new Map((await storedRows()).map((row) => [keyOfRow(row), row]));
+    for (const key of gone.map(keyOf)) {
+      const row = rows.get(key);
+      const isOverdue = row?.state === "retrying" && (row.nextAttemptAt ?? 0) <= world.clock.now();
+      if (!row || isOverdue) dropped.push(key);
+    }
   }
 
   async function deliver(): Promise<void> {
@@ -157,6 +175,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     ring,
     cron: async () => void (await wire.invoke("cron", (services) => tick(services).catch(() => {}))),
     later: (ms) => world.clock.pass(ms),
+    dropped,
   };
 }
 

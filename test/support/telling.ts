@@ -42,6 +42,7 @@ export async function telling(story: Story, strike?: Strike): Promise<Told> {
     ...(await endFaults(story, destinations, rows)),
     ...rows.flatMap((row) => countFaults(row, sentTo(witness.sent, row), wire.struck(), strike)),
     ...witness.afterEnd.map((key) => `${key} was sent after it had ended`),
+    ...platform.dropped.map((key) => `${key} was let go before its outcome was on record`),
     ...(await replaysLeft()),
   ];
   return { calls, struck: wire.struck(), wrong };
