@@ -9,10 +9,10 @@
  */
 import { excesses } from "./cost/budget.ts";
 import { keepLedger } from "./cost/ledger.ts";
-import { report } from "./cost/report.ts";
+import { report, row } from "./cost/report.ts";
 
 const size = process.argv[2] === "short" ? "short" : "full";
-const ledger = await keepLedger(size, ({ name }) => console.log(`counted: ${name}`));
+const ledger = await keepLedger(size, (entry) => console.log(row(entry)));
 console.log(`\n${report(ledger)}`);
 
 const over = ledger.entries.flatMap(excesses);

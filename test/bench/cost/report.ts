@@ -21,10 +21,7 @@ const columns: readonly [title: string, value: (entry: Entry) => number, digits:
 
 export function report({ entries, idle }: Ledger): string {
   const titles = columns.map(([title]) => title);
-  const rows = entries.map((entry) => [
-    entry.name,
-    ...columns.map(([, value, digits]) => value(entry).toLocaleString("en", digitsOf(digits))),
-  ]);
+  const rows = entries.map(cellsOf);
   const peers = PEERS.map(([name, dollars]) => [name, dollars]);
   return [
     "Used for each delivery:",
@@ -34,9 +31,19 @@ export function report({ entries, idle }: Ledger): string {
   ].join("\n\n");
 }
 
+/** One entry by itself, as it is made. */
+export function row(entry: Entry): string {
+  return line(cellsOf(entry));
+}
+
+function cellsOf(entry: Entry): string[] {
+  const values = columns.map(([, value, digits]) => value(entry).toLocaleString("en", digitsOf(digits)));
+  return [entry.name, ...values];
+}
+
 function idleLine({ units, cpuMs, minutes }: Idle): string {
   const months = MINUTES_A_MONTH / minutes;
-  const rows = `${units.d1RowsWritten / minutes} rows written and ${units.d1RowsRead / minutes} read`;
+  const rows = `${units.d1RowsWritten / minutes} rows written and ${units.d1RowsRead / minutes} read, or a few more`;
   const dollars = (dollarsFor(units, cpuMs) * months).toFixed(2);
   return `Idle: a minute in which nothing happens takes ${rows}, a month of them ${dollars} dollars.`;
 }
@@ -46,6 +53,9 @@ function digitsOf(digits: number): Intl.NumberFormatOptions {
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [head, head.map(() => "---"), ...rows];
-  return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  return [head, head.map(() => "---"), ...rows].map(line).join("\n");
+}
+
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
 }

@@ -26,7 +26,7 @@ export type Stage = Readonly<{
 }>;
 
 const ENTRY = "test/bench/cost/worker/metered-worker.ts";
-const PATIENCE_MS = 300_000;
+const PATIENCE_MS = 900_000;
 /** A destination that takes whatever comes, so that the figures are the path's and not its limits'. */
 const WIDE = { max_concurrency: 100, rate_per_second: 10_000, rate_burst: 10_000, retry: { schedule: [1] } };
 
