@@ -5,6 +5,7 @@
  * well and one for each trouble. Each round begins with another of them, and every ratio is taken within its
  * round, because neighbours in time share the machine's mood.
  */
+import { inTurn } from "./in-turn.ts";
 import { openCustomers } from "./isolation/customers.ts";
 import { figuresOf, type PhaseFigures } from "./isolation/figures.ts";
 import { ourselves } from "./isolation/ourselves.ts";
@@ -75,11 +76,6 @@ async function measurePhase(
     await end();
     customers.become(customer, "well");
   }
-}
-
-function inTurn<T>(all: readonly T[], round: number): readonly T[] {
-  const first = round % all.length;
-  return [...all.slice(first), ...all.slice(0, first)];
 }
 
 await main();

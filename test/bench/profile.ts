@@ -8,7 +8,8 @@ import { apiClient } from "../../src/local/api-client.ts";
 import { startBreakwater } from "../support/breakwater-runtime.ts";
 import { costsOf } from "./profile/costs.ts";
 import { profiled } from "./profile/profiler.ts";
-import { KEY, type Running, typeOf } from "./throughput/contender.ts";
+import { createDestinations } from "./throughput/breakwater.ts";
+import { KEY, type Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";
 import { post, type Shape } from "./throughput/load.ts";
 
@@ -27,10 +28,7 @@ const runtime = await startBreakwater({ vars, inspected: true });
 try {
   const headers = { authorization: `Bearer ${KEY}` };
   const running: Running = { url: runtime.url, headers, pids: [], stop: runtime.stop };
-  for (const [i, url] of endpoints.urls.entries()) {
-    const wanted = { url, event_types: [typeOf(i)], max_concurrency: 100, rate_per_second: 10_000 };
-    await apiClient(runtime.url, KEY).post("/v1/destinations", wanted);
-  }
+  await createDestinations(apiClient(runtime.url, KEY), endpoints.urls);
   for (const shape of shapes) {
     await play(running, shape);
     const profile = await profiled(await runtime.inspector(), () => play(running, shape));

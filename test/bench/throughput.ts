@@ -7,6 +7,7 @@
  * it has one consumer at a time where production has up to 250, its queues are in memory, and everything
  * runs on one thread. A bare Worker on the same runtime shows what that costs by itself.
  */
+import { inTurn } from "./in-turn.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";
@@ -49,11 +50,6 @@ async function main(): Promise<void> {
   } finally {
     await Promise.allSettled(entrants.map(({ running }) => running.stop()));
   }
-}
-
-function inTurn(entrants: readonly Entrant[], round: number): readonly Entrant[] {
-  const first = round % entrants.length;
-  return [...entrants.slice(first), ...entrants.slice(0, first)];
 }
 
 function seriesOf(entrants: readonly Entrant[]): Series[] {

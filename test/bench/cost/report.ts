@@ -1,4 +1,5 @@
 /** The ledger as tables, in Markdown. */
+import { line, table } from "../markdown.ts";
 import { dollarsPerMillion, type Entry } from "./budget.ts";
 import type { Idle, Ledger } from "./ledger.ts";
 import { dollarsFor, PEERS } from "./prices.ts";
@@ -50,12 +51,4 @@ function idleLine({ units, cpuMs, minutes }: Idle): string {
 
 function digitsOf(digits: number): Intl.NumberFormatOptions {
   return { minimumFractionDigits: digits, maximumFractionDigits: digits };
-}
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  return [head, head.map(() => "---"), ...rows].map(line).join("\n");
-}
-
-function line(cells: readonly string[]): string {
-  return `| ${cells.join(" | ")} |`;
 }

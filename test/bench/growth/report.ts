@@ -1,4 +1,5 @@
 /** What grows with what, as a table. */
+import { table } from "../markdown.ts";
 import type { Growth, Step } from "./growths.ts";
 
 const counted: readonly [title: string, value: (step: Step) => number][] = [
@@ -15,8 +16,7 @@ export function report({ what, steps }: Growth): string {
     (step.ms / step.delivered).toFixed(2),
   ]);
   const last = ["dearest ÷ cheapest", ...counted.map(([, value]) => spread(steps, value).toFixed(3)), ""];
-  const lines = [head, head.map(() => "---"), ...rows, last];
-  return lines.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  return table(head, [...rows, last]);
 }
 
 /** The largest of the ratios that the report shows. */

@@ -1,5 +1,6 @@
 /** The figures as Markdown, ready for the README: what was measured, the table, and how to read it. */
-import { cpus, release } from "node:os";
+import { machine } from "../machine.ts";
+import { table } from "../markdown.ts";
 import type { Contender } from "../throughput/contender.ts";
 import { CONTACT_MS, type Figure, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
 import { HEALTHY_PER_SECOND } from "./phase.ts";
@@ -22,12 +23,9 @@ const head = [
 
 export function report(series: readonly Series[]): string {
   const rows = troubles.flatMap((trouble) => series.map((one, i) => row(one, trouble, i === 0)));
-  return [
-    introduction(series[0]?.rounds.length ?? 0),
-    [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n"),
-    READING,
-    settings(series),
-  ].join("\n\n");
+  return [introduction(series[0]?.rounds.length ?? 0), table(head, rows), READING, settings(series)].join(
+    "\n\n",
+  );
 }
 
 function introduction(rounds: number): string {
@@ -73,10 +71,8 @@ const READING = `“>”: had not arrived when the phase was over. The one has b
 BullMQ hands a job over at once where Queues collects a batch for up to a second: while nobody is in trouble it is much the faster. Its hundred places are shared by all destinations, and its jobs go in the order in which they came: whoever needs more has to build a queue for each destination, or buy the groups of BullMQ Pro.`;
 
 function settings(series: readonly Series[]): string {
-  const [cpu] = cpus();
-  const machine = `${cpus().length} × ${cpu?.model ?? "unknown CPU"}, Linux ${release()}, Node ${process.versions.node}`;
   const lines = series.map(
     ({ contender: { name, settings } }) => `- ${name}: ${settings}; ten at once for each destination`,
   );
-  return [`Machine: ${machine}. Load and receivers run on it too.`, "", ...lines].join("\n");
+  return [machine(), "", ...lines].join("\n");
 }

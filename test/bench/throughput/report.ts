@@ -1,5 +1,6 @@
 /** The figures as tables: medians over the rounds, and each as a ratio to Breakwater's of the same run. */
-import { cpus, release } from "node:os";
+import { machine } from "../machine.ts";
+import { table } from "../markdown.ts";
 import type { Contender } from "./contender.ts";
 import type { Shape } from "./load.ts";
 import { type Figures, quantile } from "./round.ts";
@@ -19,7 +20,7 @@ const columns: readonly [keyof Figures, string, digits: number][] = [
 
 export function report(series: readonly Series[], shapes: readonly Shape[]): string {
   const tables = shapes.map((shape) =>
-    table(
+    tableOf(
       shape,
       series.filter((one) => one.shape === shape),
     ),
@@ -27,7 +28,7 @@ export function report(series: readonly Series[], shapes: readonly Shape[]): str
   return [...tables, settings(series)].join("\n\n");
 }
 
-function table(shape: Shape, series: readonly Series[]): string {
+function tableOf(shape: Shape, series: readonly Series[]): string {
   const reference = series[0];
   const head = ["", ...columns.map(([, title]) => title), "throughput ratio"];
   const rows = series.map((one) => [
@@ -36,11 +37,7 @@ function table(shape: Shape, series: readonly Series[]): string {
     reference ? ratioTo(reference, one).toFixed(2) : "",
   ]);
   const title = `**${shape.name}**: ${shape.events.toLocaleString("en")} events of 1 KB, ${shape.perPost} a post, ${shape.connections} connections, median of ${reference?.rounds.length ?? 0} rounds`;
-  return [title, "", line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
-}
-
-function line(cells: readonly string[]): string {
-  return `| ${cells.join(" | ")} |`;
+  return `${title}\n\n${table(head, rows)}`;
 }
 
 export function median({ rounds }: Series, key: keyof Figures): number {
@@ -59,8 +56,6 @@ function ratioTo(reference: Series, one: Series): number {
 }
 
 function settings(series: readonly Series[]): string {
-  const [cpu] = cpus();
-  const machine = `${cpus().length} × ${cpu?.model ?? "unknown CPU"}, Linux ${release()}, Node ${process.versions.node}`;
   const lines = new Map(series.map(({ contender: { name, settings } }) => [name, `- ${name}: ${settings}`]));
-  return [`Machine: ${machine}. Load and receivers run on it too.`, "", ...lines.values()].join("\n");
+  return [machine(), "", ...lines.values()].join("\n");
 }
