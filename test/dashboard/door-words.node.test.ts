@@ -1,28 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { type Door, doorWords } from "../../src/dashboard/door-words.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
+import { calmView } from "../support/calm-view.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-const quiet = { first: 0, retries: 0, failures: 0, retryRatio: 0, storm: false };
+const quiet = calmView.traffic;
 
-const calm: GateView = {
-  circuit: "closed",
-  circuitUntil: null,
-  trips: 0,
-  heldUntil: null,
-  window: 10,
-  inFlight: 0,
-  ratePerSecond: 100,
-  rateTokens: 200,
-  tookMs: 120,
-  refusal: null,
-  traffic: quiet,
-  minutes: [],
-  history: [],
-};
+const calm: GateView = { ...calmView, tookMs: 120 };
 
 const minute = (ago: number, attempts: number, failures: number) => ({
   from: NOW - ago,

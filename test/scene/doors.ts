@@ -5,6 +5,7 @@ import type { GateView } from "../../src/policy/gate-view.ts";
 import type { Sample } from "../../src/policy/sample.ts";
 import { counted, newTallies, type Tallies } from "../../src/policy/tallies.ts";
 import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
+import { calmView } from "../support/calm-view.ts";
 
 /** When it is, in the scene: always. */
 export const NOW = Date.parse("2026-11-20T14:03:22.000Z");
@@ -24,22 +25,7 @@ export function door(shape: Shape, view: Partial<GateView> = {}): Door {
     newTallies(NOW - MINUTES * MINUTE_MS),
   );
   const minutes = recentTraffic(tallies, NOW);
-  const calm = {
-    circuit: "closed",
-    circuitUntil: null,
-    trips: 0,
-    heldUntil: null,
-    window: 10,
-    inFlight: 0,
-    ratePerSecond: 100,
-    rateTokens: 200,
-    tookMs: 0,
-    refusal: null,
-    traffic: trafficSum(minutes),
-    minutes,
-    history: [],
-  } as const;
-  return { view: { ...calm, ...view }, tallies };
+  return { view: { ...calmView, minutes, traffic: trafficSum(minutes), ...view }, tallies };
 }
 
 /** The newest attempts are those that failed. */

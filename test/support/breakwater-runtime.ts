@@ -1,10 +1,10 @@
 /** Breakwater in the local runtime: a Worker bundled once, with the bindings that wrangler.toml names. */
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
 import { bundleWorker } from "../../src/local/bundle.ts";
 import { ensureDevVars } from "../../src/local/dev-vars.ts";
 import { projectRoot } from "../../src/local/wrangler.ts";
+import { migrationFiles } from "./migration-files.ts";
 import { type Runtime, startRuntime } from "./runtime.ts";
 
 type Options = Readonly<{
@@ -44,9 +44,5 @@ function handleStructuredLogs({ level, message }: { level: string; message: stri
 }
 
 function migrations(): string[] {
-  const folder = join(projectRoot, "migrations");
-  const files = readdirSync(folder).filter((name) => name.endsWith(".sql"));
-  return files.sort().flatMap((file) => {
-    return readFileSync(join(folder, file), "utf8").split("--> statement-breakpoint");
-  });
+  return migrationFiles().flatMap((sql) => sql.split("--> statement-breakpoint"));
 }

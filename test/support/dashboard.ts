@@ -12,6 +12,7 @@ import { counted, newTallies } from "../../src/policy/tallies.ts";
 import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
+import { calmView } from "./calm-view.ts";
 import { figuresOf } from "./figures.ts";
 import { listenedTo, overhear } from "./secrecy.ts";
 import { vault } from "./vault.ts";
@@ -27,22 +28,6 @@ type Options = Readonly<{
   /** Methods of the gate that do something else. */
   gate?: object;
 }>;
-
-export const calmView: GateView = {
-  circuit: "closed",
-  circuitUntil: null,
-  trips: 0,
-  heldUntil: null,
-  window: 10,
-  inFlight: 0,
-  ratePerSecond: 100,
-  rateTokens: 200,
-  tookMs: 0,
-  refusal: null,
-  traffic: { first: 0, retries: 0, failures: 0, retryRatio: 0, storm: false },
-  minutes: [],
-  history: [],
-};
 
 function figuresWith(view: Partial<GateView>, samples: readonly Sample[], look: Look): GateFigures {
   const tallies = counted(newTallies(NOW), samples, NOW);

@@ -2,11 +2,9 @@
  * D1 in virtual time: SQLite in memory with the production migrations, behind the part of D1's interface
  * that the delivery path uses. Every round trip takes its time, and happens in the middle of it.
  */
-import { readdirSync, readFileSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { migrationFiles } from "../../../support/migration-files.ts";
 import type { Engine } from "../engine.ts";
-
-const MIGRATIONS = `${import.meta.dirname}/../../../../migrations/`;
 
 type Result = Readonly<{ results: readonly unknown[]; meta: Readonly<{ changes: number }> }>;
 type Prepared = Readonly<{ execute: () => Result }>;
@@ -58,8 +56,7 @@ export function memoryD1(engine: Engine, roundTripMs: number): MemoryD1 {
 }
 
 function migrate(db: DatabaseSync): void {
-  const files = readdirSync(MIGRATIONS).filter((name) => name.endsWith(".sql"));
-  for (const file of files.sort()) db.exec(readFileSync(`${MIGRATIONS}${file}`, "utf8"));
+  for (const sql of migrationFiles()) db.exec(sql);
 }
 
 function executed(db: DatabaseSync, statement: StatementSync, values: readonly SQLInputValue[]): Result {

@@ -1,0 +1,18 @@
+/** A gate at which nothing is the matter and nothing has happened: what a test changes one thing of. */
+import type { GateView } from "../../src/policy/gate-view.ts";
+
+export const calmView: GateView = {
+  circuit: "closed",
+  circuitUntil: null,
+  trips: 0,
+  heldUntil: null,
+  window: 10,
+  inFlight: 0,
+  ratePerSecond: 100,
+  rateTokens: 200,
+  tookMs: 0,
+  refusal: null,
+  traffic: { first: 0, retries: 0, failures: 0, retryRatio: 0, storm: false },
+  minutes: [],
+  history: [],
+};
