@@ -2,15 +2,13 @@
  * A destination in JSON and its row: the one place that knows how each is written as the other.
  */
 import type { z } from "@hono/zod-openapi";
+import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
 import { labelOf } from "../secrets/seal.ts";
 import { breakerOf, type Destination, limitsOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
 import type { Principal } from "./auth.ts";
 import { type DestinationInput, destinationSchema } from "./destination-schema.ts";
-
-/** In the place of a header's value. */
-const MASK = "***";
 
 /** What is shown of a destination to whoever asks: what counts, never its secret, header values to admins only. */
 export function destinationView(
@@ -28,7 +26,7 @@ export function destinationView(
     filter: readable("filter", row.filter, null),
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
-    headers: scopes.includes("admin") ? headers : masked(headers),
+    headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
     previous_secret_expires_at: previousSecretExpiry(row),
     ...limitsOf(row),
@@ -46,10 +44,6 @@ type Written = "event_types" | "filter" | "metadata" | "headers" | "retry";
 function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
   const parsed = destinationSchema.shape[field].safeParse(stored);
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
-}
-
-function masked(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.keys(headers).map((name) => [name, MASK]));
 }
 
 function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {

@@ -1,5 +1,6 @@
 /** The line on which a delivery's attempts lie. */
 import type { FC } from "hono/jsx";
+import { percent } from "./time-scale.ts";
 import type { Mark, Track } from "./track.ts";
 
 const LINE = 18;
@@ -52,8 +53,3 @@ const MarkShape: FC<{ mark: Mark }> = ({ mark: { kind, x } }) => {
     </circle>
   );
 };
-
-/** A little in from the left, so that the first mark is whole. */
-function percent(x: number): string {
-  return `${(1 + x).toFixed(2)}%`;
-}

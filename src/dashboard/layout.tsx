@@ -43,15 +43,10 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = 
   <>
     {raw("<!doctype html>")}
     <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
+      <Head title={title} styleAt={assetPath("style.css")}>
         <meta name="robots" content="noindex" />
-        <title>{`${title} · Breakwater`}</title>
-        <link rel="icon" href={assetPath("mark.svg")} type="image/svg+xml" />
-        <link rel="stylesheet" href={assetPath("style.css")} />
         <script src={assetPath("live.js")} defer></script>
-      </head>
+      </Head>
       <body class={who === undefined ? "gatehouse wide" : ""}>
         {who !== undefined && <Top place={place} who={who} />}
         {main}
@@ -63,9 +58,7 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = 
 
 const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
   <>
-    <a class="skip" href="#main">
-      Skip to the content
-    </a>
+    <Skip />
     <header class="top">
       <div class="wide">
         <Brand />
@@ -89,6 +82,29 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
       </div>
     </header>
   </>
+);
+
+/** What every page of ours has in its head, and what only some have besides. */
+export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
+  title,
+  styleAt,
+  children,
+}) => (
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>{`${title} · Breakwater`}</title>
+    <link rel="icon" href={assetPath("mark.svg")} type="image/svg+xml" />
+    <link rel="stylesheet" href={styleAt} />
+    {children}
+  </head>
+);
+
+/** Past the navigation, for whoever goes by keyboard. */
+export const Skip: FC = () => (
+  <a class="skip" href="#main">
+    Skip to the content
+  </a>
 );
 
 export const Brand: FC = () => (

@@ -8,6 +8,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import type { Destination } from "../store/destination-settings.ts";
+import { quoted } from "./shell.ts";
 
 type Event = Readonly<{ id: number; body: string }>;
 
@@ -48,9 +49,4 @@ async function commandFor({ vault, now, log }: Services, event: Event, destinati
 function asCurl(url: string, headers: Readonly<Record<string, string>>, body: string): string {
   const lines = Object.entries(headers).map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`);
   return [`curl ${quoted(url)}`, ...lines, `  --data-raw ${quoted(body)}`].join(" \\\n");
-}
-
-/** For a POSIX shell: whatever is between single quotes is itself, but for the quote. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -29,6 +29,11 @@ const ages: readonly (readonly [number, string])[] = [
 /** Room at the right for the last mark. */
 const WIDTH = 98;
 
+/** A place as SVG has it; a little in from the left, so that the first mark is whole. */
+export function percent(x: number): string {
+  return `${(1 + x).toFixed(2)}%`;
+}
+
 export function timeScale(longestMs: number): TimeScale {
   const longest = Math.max(10 * SECOND, longestMs);
   const place = (ageMs: number) =>

@@ -4,10 +4,10 @@
  */
 import { randomText } from "../id.ts";
 import type { Services } from "../services.ts";
-import type { Destination } from "../store/destination-settings.ts";
-import { gateSettingsOf } from "../store/destination-settings.ts";
+import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
 import { type Call, call } from "./call.ts";
 import { connections } from "./connections.ts";
+import { maskedHeaders } from "./masked-headers.ts";
 import { prepare } from "./prepare.ts";
 import { headersOf } from "./send.ts";
 import { targetFault } from "./target.ts";
@@ -20,9 +20,6 @@ export type Trial =
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
 
 const TYPE = "breakwater.test";
-
-/** In the place of the values of the destination's own headers. */
-const MASK = "***";
 
 export async function tryOut(services: Services, destination: Destination): Promise<Trial> {
   const { config, now } = services;
@@ -42,7 +39,11 @@ export async function tryOut(services: Services, destination: Destination): Prom
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
   services.log({ what: "test_sent", destination: destination.id, status: statusOf(made), fault: made.fault });
-  return { kind: "made", call: made, sent: { ...message, headers: masked(headers, destination) } };
+  return {
+    kind: "made",
+    call: made,
+    sent: { ...message, headers: maskedHeaders(headers, destination.headers ?? {}) },
+  };
 }
 
 const faults: Readonly<Record<string, string>> = {
@@ -54,12 +55,6 @@ const faults: Readonly<Record<string, string>> = {
 function bodyAt(now: number): string {
   const data = { message: "This is a test. Nothing has happened." };
   return JSON.stringify({ type: TYPE, timestamp: new Date(now).toISOString(), data });
-}
-
-function masked(headers: Record<string, string>, { headers: own }: Destination): Record<string, string> {
-  const secret = new Set(Object.keys(own ?? {}).map((name) => name.toLowerCase()));
-  const shown = Object.entries(headers).map(([name, value]) => [name, secret.has(name) ? MASK : value]);
-  return Object.fromEntries(shown);
 }
 
 function statusOf({ exchange }: Call): number | string {

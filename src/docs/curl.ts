@@ -1,5 +1,6 @@
 /** A request that one can paste into a shell, made of an operation's examples. */
 import type { Method, Operation, Parameter } from "../api/document.ts";
+import { quoted } from "../dashboard/shell.ts";
 
 type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;
 
@@ -8,9 +9,9 @@ export function curlOf({ method, path, operation, origin }: Named): string {
   const { security, parameters = [], requestBody } = operation;
   const body = requestBody?.content["application/json"]?.example;
   return [
-    [`curl ${flagOf(method, body)}${quoted(`${origin}${filled(path, parameters)}`)}`],
+    [`curl ${flagOf(method, body)}${word(`${origin}${filled(path, parameters)}`)}`],
     security.length > 0 ? ['-H "Authorization: Bearer $KEY"'] : [],
-    body === undefined ? [] : [`--json ${quoted(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
+    body === undefined ? [] : [`--json ${word(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
   ]
     .flat()
     .join(" \\\n  ");
@@ -28,7 +29,7 @@ function filled(path: string, parameters: readonly Parameter[]): string {
   );
 }
 
-/** In single quotes a POSIX shell changes nothing; a single quote itself has to step outside. */
-function quoted(text: string): string {
-  return /^[\w:/.-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+/** Quoted where it has to be: most addresses read better without. */
+function word(text: string): string {
+  return /^[\w:/.-]+$/.test(text) ? text : quoted(text);
 }

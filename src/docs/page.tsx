@@ -4,8 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Document, Method } from "../api/document.ts";
 import { kinds } from "../api/problem-kinds.ts";
 import { problemExample } from "../api/problems.ts";
-import { assetPath } from "../dashboard/assets.ts";
-import { Brand } from "../dashboard/layout.tsx";
+import { Brand, Head, Skip } from "../dashboard/layout.tsx";
 import { fieldsOf } from "./field-list.ts";
 import { type Described, OperationPart } from "./operation.tsx";
 import { Code, Fields, Prose } from "./prose.tsx";
@@ -16,17 +15,9 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
   <>
     {raw("<!doctype html>")}
     <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <title>API · Breakwater</title>
-        <link rel="icon" href={assetPath("mark.svg")} type="image/svg+xml" />
-        <link rel="stylesheet" href={styleAt} />
-      </head>
+      <Head title="API" styleAt={styleAt} />
       <body>
-        <a class="skip" href="#main">
-          Skip to the content
-        </a>
+        <Skip />
         <header class="top">
           <div class="wide">
             <Brand />

@@ -5,27 +5,26 @@
  * What goes to the operator itself is left out, so that its trouble raises nothing.
  */
 import { announce, isTold } from "../delivery/announce.ts";
+import { mailboxOf } from "../delivery/mail.ts";
 import { thresholdEvent } from "../delivery/operational-event.ts";
+import { MINUTE_MS } from "../policy/tallies.ts";
 import { crossings } from "../policy/thresholds.ts";
 import type { Services } from "../services.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
 import { fleetSum, readFleet } from "./fleet.ts";
 
-const MINUTE_MS = 60_000;
 const EVERY_MINUTES = 15;
 
 /** For the clock, which comes every minute. */
 export async function watch(services: Services): Promise<void> {
   const now = services.now();
   if (Math.floor(now / MINUTE_MS) % EVERY_MINUTES !== 0) return;
-  const isMailed = services.mailer !== undefined && services.config.alertEmail !== undefined;
-  if (!isMailed && !(await isOperatorListening(services.db))) return;
-  for (const crossing of crossings(await figuresOfAll(services, now))) {
-    const { threshold, value, limit } = crossing;
+  if (!mailboxOf(services) && !(await isOperatorListening(services.db))) return;
+  const crossed = crossings(await figuresOfAll(services, now));
+  for (const { threshold, value, limit } of crossed)
     services.log({ what: "threshold_crossed", threshold, value, limit });
-    await announce(services, thresholdEvent(crossing, now));
-  }
+  await announce(services, ...crossed.map((crossing) => thresholdEvent(crossing, now)));
 }
 
 async function figuresOfAll(services: Services, now: number) {

@@ -3,7 +3,7 @@ import type { FC } from "hono/jsx";
 import type { Prospect, Prospective } from "../../policy/prospect.ts";
 import type { RetryPolicy } from "../../policy/retry-policy.ts";
 import { plural, spanOf } from "../figures.ts";
-import { type TimeScale, timeScale } from "../time-scale.ts";
+import { percent, type TimeScale, timeScale } from "../time-scale.ts";
 
 type Props = Readonly<{ policy: RetryPolicy; prospect: Prospect }>;
 
@@ -96,9 +96,4 @@ export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: Pr
     return `Gives up after ${count}, about ${last} after the first, and after ${age} at the latest.`;
   if (ends === "expired") return `Gives up ${age} after the first attempt, having made about ${count}.`;
   return `Gives up ${age} after the first attempt; the first ${count} are shown.`;
-}
-
-/** A little in from the left, so that the first mark is whole. */
-function percent(x: number): string {
-  return `${(1 + x).toFixed(2)}%`;
 }
