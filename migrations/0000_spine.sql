@@ -38,7 +38,7 @@ CREATE TABLE `deliveries` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `deliveries_retrying` ON `deliveries` (`next_attempt_at`) WHERE state = 'retrying';--> statement-breakpoint
-CREATE INDEX `deliveries_waiting` ON `deliveries` (`destination_id`,`event_id`) WHERE state = 'waiting';--> statement-breakpoint
+CREATE INDEX `deliveries_waiting` ON `deliveries` (`destination_id`,`event_id`,`attempts`) WHERE state = 'waiting';--> statement-breakpoint
 CREATE INDEX `deliveries_dead` ON `deliveries` (`destination_id`,`event_id`) WHERE state = 'dead';--> statement-breakpoint
 CREATE TABLE `destinations` (
 	`id` text PRIMARY KEY NOT NULL,

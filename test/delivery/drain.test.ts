@@ -1,12 +1,14 @@
 /** What waits in D1, and how the gate's bell has it worked off. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { sweep } from "../../src/delivery/sweep.ts";
 import { eventNumber } from "../../src/id.ts";
 import { silence } from "../support/receivers.ts";
 import {
   alarmOf,
   calm,
   execute,
+  GRACE_MS,
   gateOf,
   newDestination,
   newWorld,
@@ -302,6 +304,26 @@ describe("a drain", () => {
     await world.drain(destination);
     expect(world.receiver.calls.length - before).toBe(3);
     expect((await rowsOf(messages)).map((row) => row?.attempts)).toEqual([1, 1, 1]);
+  });
+
+  test("looks further where others hold what is nearest", async () => {
+    const wide = await newDestination({ maxConcurrency: 100, ratePerSecond: 10_000, rateBurst: 10_000 });
+    await world.earnTrust(wide, 100);
+    await world.post(300);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(wide), script);
+    const before = world.receiver.calls.length;
+    const draining: Promise<unknown>[] = [];
+    for (let drains = 1; drains <= 4; drains++) {
+      draining.push(world.answer([{ destination: wide, drains: 4 }]));
+      await world.receiver.called(before + 6 * drains);
+    }
+    expect(new Set(eventsSince(before)).size).toBe(24);
+    end(204);
+    world.clock.pass(3_000);
+    await Promise.all(draining);
   });
 
   test("that finds nothing tells the gate, whose bell is then silent", async () => {

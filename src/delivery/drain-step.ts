@@ -1,0 +1,103 @@
+/** One step of a drain: look at what waits, ask for it, work off what was let in. */
+import { reportNothingWaits } from "../gate/gate-client.ts";
+import type { Answer } from "../policy/ask.ts";
+import { LEASED, type Reach } from "../policy/reach.ts";
+import type { Services } from "../services.ts";
+import type { Destination } from "../store/destination-settings.ts";
+import { sumOver } from "../store/shards.ts";
+import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
+import { lookAtWaiting } from "../store/waiting-look.ts";
+import { loadWork } from "../store/work.ts";
+import { attemptGroups } from "./attempt-groups.ts";
+import { sendAgain } from "./carry.ts";
+import type { Connections } from "./connections.ts";
+import { type GroupRun, startGroup } from "./group.ts";
+import { sortOut } from "./sort-out.ts";
+import { countDead } from "./tell-dead.ts";
+import type { Verdict } from "./verdicts.ts";
+
+/** How long it starts attempts under one lease, and how long it awaits one. */
+const STEP_MS = 3_000;
+/** Deliveries of a deleted destination cancelled in one step. */
+const CANCELLED = 500;
+
+/**
+ * `more`: go on. `crowded`: look further, because others hold most of what is here. `gate`: the gate will
+ * send for the next drain. `empty`: nothing waits.
+ */
+export type Step = "more" | "crowded" | "gate" | "empty";
+
+/** @param leftMs of the drain's time */
+export async function drainStep(
+  services: Services,
+  shared: Connections,
+  id: string,
+  reach: Reach,
+  leftMs: number,
+): Promise<Step> {
+  const lookedAt = services.now();
+  const { destination, events, isAll } = await lookAtWaiting(services, id, reach, services.random());
+  if (events.length === 0) {
+    await reportNothingWaits(services, id, lookedAt);
+    return "empty";
+  }
+  if (!destination || destination.deletedAt !== null) {
+    const cancelled = await sumOver(services, (db) => cancelWaiting(db, id, lookedAt, CANCELLED));
+    services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
+    return "more";
+  }
+  const { answer, late } = await attempt(services, shared, destination, events, Math.min(STEP_MS, leftMs));
+  if (late || !answer || answer.refused) return "gate";
+  if (isCrowded(answer) && !isAll && !reach.isFurthest) return "crowded";
+  return answer.grant ? "more" : "gate";
+}
+
+/** Whether others hold so much of what was asked for that it was not worth the asking. */
+function isCrowded({ grant, inFlight }: Answer): boolean {
+  return inFlight !== null && (grant?.deliveries.length ?? 0) < LEASED / 2;
+}
+
+type Attempted = Pick<GroupRun, "answer"> & Readonly<{ late: boolean }>;
+
+async function attempt(
+  services: Services,
+  shared: Connections,
+  destination: Destination,
+  deliveries: readonly number[],
+  startWithinMs: number,
+): Promise<Attempted> {
+  const over: Verdict[] = [];
+  const load = async (granted: readonly number[]) => {
+    const wanted = granted.map((event) => ({ event, destination: destination.id }));
+    const works = await loadWork(services, wanted);
+    if (works.includes(undefined)) await endOrphans(services, destination, granted);
+    const { due, verdicts } = sortOut(
+      services,
+      works.filter((work) => work !== undefined),
+      "drain",
+    );
+    over.push(...verdicts);
+    return due;
+  };
+  const ask = { lane: "backlog", deliveries, most: LEASED, startWithinMs } as const;
+  const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: STEP_MS, load });
+  const { answer } = groupRun;
+  const continues = Boolean(answer?.grant && !answer.refused);
+  const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, continues });
+  await sendAgain(
+    services,
+    verdicts.filter(({ row }) => row?.state === "retrying"),
+  );
+  return { answer, late };
+}
+
+async function endOrphans(
+  services: Services,
+  destination: Destination,
+  events: readonly number[],
+): Promise<void> {
+  const { id } = destination;
+  const count = await buryOrphans(services, id, events, services.now());
+  services.log({ what: "deliveries_dead", destination: id, because: "event_removed", deliveries: count });
+  services.background(countDead(services, destination, count));
+}

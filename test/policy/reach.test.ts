@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { LEASED, nextDistance, type Reach, reachOf } from "../../src/policy/reach.ts";
+
+const looksAt = ({ perEnd, between }: Reach) => 2 * perEnd + between;
+
+/** What a drain looks at that finds it too crowded every time. */
+function reachesOf(drains: number): Reach[] {
+  const reaches = [reachOf(drains, 0)];
+  for (let distance = 1; !reaches.at(-1)?.isFurthest; distance++) reaches.push(reachOf(drains, distance));
+  return reaches;
+}
+
+describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
+  it("looks first at no more than it may lease", () => {
+    expect(looksAt(reachOf(drains, 0))).toBe(LEASED);
+  });
+
+  it("looks further each time, and in the end at all that the drains together may hold", () => {
+    const looked = reachesOf(drains).map(looksAt);
+    expect(looked).toEqual([...new Set(looked)].sort((a, b) => a - b));
+    expect(looked.at(-1)).toBe(LEASED * drains);
+  });
+});
+
+describe("beside others", () => {
+  it("a drain works at a place that costs the same however many they are", () => {
+    expect(reachOf(17, 1)).toEqual(reachOf(167, 1));
+    expect(reachOf(17, 1).between).toBeGreaterThan(0);
+  });
+
+  it("it stays there, and looks at everything only while that is taken too", () => {
+    expect(nextDistance(0, false)).toBe(0);
+    expect(nextDistance(0, true)).toBe(1);
+    expect(nextDistance(1, false)).toBe(1);
+    expect(nextDistance(1, true)).toBe(2);
+    expect(nextDistance(2, false)).toBe(1);
+  });
+});
