@@ -39,17 +39,24 @@ export function sooner(bell: Bell, at: number, now: number): Bell {
 /**
  * Capacity was given back: if something waits and fewer drains are at work or on their way than the window
  * has room for, ring now.
- * @param continuing drains at work that hold no lease at the moment and will ask again at once
  */
-export function freed(state: GateState, continuing: number, now: number): Bell {
+export function freed(state: GateState, now: number): Bell {
   if (state.bell.waitingSince === 0) return state.bell;
-  return drainsMissing(state, continuing, now) > 0
+  return drainsMissing(state, now) > 0
     ? sooner(state.bell, now, now)
     : sooner(state.bell, now + LOST_MS, now);
 }
 
-/** A drain that looked at `lookedAt` found nothing left to do. What was turned away since still waits. */
-export function emptied(bell: Bell, lookedAt: number, now: number): Bell {
+/** So many drains more are on their way: sent for, or at work without a lease at the moment, to ask again at once. */
+export function expecting(bell: Bell, drains: number, now: number): Bell {
+  const known = onTheirWay(bell, now);
+  // Counted from the first on, so that those who are lost are not counted for ever.
+  return { ...bell, expected: known + drains, rungAt: known > 0 ? bell.rungAt : now };
+}
+
+/** A drain that looked at `lookedAt` has come and found nothing to do. What was turned away since still waits. */
+export function emptied(before: Bell, lookedAt: number, now: number): Bell {
+  const bell = answered(before);
   const sureAt = bell.waitingSince + WRITTEN_MS;
   if (lookedAt >= sureAt) return { ...bell, waitingSince: 0, at: null };
   return sooner(bell, Math.max(sureAt, now + WRITE_MS), now);
@@ -74,9 +81,9 @@ export function rings(state: GateState, now: number): Ring {
   if (state.bell.waitingSince === 0) return silent(null);
   const shut = shutBy(state.condition, { paused: false }, now);
   if (shut) return silent(shut.until);
-  const drains = drainsMissing(state, 0, now);
+  const drains = drainsMissing(state, now);
   if (drains <= 0) return silent(now + LOST_MS);
-  const bell = { ...state.bell, rungAt: now, at: now + LOST_MS, expected: drains };
+  const bell = { ...expecting(state.bell, drains, now), at: now + LOST_MS };
   return { bell, drains, abreast: drainsWanted(state) };
 }
 
@@ -85,8 +92,11 @@ function drainsWanted({ condition, breadth }: GateState): number {
   return Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
 }
 
-function drainsMissing(state: GateState, continuing: number, now: number): number {
+function drainsMissing(state: GateState, now: number): number {
   const atWork = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog").length;
-  const onTheirWay = now - state.bell.rungAt < LOST_MS ? state.bell.expected : 0;
-  return drainsWanted(state) - atWork - onTheirWay - continuing;
+  return drainsWanted(state) - atWork - onTheirWay(state.bell, now);
+}
+
+function onTheirWay({ rungAt, expected }: Bell, now: number): number {
+  return now - rungAt < LOST_MS ? expected : 0;
 }

@@ -18,9 +18,9 @@ export type Bell = Readonly<{
   waitingSince: number;
   /** When the alarm rings; null when it is not set. */
   at: number | null;
-  /** When drains were last sent for. */
+  /** Since when those on their way have been counted. */
   rungAt: number;
-  /** Drains sent for that have not asked yet. */
+  /** Drains on their way: sent for, or about to ask again. */
   expected: number;
 }>;
 

@@ -5,7 +5,7 @@
  *
  * Settling twice, or settling a lease that has expired, changes nothing.
  */
-import { emptied, freed, told, turnedAway } from "./bell.ts";
+import { emptied, expecting, freed, told, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
@@ -119,7 +119,7 @@ export function held(
 
 /** Something waits that this gate may not know of: ring as soon as the door allows. */
 export function ringFor(state: GateState, now: number): GateState {
-  return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, 0, now) };
+  return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, now) };
 }
 
 /** A pause has been lifted: traffic begins with one, and what it was paused for is forgotten. */
@@ -135,8 +135,9 @@ function quiet(condition: Condition, now: number): Condition {
 
 function bellAfter(state: GateState, { left, continues }: Settlement, now: number): GateState["bell"] {
   const shut = shutBy(state.condition, { paused: false }, now);
-  const bell = left > 0 ? turnedAway(state.bell, shut?.until ?? now, now) : state.bell;
-  return shut ? bell : freed({ ...state, bell }, continues ? 1 : 0, now);
+  const known = continues ? expecting(state.bell, 1, now) : state.bell;
+  const bell = left > 0 ? turnedAway(known, shut?.until ?? now, now) : known;
+  return shut ? bell : freed({ ...state, bell }, now);
 }
 
 /** What people are shown: a hold that is prolonged too, because then it lasts until another time. */

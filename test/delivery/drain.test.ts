@@ -275,6 +275,21 @@ describe("a drain", () => {
     expect(world.drainQueue.taken()).toMatchObject([{ body: { destination } }]);
   });
 
+  test("sends for the next one when it has done what one invocation may, however fast the receiver is", async () => {
+    await execute("UPDATE destinations SET rate_per_second = 10000, rate_burst = 10000");
+    await waitBehindHold(1_600);
+    world.clock.pass(HELD_MS);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    const calls = world.receiver.calls.length - before;
+    expect(calls).toBeGreaterThan(1_000);
+    expect(calls).toBeLessThanOrEqual(1_500);
+    const bells = world.drainQueue.taken().map(({ body }) => body);
+    expect(bells).toHaveLength(1);
+    await world.answer(bells);
+    expect(world.receiver.calls.length - before).toBe(1_600);
+  });
+
   test("does not wait for a receiver that gives no answer", async () => {
     await waitBehindHold(3);
     const { script, end } = silence();

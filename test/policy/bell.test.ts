@@ -6,6 +6,7 @@ import {
   answered,
   DRAIN_CONNECTIONS,
   emptied,
+  expecting,
   freed,
   rings,
   sooner,
@@ -91,15 +92,78 @@ describe("the alarm that has gone off", () => {
 
 describe("capacity given back", () => {
   it("rings at once when something waits", () => {
-    expect(freed(gate(waiting), 0, now).at).toBe(now);
+    expect(freed(gate(waiting), now).at).toBe(now);
   });
 
   it("rings for nobody when nothing waits", () => {
-    expect(freed(gate(silent), 0, now)).toEqual(silent);
+    expect(freed(gate(silent), now)).toEqual(silent);
   });
 
   it("does not ring while the drain that gives it back will go on", () => {
-    expect(freed(gate(waiting), 1, now).at).toBe(now + lostMs);
+    expect(freed(gate(expecting(waiting, 1, now)), now).at).toBe(now + lostMs);
+  });
+});
+
+describe("drains on their way", () => {
+  /** As many as the window has room for, sent for and at work: each asks, settles and goes on, in turn. */
+  function working(drains: number, bell: Bell) {
+    let state = gate(bell, wide);
+    let rung = 0;
+    let at = now;
+    const pass = (ms: number) => {
+      at += ms;
+      if (state.bell.at === null || state.bell.at > at) return;
+      const ring = rings(state, at);
+      state = { ...state, bell: ring.bell };
+      rung += ring.drains;
+    };
+    const settings = { ...steady, maxConcurrency: 100 };
+    const leased: string[] = [];
+    const ask = (delivery: number) => {
+      const { state: after, answer } = admit(state, { ...drain, deliveries: [delivery] }, settings, at);
+      state = after;
+      leased.push(answer.grant?.id ?? "");
+    };
+    const goOn = () => {
+      const settlement = { lease: leased.shift() ?? "", signs: [], left: 0, unsent: 0, continues: true };
+      state = settle(state, settlement, settings, at, 0).state;
+    };
+    pass(1);
+    for (let i = 0; i < drains; i++) ask(i);
+    return { ask, goOn, pass, rungFor: () => rung };
+  }
+
+  it("are not sent for again while they go on, whether one or all of them are between two leases", () => {
+    const { ask, goOn, pass, rungFor } = working(4, { ...waiting, at: now });
+    expect(rungFor()).toBe(4);
+    for (let round = 0; round < 20; round++) {
+      for (let i = 0; i <= round % 4; i++) goOn();
+      pass(100);
+      for (let i = 0; i <= round % 4; i++) ask(100 + 4 * round + i);
+      pass(1_900);
+    }
+    expect(rungFor()).toBe(4);
+  });
+
+  it("are not sent for again while only one of them has come so far", () => {
+    const { ask, goOn, pass, rungFor } = working(1, { ...waiting, at: now });
+    for (let round = 0; round < 20; round++) {
+      goOn();
+      pass(10);
+      ask(100 + round);
+      pass(20);
+    }
+    expect(rungFor()).toBe(4);
+  });
+
+  it("are counted together with those who were on their way before, and no longer than until they must be lost", () => {
+    const some = expecting(waiting, 3, now);
+    expect(expecting(some, 2, now + 1_000)).toMatchObject({ rungAt: now, expected: 5 });
+    expect(expecting(some, 2, now + lostMs)).toMatchObject({ rungAt: now + lostMs, expected: 2 });
+  });
+
+  it("have come when they find nothing", () => {
+    expect(emptied(expecting(waiting, 3, now), now, now + 10).expected).toBe(2);
   });
 });
 
