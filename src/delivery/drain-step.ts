@@ -36,7 +36,7 @@ export async function drainStep(
   leftMs: number,
 ): Promise<Step> {
   const lookedAt = services.now();
-  const { destination, events, isAll } = await lookAtWaiting(services, id, reach, services.random());
+  const { destination, events, isAll } = await lookAtWaiting(services, id, reach, services.random);
   if (events.length === 0) {
     await reportNothingWaits(services, id, lookedAt);
     return "empty";

@@ -23,9 +23,10 @@ export type Reach = Readonly<{
  * @param distance 0 is the nearest; so many times it has been too crowded there
  */
 export function reachOf(drains: number, distance: number): Reach {
-  if (distance === 0 && drains > 1) return { perEnd: LEASED / 2, between: 0, isFurthest: false };
-  // For so few it would be no cheaper than the furthest.
-  if (distance === 1 && drains > 3) return { perEnd: LEASED, between: LEASED, isFurthest: false };
+  // For so few it is not worth another call of the gate.
+  const isFew = drains <= 3;
+  if (distance === 0 && !isFew) return { perEnd: LEASED / 2, between: 0, isFurthest: false };
+  if (distance === 1 && !isFew) return { perEnd: LEASED, between: LEASED, isFurthest: false };
   return { perEnd: (LEASED / 2) * drains, between: 0, isFurthest: true };
 }
 

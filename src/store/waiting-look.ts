@@ -37,13 +37,13 @@ type Found = Readonly<{ event_id: number; attempts: number }>;
  * those from somewhere between. Of these, what has been attempted least goes first: an outage's probes are
  * spread over many deliveries instead of using up the attempts, and lengthening the backoff, of the oldest.
  * Databases take turns too.
- * @param random in [0, 1): the place between the ends
+ * @param random in [0, 1): the place between the ends, where it is asked for
  */
 export async function lookAtWaiting(
   databases: Databases,
   destination: string,
   reach: Reach,
-  random: number,
+  random: () => number,
 ): Promise<Waiting> {
   const { db: first, further = [] } = databases;
   const look = (db: D1Database) => looksOf(db, destination, reach, random);
@@ -68,10 +68,10 @@ function looksOf(
   db: D1Database,
   destination: string,
   { perEnd, between }: Reach,
-  random: number,
+  random: () => number,
 ): D1PreparedStatement[] {
   const ends = [OLDEST, NEWEST].map((end) => db.prepare(end).bind(destination, perEnd));
-  return between > 0 ? [...ends, db.prepare(BETWEEN).bind(destination, between, random)] : ends;
+  return between > 0 ? [...ends, db.prepare(BETWEEN).bind(destination, between, random())] : ends;
 }
 
 /** The first of each list, then the second of each, and so on. */

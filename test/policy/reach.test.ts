@@ -10,11 +10,15 @@ function reachesOf(drains: number): Reach[] {
   return reaches;
 }
 
-describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
-  it("looks first at no more than it may lease", () => {
-    expect(looksAt(reachOf(drains, 0))).toBe(LEASED);
-  });
+it.each([1, 4, 17, 167])("a drain of %d looks first at no more than it may lease", (drains) => {
+  expect(looksAt(reachOf(drains, 0))).toBe(LEASED);
+});
 
+it.each([2, 3])("a drain of %d looks at once at what so few may hold", (drains) => {
+  expect(reachOf(drains, 0)).toMatchObject({ perEnd: (LEASED / 2) * drains, isFurthest: true });
+});
+
+describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
   it("looks further each time, and in the end at all that the drains together may hold", () => {
     const looked = reachesOf(drains).map(looksAt);
     expect(looked).toEqual([...new Set(looked)].sort((a, b) => a - b));

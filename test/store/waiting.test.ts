@@ -28,7 +28,7 @@ async function store(state: string, first: number, last: number, attempts = 0): 
 
 const databases = () => ({ db: world.d1.db });
 const ENDS = { perEnd: 3, between: 0, isFurthest: true };
-const look = (reach = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, reach, random);
+const look = (reach = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, reach, () => random);
 
 describe("a drain's look", () => {
   test("finds the oldest and the newest in turn, and the destination", async () => {
