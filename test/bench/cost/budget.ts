@@ -11,10 +11,9 @@ export type Entry = Readonly<{
   budget?: Budget;
 }>;
 
-/** Limits for deliveries that succeed at the first attempt, on top of those that hold for every such run. */
-export type Budget = Readonly<{ dollarsPerMillion: number; d1RowsRead: number }>;
+/** Limits of a run, on top of those that hold for every one that has a budget. */
+export type Budget = Readonly<{ dollarsPerMillion: number; d1RowsRead: number; d1RowsWritten: number }>;
 
-const ROWS_WRITTEN = 2;
 const QUEUE_OPERATIONS = 3;
 /** The sweep's own, and the first contact with a destination. */
 const ROUNDING = 1.01;
@@ -29,7 +28,7 @@ export function excesses(entry: Entry): string[] {
   if (!budget) return [];
   const limits: readonly [what: string, used: number, limit: number][] = [
     ["dollars per million", dollarsPerMillion(entry), budget.dollarsPerMillion],
-    ["D1 rows written per delivery", units.d1RowsWritten / delivered, ROWS_WRITTEN * ROUNDING],
+    ["D1 rows written per delivery", units.d1RowsWritten / delivered, budget.d1RowsWritten * ROUNDING],
     ["D1 rows read per delivery", units.d1RowsRead / delivered, budget.d1RowsRead * ROUNDING],
     ["queue operations per delivery", queueOperations(units) / delivered, QUEUE_OPERATIONS * ROUNDING],
   ];
