@@ -68,7 +68,7 @@ function asked(state: GateState, ask: Ask, settings: GateSettings, now: number):
 function apart({ leases, settled }: GateState, { deliveries, most, lookedUpMsAgo = 0 }: Ask, now: number) {
   const news = settled.filter(({ at }) => at > now - lookedUpMsAgo);
   const busy = new Map([
-    ...news.flatMap((past) => past.deliveries.map((id) => [id, now] as const)),
+    ...news.flatMap((past) => past.deliveries.split(",").map((id) => [Number(id), now] as const)),
     ...leases.flatMap((lease) => lease.deliveries.map((id) => [id, lease.expiresAt] as const)),
     ...(lookedUpMsAgo > LOOK_UP_MS ? deliveries.map((id) => [id, now] as const) : []),
   ]);

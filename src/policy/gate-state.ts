@@ -37,6 +37,10 @@ export type Happening = Readonly<{
   until?: number;
 }>;
 
+/** Deliveries of a settled lease, joined by commas: a busy gate remembers thousands of them, and rarely looks at one. */
+export type Past = Readonly<{ at: number; deliveries: string }>;
+
+/** Of finite numbers, texts and truths alone: it is stored as JSON. */
 export type GateState = Readonly<{
   version: 1;
   condition: Condition;
@@ -44,7 +48,7 @@ export type GateState = Readonly<{
   tat: number;
   leases: readonly Lease[];
   /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
-  settled: readonly Readonly<{ at: number; deliveries: readonly number[] }>[];
+  settled: readonly Past[];
   /** Leases ever granted: part of the next one's name. */
   granted: number;
   turns: Readonly<Record<Side, Turn>>;

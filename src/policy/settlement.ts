@@ -69,7 +69,7 @@ export function settle(
     leases: leases.filter((other) => other !== lease),
     settled: [
       ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
-      { at: now, deliveries: lease.deliveries },
+      { at: now, deliveries: lease.deliveries.join() },
     ],
     // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
     tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,

@@ -72,11 +72,15 @@ async function earnTrust() {
 }
 
 function storedState(): Promise<unknown> {
-  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.get("gate"));
+  return runInDurableObject(gateOf(destination), (_, { storage }) => {
+    const text = storage.kv.get<string>("gate");
+    return text === undefined ? undefined : JSON.parse(text);
+  });
 }
 
 function storeState(value: unknown): Promise<void> {
-  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", value));
+  const text = JSON.stringify(value);
+  return runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", text));
 }
 
 describe("in flight", () => {

@@ -1,5 +1,7 @@
+import fc from "fast-check";
 import { expect, it } from "vitest";
 import { newGateState, remembering } from "../../src/policy/gate-state.ts";
+import { historyArbitrary, momentsOf } from "../support/gate-arbitraries.ts";
 
 const NOW = 1_000_000_000_000;
 type Events = Parameters<typeof remembering>[1];
@@ -34,4 +36,13 @@ it("a hold that is prolonged is one hold, and one after its end is another", () 
 it("the last twenty things are remembered", () => {
   const turns = Array.from({ length: 30 }, (_, i): Events => [i % 2 ? "circuit_closed" : "circuit_opened"]);
   expect(historyOf(turns)).toHaveLength(20);
+});
+
+it("every state that a gate can come into is the same after JSON, in which it is stored", () => {
+  fc.assert(
+    fc.property(historyArbitrary, (history) => {
+      for (const { after } of momentsOf(history))
+        expect(JSON.parse(JSON.stringify(after))).toStrictEqual(after);
+    }),
+  );
 });
