@@ -54,7 +54,7 @@ async function readAnswer(response: Response, now: number): Promise<Answer> {
   const retryAfter = headers.get("retry-after");
   const location = headers.get("location");
   const limits = statedLimits((name) => headers.get(name), response.ok, now);
-  const excerpt = await excerptOf(response);
+  const excerpt = response.ok ? await unread(response) : await excerptOf(response);
   return {
     exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
     ...(location !== null && { location }),
@@ -63,14 +63,20 @@ async function readAnswer(response: Response, now: number): Promise<Answer> {
   };
 }
 
-/** A success needs no explanation: its body is not read. A body that breaks off has said what it said. */
-async function excerptOf(response: Response): Promise<string> {
-  const reader = response.body?.getReader();
+/** A success needs no explanation: its body is not read. */
+async function unread({ body }: Response): Promise<undefined> {
+  // How a body ends that nobody reads changes nothing.
+  await body?.cancel().catch(() => {});
+}
+
+/** A body that breaks off has said what it said. */
+async function excerptOf({ body }: Response): Promise<string> {
+  const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = "";
   let room = EXCERPT_BYTES;
   try {
-    while (reader && !response.ok && room > 0) {
+    while (reader && room > 0) {
       const { value, done } = await reader.read();
       if (done) break;
       text += decoder.decode(value.subarray(0, room), { stream: true });

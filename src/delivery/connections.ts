@@ -18,16 +18,22 @@ export type Connections = Readonly<{
 /** @param groups how many will share them, those that have not asked yet and pause between two tasks included */
 export function connections(groups: number): Connections {
   const held = new Map<string, number>();
-  let waiting: readonly Waiter[] = [];
+  const waiting: Waiter[] = [];
   let free = CONNECTIONS;
 
   const heldBy = (group: string) => held.get(group) ?? 0;
-  const fewestFirst = () => [...waiting].sort((a, b) => heldBy(a.group) - heldBy(b.group))[0];
+
+  /** The first of those whose group holds the fewest. */
+  function fewestFirst(): Waiter | undefined {
+    let [best] = waiting;
+    for (const waiter of waiting) if (best && heldBy(waiter.group) < heldBy(best.group)) best = waiter;
+    return best;
+  }
 
   function hand(): void {
     const next = free > 0 ? fewestFirst() : undefined;
     if (!next || (free === 1 && heldBy(next.group) > 0 && groups > 1)) return;
-    waiting = waiting.filter((waiter) => waiter !== next);
+    waiting.splice(waiting.indexOf(next), 1);
     take(next.group, 1);
     next.start();
     hand();
@@ -42,7 +48,7 @@ export function connections(groups: number): Connections {
 
   async function run<T>(group: string, task: () => Promise<T>): Promise<T> {
     await new Promise<void>((start) => {
-      waiting = [...waiting, { group, start }];
+      waiting.push({ group, start });
       hand();
     });
     try {

@@ -47,8 +47,8 @@ export type LeaseRun = Readonly<{
   done: readonly Finished[];
   /** One per attempt that has ended, in the order of their ends. */
   signs: readonly Sign[];
-  /** Started and not answered yet. */
-  running: ReadonlySet<Work>;
+  /** Started and not answered yet, the longest first, and when. */
+  running: ReadonlyMap<Work, number>;
   /** Not started yet, or never. */
   queue: readonly Work[];
   /** Whether its outcomes have shut the door, and until when. */
@@ -66,11 +66,12 @@ export function runLease(services: Services, connections: Connections, order: Le
   const done: Finished[] = [];
   const signs: Sign[] = [];
   const places = placesOf(grant, askedAt);
-  const running = new Set<Work>();
+  const running = new Map<Work, number>();
   const impatient = Promise.withResolvers<void>();
   let condition = grant.condition;
   let newsAt = askedAt;
   let stopped = false;
+  let watched = false;
   let gone = false;
   let lines = 0;
 
@@ -104,8 +105,8 @@ export function runLease(services: Services, connections: Connections, order: Le
     await hearNews();
     const work = services.now() <= until && mayStart() ? queue.shift() : undefined;
     if (!work) return;
-    running.add(work);
-    void services.sleep(patienceMs).then(() => giveUpOn(work));
+    running.set(work, services.now());
+    if (!watched) void watch();
     const attempt = await send(services, work, { timeoutMs: settings.timeoutMs, signer });
     running.delete(work);
     const outcome = outcomeOf(attempt, policy, services.random());
@@ -118,10 +119,18 @@ export function runLease(services: Services, connections: Connections, order: Le
     condition = conditionAfter(condition, sign, settings, services.random());
   }
 
-  function giveUpOn(work: Work): void {
-    if (!running.has(work)) return;
-    stopped = true;
-    impatient.resolve();
+  /** Until one has been without an answer for too long. One timer for all: each of them costs the runtime much. */
+  async function watch(): Promise<void> {
+    watched = true;
+    for (let [longest] = running; longest; [longest] = running) {
+      const [work, startedAt] = longest;
+      await services.sleep(startedAt + patienceMs - services.now());
+      if (!running.has(work)) continue;
+      stopped = true;
+      impatient.resolve();
+      return;
+    }
+    watched = false;
   }
 
   /** One attempt after the other. Opens more lines when the window has grown, ends when it has shrunk. */

@@ -28,7 +28,7 @@ export function runVerdicts(services: Services, { run, recoverAt }: GroupRun): V
   if (!run) return [];
   return [
     ...run.queue.map((work) => waitingVerdict(work, leftoverReason(run, services.now()))),
-    ...[...run.running].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
+    ...[...run.running.keys()].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
     ...attemptVerdicts(services, run.done),
   ];
 }

@@ -37,7 +37,8 @@ type Pair = readonly [remaining: number, reset: number];
 
 /** `"burst";r=12;t=30, "day";r=4;t=3600`: of several policies the tightest counts. */
 function structured(value: string | null): Pair | undefined {
-  const pairs = (value ?? "").split(",").flatMap((item): Pair[] => {
+  if (value === null) return undefined;
+  const pairs = value.split(",").flatMap((item): Pair[] => {
     const remaining = whole(/;\s*r=(\d+)/.exec(item)?.[1]);
     const reset = whole(/;\s*t=(\d+)/.exec(item)?.[1]);
     return remaining === undefined || reset === undefined ? [] : [[remaining, reset]];
@@ -47,11 +48,12 @@ function structured(value: string | null): Pair | undefined {
 
 function plain(header: HeaderOf, prefix: string): Pair | undefined {
   const remaining = whole(header(`${prefix}-remaining`));
+  if (remaining === undefined) return undefined;
   const reset = whole(header(`${prefix}-reset`));
-  return remaining === undefined || reset === undefined ? undefined : [remaining, reset];
+  return reset === undefined ? undefined : [remaining, reset];
 }
 
 /** A whole number of at most ten digits, as all of these are. */
 function whole(text: string | null | undefined): number | undefined {
-  return /^\s*\d{1,10}\s*$/.test(text ?? "") ? Number(text) : undefined;
+  return text && /^\s*\d{1,10}\s*$/.test(text) ? Number(text) : undefined;
 }
