@@ -12,8 +12,6 @@ type Options = Readonly<{
   vars: Readonly<Record<string, string>>;
   /** Another entry than that of wrangler.toml. */
   main?: string;
-  /** Whether a debugger may connect. */
-  inspected?: boolean;
 }>;
 
 /** An empty one. What it logs is dropped, but for what it says of its own faults. */
@@ -22,7 +20,7 @@ export function startBreakwater(options: Options): Promise<Runtime> {
   return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, { vars, main, inspected }: Options): Promise<object> {
+async function optionsIn(place: string, { vars, main }: Options): Promise<object> {
   // What is bundled needs no rules about its modules.
   const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, "wrangler.toml")).workerOptions;
   const bindings = { ...(options.bindings as object), ...vars };
@@ -35,7 +33,6 @@ async function optionsIn(place: string, { vars, main, inspected }: Options): Pro
     scriptPath,
     bindings,
     handleStructuredLogs,
-    ...(inspected && { inspectorPort: 0 }),
   };
 }
 

@@ -18,8 +18,6 @@ export type Database = Readonly<{
 export type Runtime = Readonly<{
   url: string;
   db: Database;
-  /** Where a debugger connects to the Worker, if its options name an inspector's port. */
-  inspector: () => Promise<URL>;
   /** Ends the runtime. Its state goes with this process. */
   stop: () => Promise<void>;
 }>;
@@ -44,8 +42,7 @@ export async function startRuntime(
   const url = await miniflare.ready;
   const db = (await miniflare.getD1Database("DB")) as unknown as Database;
   for (const statement of statements) await db.prepare(statement).run();
-  const inspector = () => miniflare.getInspectorURL();
-  return { url: url.origin, db, inspector, stop: () => miniflare.dispose() };
+  return { url: url.origin, db, stop: () => miniflare.dispose() };
 }
 
 /** For a process that is the runtime's own: tells its parent the address, and ends when it is told to. */

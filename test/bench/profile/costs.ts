@@ -1,32 +1,40 @@
-/** Where a profile's time went, told in words of the code. */
-import type { Profile, ProfileNode } from "./profiler.ts";
+/**
+ * What a call stack is told as, in words of what is done for an event. Most time is the runtime's own, in
+ * native code whose names say what it works at, so stacks are told by these.
+ */
 
-export type Cost = Readonly<{ name: string; us: number }>;
+/** Names of functions, the one at work first. */
+export type Stack = readonly string[];
 
-const IDLE = ["(idle)", "(root)"];
+/** The first that fits the beginning of some function's name. Elsewhere names list the types of their arguments. */
+const kinds: readonly (readonly [name: string, marks: RegExp])[] = [
+  ["garbage collection", /^v8::internal::(Heap::CollectGarbage|MinorGC|Scavenge|Sweeper|ConcurrentMark)/m],
+  ["D1: SQLite at work", /^(workerd::api::SqlStorage|JS:.*database\.worker\.js)/m],
+  ["gates: state read and written", /^workerd::api::SyncKvStorage/m],
+  ["SQLite: commits to disk", /^(workerd::ActorSqlite|workerd::SqliteDatabase|sqlite3)/m],
+  ["gates: the calls", /^workerd::(api::JsRpc|(des|s)erializeV8Value|jsg::(Des|S)erializer)/m],
+  ["D1: the calls", /^JS:.*d1-api/m],
+  ["queues, simulated", /^(JS:.*broker\.worker\.js|workerd::api::Queue)/m],
+  ["Miniflare's front door", /^JS:.*(entry\.worker\.js|miniflare:)/m],
+  ["signing", /^workerd::api::(SubtleCrypto|TextEncoder)/m],
+  ["timers", /^workerd::(api::Scheduler|api::AbortSignal|IoContext::TimeoutManager)/m],
+  [
+    "HTTP",
+    /^(non-virtual thunk to )?(workerd::api::(fetchImpl|.*fetchImpl|Headers|Request|Response|Body|handleHttp|makeHttp)|kj::.{0,24}Http|tcp_|sock_)/m,
+  ],
+  ["Breakwater's own JavaScript", /^JS:/m],
+];
 
-/** Time on top of the stack, by function, the dearest first. What is not JavaScript is the runtime's. */
-export function costsOf(profile: Profile): Cost[] {
-  return summed(profile, (node) => nameOf(node));
+const OTHERS = "the runtime: promises, contexts, locks";
+
+/** The share of each kind in all stacks, the dearest first. */
+export function sharesOf(stacks: readonly Stack[]): ReadonlyMap<string, number> {
+  const counts = Map.groupBy(stacks, kindOf);
+  const shares = [...counts].map(([kind, { length }]) => [kind, length / stacks.length] as const);
+  return new Map(shares.toSorted(([, a], [, b]) => b - a));
 }
 
-function summed({ nodes, samples, timeDeltas }: Profile, nameFor: (node: ProfileNode) => string): Cost[] {
-  const names = new Map(nodes.map((node) => [node.id, nameFor(node)]));
-  const idle = new Set(nodes.filter(isIdle).map(({ id }) => id));
-  const sums = new Map<string, number>();
-  for (const [i, id] of samples.entries()) {
-    if (idle.has(id)) continue;
-    const name = names.get(id) ?? "";
-    sums.set(name, (sums.get(name) ?? 0) + (timeDeltas[i] ?? 0));
-  }
-  return [...sums].map(([name, us]) => ({ name, us })).toSorted((a, b) => b.us - a.us);
-}
-
-function isIdle({ callFrame }: ProfileNode): boolean {
-  return IDLE.includes(callFrame.functionName);
-}
-
-function nameOf({ callFrame: { functionName, url, lineNumber } }: ProfileNode): string {
-  const file = url.split("/").at(-1) ?? "";
-  return `${functionName || "(anonymous)"}${file ? ` ${file}:${lineNumber + 1}` : ""}`;
+function kindOf(stack: Stack): string {
+  const text = stack.join("\n");
+  return kinds.find(([, marks]) => marks.test(text))?.[0] ?? OTHERS;
 }

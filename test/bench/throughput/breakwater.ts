@@ -31,7 +31,7 @@ export const bareWorker: Contender = {
 };
 
 /** One for each endpoint, in its order: `bench.0` goes to the first, and so on. */
-export async function createDestinations(api: ApiClient, endpoints: readonly string[]): Promise<void> {
+async function createDestinations(api: ApiClient, endpoints: readonly string[]): Promise<void> {
   for (const [i, url] of endpoints.entries()) {
     await api.post("/v1/destinations", {
       url,

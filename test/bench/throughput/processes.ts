@@ -54,6 +54,13 @@ export function megabytes(roots: readonly number[]): number {
   return kilobytes.reduce((sum, n) => sum + n, 0) / 1024;
 }
 
+/** The process below `root` that runs this command. */
+export function childOf(root: number, command: string): number {
+  const found = familyOf([root]).find((pid) => readOrEmpty(`/proc/${pid}/comm`).trim() === command);
+  if (found === undefined) throw new Error(`No ${command} runs below process ${root}`);
+  return found;
+}
+
 function familyOf(roots: readonly number[]): number[] {
   const parents = new Map(
     readdirSync("/proc")
