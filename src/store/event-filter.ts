@@ -57,6 +57,9 @@ const PATH = `iif('.' || key || '.' GLOB '*..*' OR key GLOB '*["\\' || char(1) |
 
 /**
  * Whether a filter lets an event through, 1 or 0.
+ *
+ * LIMIT keeps SQLite from merging the subquery into the one around it, where what is found at the path would
+ * be looked up anew wherever it is named: a statement five times as long, and nine times as long to prepare.
  * @param filter SQL of the destination's column, not null
  * @param body SQL of the event's body, which is JSON
  */
@@ -65,5 +68,5 @@ export function letsThrough(filter: string, body: string): string {
   return `(SELECT coalesce(iif(count(*) = count(met), min(met), 1), 1) FROM (
     SELECT iif(c.path IS NULL, NULL, ${CONDITION}) AS met FROM (
       SELECT type, value, path, json_type(${body}, path) AS at_type, json_extract(${body}, path) AS at_value
-      FROM (SELECT type, value, ${PATH} AS path FROM json_each(${conditions}))) c))`;
+      FROM (SELECT type, value, ${PATH} AS path FROM json_each(${conditions})) LIMIT -1) c))`;
 }
