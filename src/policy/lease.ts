@@ -54,8 +54,11 @@ export function leaseMs(startWithinMs: number, timeoutMs: number): number {
   return startWithinMs + timeoutMs + SETTLE_MARGIN_MS;
 }
 
-/** What was settled is remembered for so long: a look-up that is older than this is not to be used. */
-export const LOOK_UP_MS = 15_000;
+/**
+ * What was settled is remembered for so long: a look-up that is older than this is not to be used. Longer than
+ * a look-up and the questions behind it take; no longer, because a busy gate carries it all through every call.
+ */
+export const LOOK_UP_MS = 6_000;
 
 export function live(leases: readonly Lease[], now: number): readonly Lease[] {
   return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;
