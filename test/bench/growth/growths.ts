@@ -1,8 +1,10 @@
 /** The same traffic again and again, on a database in which there is ever more. */
 
+import { until } from "../../scenario/until.ts";
 import { deliver } from "../cost/runs.ts";
 import type { Stage } from "../cost/stage.ts";
 import type { Units } from "../cost/units.ts";
+import { post } from "../throughput/load.ts";
 
 /** What each delivery of one step has cost. */
 export type Step = Readonly<{ size: number; units: Units; delivered: number; ms: number }>;
@@ -10,7 +12,9 @@ export type Growth = Readonly<{ what: string; steps: readonly Step[] }>;
 
 const STORED = [1_000, 10_000, 100_000, 1_000_000];
 const WAITING = [10, 100, 1_000, 10_000, 100_000];
+const PAST = [10, 1_000, 10_000, 100_000];
 const POSTED = 2_000;
+const BACKLOG = 900;
 const PER_STATEMENT = 100_000;
 
 const NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
@@ -20,16 +24,16 @@ const NEVER = 8_640_000_000_000;
 /** Events that were delivered long ago. */
 export async function grownStore(stage: Stage): Promise<Growth> {
   const [destination = ""] = await stage.destinations(1);
-  const grow = async (count: number) => {
-    await storeEvents(stage, count, destination);
-    await stage.sql(
-      `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at)
-       SELECT ?1, id, 'delivered', 1, 0 FROM events ORDER BY id DESC LIMIT ?2`,
-      destination,
-      count,
-    );
-  };
+  const grow = (count: number) => storeDelivered(stage, count, destination);
   return { what: "events stored", steps: await stepsOf(stage, STORED, grow) };
+}
+
+/** What waits is worked off at a destination to which ever more has been delivered. */
+export async function grownPast(stage: Stage): Promise<Growth> {
+  const [destination = ""] = await stage.destinations(1);
+  const grow = (count: number) => storeDelivered(stage, count, destination);
+  const measure = () => workedOff(stage, destination);
+  return { what: "delivered before, a drain's cost", steps: await stepsOf(stage, PAST, grow, measure) };
 }
 
 /** Deliveries that wait for another destination, which is paused. */
@@ -52,11 +56,14 @@ export async function grownBacklog(stage: Stage): Promise<Growth> {
   return { what: "deliveries waiting", steps: await stepsOf(stage, WAITING, grow) };
 }
 
+type Measured = Omit<Step, "size">;
+
 /** @param grow adds so many */
 async function stepsOf(
   stage: Stage,
   sizes: readonly number[],
   grow: (count: number) => Promise<void>,
+  measure: () => Promise<Measured> = () => measured(stage),
 ): Promise<Step[]> {
   const steps: Step[] = [];
   for (const [i, size] of sizes.entries()) {
@@ -64,17 +71,46 @@ async function stepsOf(
     for (; missing > 0; missing -= PER_STATEMENT) await grow(Math.min(missing, PER_STATEMENT));
     // The sweep passes what has been added; from then on each sees what is new, as in production.
     await stage.tick();
-    steps.push({ size, ...(await measured(stage)) });
+    steps.push({ size, ...(await measure()) });
     console.log(`${size.toLocaleString("en")} done`);
   }
   return steps;
 }
 
-async function measured(stage: Stage): Promise<Omit<Step, "size">> {
+async function measured(stage: Stage): Promise<Measured> {
   const used = await stage.metered();
   const startedAt = performance.now();
   const delivered = await deliver(stage, { events: POSTED, perPost: 100 });
   return { delivered, units: (await used()).units, ms: performance.now() - startedAt };
+}
+
+/** What was posted while the destination was paused. Counted from its resumption on. */
+async function workedOff(stage: Stage, destination: string): Promise<Measured> {
+  const path = `/v1/destinations/${destination}`;
+  const waiting = async () => {
+    const health = await stage.api.get<{ waiting: Record<string, number> }>(`${path}/health`);
+    return Object.values(health.waiting).reduce((sum, count) => sum + count, 0);
+  };
+  await stage.api.post(`${path}/pause`, {});
+  await post(stage.running, { name: "", events: BACKLOG, perPost: 100, connections: 4 }, 1);
+  const otherwise = () => `${BACKLOG} do not wait`;
+  await until(async () => (await waiting()) === BACKLOG, { withinMs: 60_000, otherwise });
+  await stage.delivered(0);
+  const used = await stage.metered();
+  const startedAt = performance.now();
+  await stage.api.post(`${path}/resume`, {});
+  await stage.delivered(BACKLOG);
+  return { delivered: BACKLOG, units: (await used()).units, ms: performance.now() - startedAt };
+}
+
+async function storeDelivered(stage: Stage, count: number, destination: string): Promise<void> {
+  await storeEvents(stage, count, destination);
+  await stage.sql(
+    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at)
+     SELECT ?1, id, 'delivered', 1, 0 FROM events ORDER BY id DESC LIMIT ?2`,
+    destination,
+    count,
+  );
 }
 
 function storeEvents(stage: Stage, count: number, destination: string): Promise<void> {
