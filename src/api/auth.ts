@@ -18,6 +18,8 @@ export type Principal = Readonly<{
   scopes: readonly Scope[];
   /** Present when the key sees and touches only what belongs to this tenant. */
   tenant?: string;
+  /** Epoch ms; present when the key ends by itself. */
+  expiresAt?: number;
 }>;
 
 /** The principal of a bearer token, or undefined when it belongs to nobody. */

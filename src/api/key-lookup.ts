@@ -51,7 +51,12 @@ function noteUse(services: Services, known: Known, now: number): void {
 }
 
 /** What the row allows; scopes that a person has edited into nonsense allow nothing. */
-function principalOf({ id, tenant, scopes: stored }: StoredKey): Principal {
+function principalOf({ id, tenant, scopes: stored, expiresAt }: StoredKey): Principal {
   const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
-  return { key: id, scopes: given, ...(tenant !== null && { tenant }) };
+  return {
+    key: id,
+    scopes: given,
+    ...(tenant !== null && { tenant }),
+    ...(expiresAt !== null && { expiresAt }),
+  };
 }

@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { StoredKey } from "../store/keys.ts";
 import { scopes } from "./auth.ts";
+import type { FieldError } from "./field-errors.ts";
 import { tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 
@@ -31,10 +32,10 @@ export const newKeySchema = strict({
     example: "default",
     description: "The only tenant that it sees and touches; all of them when left out.",
   }),
-  expires_at: z.iso
-    .datetime({ error: EXPIRY_EXPECTED, offset: true })
-    .nullish()
-    .openapi({ description: "From then on it is refused; when left out, it stays until it is revoked." }),
+  expires_at: z.iso.datetime({ error: EXPIRY_EXPECTED, offset: true }).nullish().openapi({
+    description:
+      "From then on it is refused; when left out, it stays until it is revoked, or as long as the key that asks.",
+  }),
 }).openapi("NewApiKey");
 
 export const keySchema = z
@@ -71,11 +72,25 @@ export function keyView(row: StoredKey): z.infer<typeof keySchema> {
   };
 }
 
-/** The fault of an expiry that has passed already. */
-export function expiryErrors(expiresAt: number | null, now: number) {
-  if (expiresAt === null || expiresAt > now) return [];
-  const fault = `is ${new Date(expiresAt).toISOString()}, which has passed`;
-  return [{ field: "expires_at", fault, expected: EXPIRY_EXPECTED.replace("expected ", "") }];
+/**
+ * The fault of an expiry that has passed already, or that would let the key outlive the one that asks.
+ * @param latest epoch ms at which the key that asks expires; undefined: never
+ */
+export function expiryErrors(
+  expiresAt: number | null,
+  latest: number | undefined,
+  now: number,
+): FieldError[] {
+  if (expiresAt === null) return [];
+  const at = new Date(expiresAt).toISOString();
+  if (expiresAt <= now) return [expiryError(`is ${at}, which has passed`, EXPIRY_EXPECTED)];
+  if (expiresAt <= (latest ?? expiresAt)) return [];
+  const fault = `is ${at}, when the key that asks has expired`;
+  return [expiryError(fault, `expected ${isoTime(latest ?? null)} at the latest`)];
+}
+
+function expiryError(fault: string, expectation: string): FieldError {
+  return { field: "expires_at", fault, expected: expectation.replace("expected ", "") };
 }
 
 function isoTime(epochMs: number | null): string | null {

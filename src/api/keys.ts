@@ -22,7 +22,7 @@ const createKey = createRoute({
   path: "/v1/keys",
   summary: "Make an API key",
   description:
-    "The key is in this answer and nowhere else: what is stored is its digest. It can do no more than the key that asks.",
+    "The key is in this answer and nowhere else: what is stored is its digest. It can do no more than the key that asks, and for no longer.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newKeySchema) },
   responses: {
@@ -79,8 +79,8 @@ export function registerKeys(api: Api): void {
     if ((input.tenant ?? tenant) !== tenant) return problem(403, "The key belongs to another tenant");
     const refusal = refuseScopes(principal, input.scopes, "scopes");
     if (refusal) return refusal;
-    const expiresAt = input.expires_at ? Date.parse(input.expires_at) : null;
-    const errors = expiryErrors(expiresAt, now());
+    const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
+    const errors = expiryErrors(expiresAt, principal.expiresAt, now());
     if (errors.length > 0) return invalid(errors);
     const { id, token, hash } = await newKey();
     const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };

@@ -125,6 +125,25 @@ describe("a key", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
   });
 
+  it("that ends by itself makes none that stays longer", async () => {
+    const api = apiInTime();
+    const [sooner, end, later] = [5_000, 10_000, 10_001].map((ms) => new Date(NOW + ms).toISOString());
+    const { key } = await make(api, { scopes: ["admin"], expires_at: end });
+    const makes = async (fields: object) =>
+      as(api, key)("POST", "/v1/keys", { scopes: ["admin"], ...fields });
+    expect((await makes({ expires_at: sooner })).json.expires_at).toBe(sooner);
+    expect((await makes({})).json.expires_at).toBe(end);
+    const { status, json } = await makes({ expires_at: later });
+    expect(status).toBe(422);
+    expect(json.errors).toEqual([
+      {
+        field: "expires_at",
+        fault: `is ${later}, when the key that asks has expired`,
+        expected: `${end} at the latest`,
+      },
+    ]);
+  });
+
   it("outlives its revocation by less than a minute, and is gone for the rest", async () => {
     const api = apiInTime();
     const { id, key } = await make(api);
