@@ -41,7 +41,9 @@ export async function startReceiver(answer: (hit: Hit) => Reply): Promise<Receiv
   const hits: Hit[] = [];
   const secrets = new Map<string, string>();
   const server = createServer(async (request, response) => {
-    const hit = await readHit(request, secrets);
+    const hit = await readHit(request, secrets).catch(() => undefined);
+    // Its sender has died before it was through: nothing has arrived.
+    if (!hit) return;
     hits.push(hit);
     response.once("close", () => {
       if (hit.status === undefined) hit.hungUp = true;
