@@ -124,7 +124,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     watched = true;
     for (let [longest] = running; longest; [longest] = running) {
       const [work, startedAt] = longest;
-      await services.sleep(startedAt + patienceMs - services.now());
+      await services.sleep(Math.max(0, startedAt + patienceMs - services.now()));
       if (!running.has(work)) continue;
       stopped = true;
       impatient.resolve();
