@@ -1,4 +1,5 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
+
 import type { z } from "@hono/zod-openapi";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
@@ -9,6 +10,7 @@ import { byLine } from "./event-lines.ts";
 import type { acceptedEvent, newEvent } from "./event-schema.ts";
 import type { FieldError } from "./field-errors.ts";
 import { REPLAYED } from "./idempotency.ts";
+import { isoTime } from "./iso-time.ts";
 import { invalid, type ProblemResponse, problem } from "./problems.ts";
 
 export type GivenEvent = z.infer<typeof newEvent>;
@@ -90,6 +92,6 @@ function acceptedView({ id, plan, deliverAt }: AcceptedEvent): z.infer<typeof ac
     destination_id: destination,
     state: "queued" as const,
   }));
-  const scheduled = deliverAt !== undefined && { deliver_at: new Date(deliverAt).toISOString() };
+  const scheduled = deliverAt !== undefined && { deliver_at: isoTime(deliverAt) };
   return { id: eventId(id), ...scheduled, deliveries };
 }

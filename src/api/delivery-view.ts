@@ -1,12 +1,14 @@
 /**
  * What is shown of a delivery: where it stands, why, and until when. Every page that shows one uses this.
  */
+
 import { deliveryId, eventId } from "../id.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
 import { type DeliveryRow, dueAtOf } from "../store/work.ts";
 import type { DeliveryJson } from "./delivery-schema.ts";
+import { isoTime } from "./iso-time.ts";
 
 /** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */
 export type Outlook = Readonly<{ reason: string; until: number | null }>;
@@ -84,11 +86,6 @@ function attemptView({
     latency_ms: latencyMs,
     ...present({ error, note, response: excerpt }),
   };
-}
-
-function isoTime<T extends number | null>(epochMs: T): T extends number ? string : string | null;
-function isoTime(epochMs: number | null): string | null {
-  return epochMs === null ? null : new Date(epochMs).toISOString();
 }
 
 /** Without the fields that are null or undefined. */

@@ -1,4 +1,5 @@
 /** How a destination is doing: the state of its gate, what waits and why, and what has happened of late. */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { viewGate } from "../gate/gate-client.ts";
 import type { GateView } from "../policy/gate-view.ts";
@@ -7,6 +8,7 @@ import { findDestination } from "../store/destinations.ts";
 import { waitingByReason } from "../store/waiting.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
+import { isoTime } from "./iso-time.ts";
 import { noSuch, problem, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer } from "./route-parts.ts";
 
@@ -95,16 +97,16 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     status: row.status === "paused" ? ("paused" as const) : ("active" as const),
     status_reason: row.statusReason,
     circuit: view.circuit,
-    circuit_until: iso(view.circuitUntil),
+    circuit_until: isoTime(view.circuitUntil),
     trips: view.trips,
-    held_until: iso(view.heldUntil),
+    held_until: isoTime(view.heldUntil),
     window: view.window,
     in_flight: view.inFlight,
     max_concurrency: limitsOf(row).max_concurrency,
     rate_per_second: Math.round(view.ratePerSecond * 100) / 100,
     rate_tokens: view.rateTokens,
     latency_ms: view.tookMs,
-    door: refusal && { reason: refusal.reason, until: iso(refusal.until) },
+    door: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
     waiting,
     last_15_minutes: {
       first_attempts: traffic.first,
@@ -119,13 +121,9 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
 
 function happeningView({ at, what, times, until }: GateView["history"][number]) {
   return {
-    at: new Date(at).toISOString(),
+    at: isoTime(at),
     what,
     ...(times !== undefined && { times }),
-    ...(until !== undefined && { until: new Date(until).toISOString() }),
+    ...(until !== undefined && { until: isoTime(until) }),
   };
-}
-
-function iso(at: number | null): string | null {
-  return at === null ? null : new Date(at).toISOString();
 }

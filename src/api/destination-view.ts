@@ -1,6 +1,7 @@
 /**
  * A destination in JSON and its row: the one place that knows how each is written as the other.
  */
+
 import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
@@ -9,6 +10,7 @@ import { breakerOf, type Destination, limitsOf } from "../store/destination-sett
 import type { DestinationChange } from "../store/destinations.ts";
 import type { Principal } from "./auth.ts";
 import { type DestinationInput, destinationSchema } from "./destination-schema.ts";
+import { isoTime } from "./iso-time.ts";
 
 /** What is shown of a destination to whoever asks: what counts, never its secret, header values to admins only. */
 export function destinationView(
@@ -32,8 +34,8 @@ export function destinationView(
     ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
-    created_at: new Date(row.createdAt).toISOString(),
-    updated_at: new Date(row.updatedAt).toISOString(),
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
   };
 }
 
@@ -47,7 +49,7 @@ function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown
 }
 
 function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {
-  return previousSecret === null || at === null ? null : new Date(at).toISOString();
+  return previousSecret === null ? null : isoTime(at);
 }
 
 /** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */

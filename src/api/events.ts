@@ -1,4 +1,5 @@
 /** Events: accepted one by one, and shown with all that became of them. Batches: event-batch.ts. */
+
 import { createRoute } from "@hono/zod-openapi";
 import { eventNumber } from "../id.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
@@ -10,6 +11,7 @@ import { acceptedEvent, eventSchema, MAX_EVENT_BYTES, newEvent } from "./event-s
 import { parseExactly } from "./exact-json.ts";
 import { idempotencyHeaders, replayedHeader } from "./idempotency.ts";
 import { withinIngestLimit } from "./ingest-limit.ts";
+import { isoTime } from "./iso-time.ts";
 import { jsonBody } from "./json-body.ts";
 import { noSuch, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
@@ -73,7 +75,7 @@ export function registerEvents(api: Api): void {
     const { tenant, type, body, deliverAt } = found.event;
     const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };
     const deliveries = await showDeliveries(services, found.deliveries);
-    const scheduled = deliverAt !== null && { deliver_at: new Date(deliverAt).toISOString() };
+    const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
     return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
   });
 }

@@ -1,8 +1,10 @@
 /** An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone. */
+
 import { z } from "@hono/zod-openapi";
 import type { StoredKey } from "../store/keys.ts";
 import { scopes } from "./auth.ts";
 import type { FieldError } from "./field-errors.ts";
+import { isoTime } from "./iso-time.ts";
 import { tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 
@@ -66,7 +68,7 @@ export function keyView(row: StoredKey): z.infer<typeof keySchema> {
     name: row.name,
     tenant: row.tenant,
     scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
-    created_at: new Date(row.createdAt).toISOString(),
+    created_at: isoTime(row.createdAt),
     expires_at: isoTime(row.expiresAt),
     last_used_at: isoTime(row.lastUsedAt),
   };
@@ -82,7 +84,7 @@ export function expiryErrors(
   now: number,
 ): FieldError[] {
   if (expiresAt === null) return [];
-  const at = new Date(expiresAt).toISOString();
+  const at = isoTime(expiresAt);
   if (expiresAt <= now) return [expiryError(`is ${at}, which has passed`, EXPIRY_EXPECTED)];
   if (expiresAt <= (latest ?? expiresAt)) return [];
   const fault = `is ${at}, when the key that asks has expired`;
@@ -91,8 +93,4 @@ export function expiryErrors(
 
 function expiryError(fault: string, expectation: string): FieldError {
   return { field: "expires_at", fault, expected: expectation.replace("expected ", "") };
-}
-
-function isoTime(epochMs: number | null): string | null {
-  return epochMs === null ? null : new Date(epochMs).toISOString();
 }

@@ -1,6 +1,8 @@
 /** What is shown of a replay. */
+
 import type { z } from "@hono/zod-openapi";
 import type { Replay } from "../store/replays.ts";
+import { isoTime } from "./iso-time.ts";
 import type { replaySchema } from "./replay-schema.ts";
 
 export function replayView(replay: Replay): z.infer<typeof replaySchema> {
@@ -22,10 +24,6 @@ export function replayView(replay: Replay): z.infer<typeof replaySchema> {
     pace_per_minute: Math.round(replay.pace * 10) / 10,
     created_at: isoTime(replay.createdAt),
     updated_at: isoTime(replay.updatedAt),
-    ended_at: replay.endedAt === null ? null : isoTime(replay.endedAt),
+    ended_at: isoTime(replay.endedAt),
   };
-}
-
-function isoTime(epochMs: number): string {
-  return new Date(epochMs).toISOString();
 }

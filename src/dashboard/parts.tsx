@@ -1,5 +1,7 @@
 /** Small pieces that several pages show. */
+
 import type { Child, FC } from "hono/jsx";
+import { isoTime } from "../api/iso-time.ts";
 import type { DoorWords, Tone } from "./door-words.ts";
 import { agoOf } from "./figures.ts";
 
@@ -31,7 +33,7 @@ export function doorSentence({ says, because }: DoorWords): string {
 
 /** How long ago, with the exact time for whoever points at it. */
 export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
-  const iso = new Date(at).toISOString();
+  const iso = isoTime(at);
   return (
     <time class="nowrap" datetime={iso} title={iso}>
       {agoOf(at, now)}

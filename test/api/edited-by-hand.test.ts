@@ -50,3 +50,17 @@ describe("a limit out of its range", () => {
     expect(answer.json.breaker.window_s * 1000).toBe(gateSettingsOf(counts).breaker.windowMs);
   });
 });
+
+describe("a time that is none", () => {
+  it.each(["yesterday", 1e20, -1e20, ""])("(%j) is shown as the beginning of 1970", async (value) => {
+    const { call } = testApi();
+    const { json: destination } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
+    const { json: key } = await call("POST", "/v1/keys", { scopes: ["read"] });
+    for (const table of ["destinations", "api_keys"])
+      await env.DB.prepare(`UPDATE ${table} SET created_at = ?1`).bind(value).run();
+    for (const path of [`/v1/destinations/${destination.id}`, `/v1/keys/${key.id}`]) {
+      const { status, json } = await call("GET", path);
+      expect([path, status, json.created_at]).toEqual([path, 200, "1970-01-01T00:00:00.000Z"]);
+    }
+  });
+});
