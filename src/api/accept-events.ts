@@ -1,5 +1,4 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
-
 import type { z } from "@hono/zod-openapi";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";

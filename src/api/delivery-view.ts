@@ -1,7 +1,6 @@
 /**
  * What is shown of a delivery: where it stands, why, and until when. Every page that shows one uses this.
  */
-
 import { deliveryId, eventId } from "../id.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";

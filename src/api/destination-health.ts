@@ -1,5 +1,4 @@
 /** How a destination is doing: the state of its gate, what waits and why, and what has happened of late. */
-
 import { createRoute, z } from "@hono/zod-openapi";
 import { viewGate } from "../gate/gate-client.ts";
 import type { GateView } from "../policy/gate-view.ts";

@@ -1,7 +1,6 @@
 /**
  * A destination in JSON and its row: the one place that knows how each is written as the other.
  */
-
 import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";

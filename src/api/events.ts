@@ -1,5 +1,4 @@
 /** Events: accepted one by one, and shown with all that became of them. Batches: event-batch.ts. */
-
 import { createRoute } from "@hono/zod-openapi";
 import { eventNumber } from "../id.ts";
 import { findEvent } from "../store/planned-deliveries.ts";

@@ -1,5 +1,4 @@
 /** An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone. */
-
 import { z } from "@hono/zod-openapi";
 import type { StoredKey } from "../store/keys.ts";
 import { scopes } from "./auth.ts";

@@ -1,5 +1,4 @@
 /** What is shown of a replay. */
-
 import type { z } from "@hono/zod-openapi";
 import type { Replay } from "../store/replays.ts";
 import { isoTime } from "./iso-time.ts";

@@ -1,5 +1,4 @@
 /** Small pieces that several pages show. */
-
 import type { Child, FC } from "hono/jsx";
 import { isoTime } from "../api/iso-time.ts";
 import type { DoorWords, Tone } from "./door-words.ts";
