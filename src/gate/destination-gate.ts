@@ -26,48 +26,40 @@ import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 export class DestinationGate extends DurableObject<Env> {
   /** Lets a group of deliveries in, or says why and until when they must wait. */
   async admit(ask: Ask, settings: GateSettings): Promise<Answer> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const decision = admit(state, ask, settings, now);
-    await saveGate(this.ctx.storage, state, decision.state);
-    return decision.answer;
+    const { answer } = await this.#decide((state, now) => admit(state, ask, settings, now));
+    return answer;
   }
 
   /** Ends a lease with what its attempts showed; null when that is nothing new. Safe to repeat. */
   async settle(settlement: Settlement, settings: GateSettings): Promise<News | null> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const settled = settle(state, settlement, settings, now, Math.random());
-    await saveGate(this.ctx.storage, state, settled.state);
-    return newsOf(settled, now) ?? null;
+    const { news } = await this.#decide((state, now) => {
+      const settled = settle(state, settlement, settings, now, Math.random());
+      return { state: settled.state, news: newsOf(settled, now) ?? null };
+    });
+    return news;
   }
 
   /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
   async hold(until: number): Promise<readonly DoorEvent[]> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const after = held(state, until, now);
-    await saveGate(this.ctx.storage, state, after.state);
-    return after.events;
+    const { events } = await this.#decide((state, now) => held(state, until, now));
+    return events;
   }
 
   /** Something waits in D1: have it worked off as soon as the door allows; after a pause, from one. */
   async ring(why: "waiting" | "resumed"): Promise<void> {
-    await this.#change((state, now) => (why === "resumed" ? resumed(state, now) : ringFor(state, now)));
+    const turn = why === "resumed" ? resumed : ringFor;
+    await this.#decide((state, now) => ({ state: turn(state, now) }));
   }
 
   /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
   async nothingWaits(lookedAt: number): Promise<void> {
-    await this.#change((state, now) => nothingWaits(state, lookedAt, now));
+    await this.#decide((state, now) => ({ state: nothingWaits(state, lookedAt, now) }));
   }
 
   /** So many deliveries have ended dead without an attempt; whether somebody is to come and ask for the toll. */
   async died(deliveries: number): Promise<boolean> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const after = died(state, deliveries, now);
-    await saveGate(this.ctx.storage, state, after.state);
-    return after.tollDue;
+    const { tollDue } = await this.#decide((state, now) => died(state, deliveries, now));
+    return tollDue;
   }
 
   /** The dead of whom nobody has been told. Changes nothing. */
@@ -77,10 +69,10 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** They have been told of; whether more have died meanwhile. Safe to repeat. */
   async tollPaid(paid: Toll): Promise<boolean> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const { toll, isDue } = tollPaid(state.toll, paid, now);
-    await saveGate(this.ctx.storage, state, { ...state, toll });
+    const { isDue } = await this.#decide((state, now) => {
+      const { toll, isDue } = tollPaid(state.toll, paid, now);
+      return { state: { ...state, toll }, isDue };
+    });
     return isDue;
   }
 
@@ -128,10 +120,15 @@ export class DestinationGate extends DurableObject<Env> {
       await this.env.DRAINS.sendBatch(Array.from({ length: Math.min(drains, 100) }, () => message));
   }
 
-  async #change(decide: (state: GateState, now: number) => GateState): Promise<void> {
+  /** Loads, decides, saves; nothing comes between the reading and the writing. */
+  async #decide<T extends Readonly<{ state: GateState }>>(
+    decide: (state: GateState, now: number) => T,
+  ): Promise<T> {
     const now = Date.now();
     const state = this.#load(now);
-    await saveGate(this.ctx.storage, state, decide(state, now));
+    const decision = decide(state, now);
+    await saveGate(this.ctx.storage, state, decision.state);
+    return decision;
   }
 
   #load(now: number): GateState {
