@@ -23,11 +23,12 @@ export type Reach = Readonly<{
  * @param distance 0 is the nearest; so many times it has been too crowded there
  */
 export function reachOf(drains: number, distance: number): Reach {
-  // For so few it is not worth another call of the gate.
-  const isFew = drains <= 3;
-  if (distance === 0 && !isFew) return { perEnd: LEASED / 2, between: 0, isFurthest: false };
-  if (distance === 1 && !isFew) return { perEnd: LEASED, between: LEASED, isFurthest: false };
-  return { perEnd: (LEASED / 2) * drains, between: 0, isFurthest: true };
+  // For a few drains it is not worth another call of the gate.
+  const isFurthest = drains <= 3 || distance > 1;
+  if (isFurthest) return { perEnd: (LEASED / 2) * drains, between: 0, isFurthest };
+  return distance === 0
+    ? { perEnd: LEASED / 2, between: 0, isFurthest }
+    : { perEnd: LEASED, between: LEASED, isFurthest };
 }
 
 /**
