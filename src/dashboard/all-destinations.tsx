@@ -4,7 +4,7 @@ import { seeAll } from "../metrics/fleet.ts";
 import { listDestinations } from "../store/destinations.ts";
 import type { DashboardEnv } from "./context.ts";
 import { DestinationTable } from "./destination-table.tsx";
-import { healthOf, JUDGED } from "./health.ts";
+import { healthOf, lookFor } from "./health.ts";
 import { showPage } from "./layout.tsx";
 
 const PATH = "/dashboard/destinations";
@@ -16,7 +16,7 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
     const { tenant } = c.get("visitor").principal;
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE + 1 });
-    const seen = await seeAll(services, rows.slice(0, PAGE), { windows: [JUDGED], series: true });
+    const seen = await seeAll(services, rows.slice(0, PAGE), lookFor());
     const now = services.now();
     const next = rows.length > PAGE ? rows[PAGE - 1]?.id : undefined;
     return showPage(

@@ -4,7 +4,7 @@ import { type StatsWindow, spans } from "../policy/stats-window.ts";
 import { limitsOf } from "../store/destination-settings.ts";
 import { stretchesOf } from "./door-strip.ts";
 import { DoorTimeline } from "./door-timeline.tsx";
-import { atMost, countOf, decimalOf, spanOf } from "./figures.ts";
+import { atMost, countOf, decimalOf, spanIfAny } from "./figures.ts";
 import { COUNTED, type Health } from "./health.ts";
 import { Figure } from "./parts.tsx";
 import { TrafficChart, TrafficLegend } from "./traffic-chart.tsx";
@@ -28,10 +28,7 @@ export const DestinationFigures: FC<{ health: Health }> = ({ health: { row, figu
         value={decimalOf(rates.retryRatio)}
         tone={figures?.view.traffic.storm ? "bad" : undefined}
       />
-      <Figure
-        name="95 % take at most"
-        value={rates.latencyP95Ms === null ? "–" : spanOf(rates.latencyP95Ms)}
-      />
+      <Figure name="95 % take at most" value={spanIfAny(rates.latencyP95Ms)} />
     </dl>
   </section>
 );

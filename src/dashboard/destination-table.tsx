@@ -1,7 +1,7 @@
 /** Destinations with their health at a glance, one row each; on a phone one card each. */
 import type { FC } from "hono/jsx";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
-import { atMost, decimalOf, spanOf } from "./figures.ts";
+import { atMost, decimalOf, spanIfAny } from "./figures.ts";
 import { COUNTED, type Health } from "./health.ts";
 import { Word } from "./parts.tsx";
 import { Spark } from "./traffic-chart.tsx";
@@ -69,7 +69,7 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
         {view ? decimalOf(rates.retryRatio) : "–"}
       </td>
       <td data-label="95 % take" class="num">
-        {rates.latencyP95Ms === null ? "–" : spanOf(rates.latencyP95Ms)}
+        {spanIfAny(rates.latencyP95Ms)}
       </td>
     </tr>
   );

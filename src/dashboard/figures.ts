@@ -15,6 +15,11 @@ export function spanOf(ms: number): string {
   return twoUnits(Math.round(ms / HOUR), 24, "d", "h");
 }
 
+/** A span that there may be none of. */
+export function spanIfAny(ms: number | null): string {
+  return ms === null ? "–" : spanOf(ms);
+}
+
 function twoUnits(smaller: number, each: number, large: string, small: string): string {
   const rest = smaller % each;
   return `${Math.floor(smaller / each)} ${large}${rest > 0 ? ` ${rest} ${small}` : ""}`;

@@ -1,5 +1,6 @@
 /** What is known of a destination, judged: how its door stands, in words, and whether a person should look. */
 import { COUNTED, type Seen } from "../metrics/fleet.ts";
+import type { Look } from "../policy/gate-figures.ts";
 import { type Rates, ratesOf } from "../policy/rates.ts";
 import type { Series, StatsWindow } from "../policy/stats-window.ts";
 import { emptyTally } from "../policy/tally.ts";
@@ -9,6 +10,11 @@ import { type DoorWords, doorWords, type Tone } from "./door-words.ts";
 /** The window that a destination is judged by. */
 export const JUDGED: StatsWindow = "15m";
 export { COUNTED };
+
+/** What a page asks the gates for: what destinations are judged by, and the window that it shows. */
+export function lookFor(window: StatsWindow = JUDGED): Look {
+  return { windows: [...new Set([window, JUDGED])], series: true };
+}
 
 export type Health = Seen &
   Readonly<{

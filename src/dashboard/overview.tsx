@@ -8,9 +8,9 @@ import { results } from "../policy/sample.ts";
 import type { StatsWindow } from "../policy/stats-window.ts";
 import type { DashboardEnv } from "./context.ts";
 import { DestinationTable } from "./destination-table.tsx";
-import { countOf, decimalOf, percentOf, plural, spanOf } from "./figures.ts";
+import { countOf, decimalOf, percentOf, plural, spanIfAny } from "./figures.ts";
 import { FirstSteps } from "./first-steps.tsx";
-import { byUrgency, COUNTED, type Health, healthOf, JUDGED, needsAttention } from "./health.ts";
+import { byUrgency, COUNTED, type Health, healthOf, lookFor, needsAttention } from "./health.ts";
 import { showPage } from "./layout.tsx";
 import { Figure } from "./parts.tsx";
 import { TrafficChart, TrafficLegend } from "./traffic-chart.tsx";
@@ -21,8 +21,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
     const services = c.get("services");
     const { tenant, scopes } = c.get("visitor").principal;
     const window = windowNamed(c.req.query("window"));
-    const look = { windows: [...new Set([window, JUDGED])], series: true };
-    const fleet = await readFleet(services, { tenant }, look);
+    const fleet = await readFleet(services, { tenant }, lookFor(window));
     const now = services.now();
     const healths = fleet.seen.map((seen) => healthOf(seen, now)).toSorted(byUrgency);
     return showPage(
@@ -116,7 +115,7 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
         <Figure name="Attempts" value={countOf(attempts)} />
         <Figure name="Succeeded" value={percentOf(succeeded, attempts)} />
         <Figure name="Retries per first" value={decimalOf(retryRatio)} />
-        <Figure name="95 % take at most" value={latencyP95Ms === null ? "–" : spanOf(latencyP95Ms)} />
+        <Figure name="95 % take at most" value={spanIfAny(latencyP95Ms)} />
         <Figure name="In flight" value={countOf(total(({ figures }) => figures?.view.inFlight ?? 0))} />
         <Figure name="Waiting" value={countOf(total(({ depth }) => depth.waiting))} />
         <Figure name="Dead" value={countOf(dead)} tone={dead > 0 ? "bad" : undefined} />
