@@ -2,6 +2,7 @@
 import type { z } from "@hono/zod-openapi";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import type { AcceptedEvent } from "../store/events.ts";
 import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
@@ -9,7 +10,6 @@ import { byLine } from "./event-lines.ts";
 import type { acceptedEvent, newEvent } from "./event-schema.ts";
 import type { FieldError } from "./field-errors.ts";
 import { REPLAYED } from "./idempotency.ts";
-import { isoTime } from "./iso-time.ts";
 import { invalid, type ProblemResponse, problem } from "./problems.ts";
 
 export type GivenEvent = z.infer<typeof newEvent>;
@@ -79,7 +79,7 @@ function farAhead(given: readonly GivenEvent[], now: number, fieldOf: Posting["f
           {
             field: fieldOf(i, "deliver_at"),
             fault: "is too far ahead",
-            expected: `at most ${FARTHEST_DAYS} days from now, ${new Date(latest).toISOString()}`,
+            expected: `at most ${FARTHEST_DAYS} days from now, ${isoTime(latest)}`,
           },
         ],
   );

@@ -2,12 +2,12 @@
  * What is shown of a delivery: where it stands, why, and until when. Every page that shows one uses this.
  */
 import { deliveryId, eventId } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
 import { type DeliveryRow, dueAtOf } from "../store/work.ts";
 import type { DeliveryJson } from "./delivery-schema.ts";
-import { isoTime } from "./iso-time.ts";
 
 /** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */
 export type Outlook = Readonly<{ reason: string; until: number | null }>;

@@ -1,13 +1,14 @@
 /** How a destination is doing: the state of its gate, what waits and why, and what has happened of late. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { trafficView } from "../delivery/operational-event.ts";
 import { viewGate } from "../gate/gate-client.ts";
+import { isoTime } from "../iso-time.ts";
 import type { GateView } from "../policy/gate-view.ts";
-import { type Destination, gateSettingsOf, limitsOf } from "../store/destination-settings.ts";
+import { type Destination, gateSettingsOf, limitsOf, statusOf } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
 import { waitingByReason } from "../store/waiting.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { isoTime } from "./iso-time.ts";
 import { noSuch, problem, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer } from "./route-parts.ts";
 
@@ -93,7 +94,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
   const { traffic, refusal } = view;
   return {
     destination_id: row.id,
-    status: row.status === "paused" ? ("paused" as const) : ("active" as const),
+    status: statusOf(row),
     status_reason: row.statusReason,
     circuit: view.circuit,
     circuit_until: isoTime(view.circuitUntil),
@@ -107,13 +108,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     latency_ms: view.tookMs,
     door: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
     waiting,
-    last_15_minutes: {
-      first_attempts: traffic.first,
-      retries: traffic.retries,
-      failures: traffic.failures,
-      retry_ratio: Math.round(traffic.retryRatio * 100) / 100,
-      storm: traffic.storm,
-    },
+    last_15_minutes: { ...trafficView(traffic), storm: traffic.storm },
     transitions: view.history.map(happeningView),
   };
 }

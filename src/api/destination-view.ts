@@ -3,13 +3,13 @@
  */
 import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
+import { isoTime } from "../iso-time.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
 import { labelOf } from "../secrets/seal.ts";
-import { breakerOf, type Destination, limitsOf } from "../store/destination-settings.ts";
+import { breakerOf, type Destination, limitsOf, statusOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
 import type { Principal } from "./auth.ts";
 import { type DestinationInput, destinationSchema } from "./destination-schema.ts";
-import { isoTime } from "./iso-time.ts";
 
 /** What is shown of a destination to whoever asks: what counts, never its secret, header values to admins only. */
 export function destinationView(
@@ -21,7 +21,7 @@ export function destinationView(
     id: row.id,
     tenant: row.tenant,
     url: row.url,
-    status: row.status === "paused" ? "paused" : "active",
+    status: statusOf(row),
     status_reason: row.statusReason,
     event_types: readable("event_types", row.eventTypes, null),
     filter: readable("filter", row.filter, null),

@@ -1,6 +1,7 @@
 /** Events: accepted one by one, and shown with all that became of them. Batches: event-batch.ts. */
 import { createRoute } from "@hono/zod-openapi";
 import { eventNumber } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
 import { acceptEvents } from "./accept-events.ts";
 import { requires } from "./auth.ts";
@@ -10,7 +11,6 @@ import { acceptedEvent, eventSchema, MAX_EVENT_BYTES, newEvent } from "./event-s
 import { parseExactly } from "./exact-json.ts";
 import { idempotencyHeaders, replayedHeader } from "./idempotency.ts";
 import { withinIngestLimit } from "./ingest-limit.ts";
-import { isoTime } from "./iso-time.ts";
 import { jsonBody } from "./json-body.ts";
 import { noSuch, problemResponses } from "./problems.ts";
 import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";

@@ -4,6 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { tellOfStall } from "../delivery/stall.ts";
+import { isoTime } from "../iso-time.ts";
 import { faultOf } from "../log.ts";
 import { isStalled } from "../policy/stall.ts";
 import type { Services } from "../services.ts";
@@ -80,12 +81,12 @@ async function vitalsOf(services: Services): Promise<Vitals | undefined> {
 
 function sweepView(heartbeatAt: number | null, now: number) {
   if (heartbeatAt === null) return null;
-  return { heartbeat_at: new Date(heartbeatAt).toISOString(), age_s: secondsSince(heartbeatAt, now) };
+  return { heartbeat_at: isoTime(heartbeatAt), age_s: secondsSince(heartbeatAt, now) };
 }
 
 function dueView(dueAt: number | null, now: number) {
   if (dueAt === null || dueAt > now) return null;
-  return { due_at: new Date(dueAt).toISOString(), age_s: secondsSince(dueAt, now) };
+  return { due_at: isoTime(dueAt), age_s: secondsSince(dueAt, now) };
 }
 
 function secondsSince(at: number, now: number): number {

@@ -1,9 +1,9 @@
 /** An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone. */
 import { z } from "@hono/zod-openapi";
+import { isoTime } from "../iso-time.ts";
 import type { StoredKey } from "../store/keys.ts";
 import { scopes } from "./auth.ts";
 import type { FieldError } from "./field-errors.ts";
-import { isoTime } from "./iso-time.ts";
 import { tenantName } from "./names.ts";
 import { strict } from "./strict.ts";
 

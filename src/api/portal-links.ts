@@ -3,6 +3,7 @@
  * session. Whoever has the link needs no key; it is made by the operator's own product for a signed-in user.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { isoTime } from "../iso-time.ts";
 import { NOT_YOUR_TENANT, refuseScopes, requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -66,6 +67,6 @@ export function registerPortalLinks(api: Api): void {
       expiresAt,
     });
     const url = new URL(`/dashboard/enter?token=${token}`, c.req.url).href;
-    return c.json({ url, tenant, read_only, expires_at: new Date(expiresAt).toISOString() }, 201);
+    return c.json({ url, tenant, read_only, expires_at: isoTime(expiresAt) }, 201);
   });
 }

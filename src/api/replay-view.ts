@@ -1,7 +1,7 @@
 /** What is shown of a replay. */
 import type { z } from "@hono/zod-openapi";
+import { isoTime } from "../iso-time.ts";
 import type { Replay } from "../store/replays.ts";
-import { isoTime } from "./iso-time.ts";
 import type { replaySchema } from "./replay-schema.ts";
 
 export function replayView(replay: Replay): z.infer<typeof replaySchema> {

@@ -2,6 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { sendForStep } from "../delivery/replay.ts";
 import { newReplayId } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
@@ -129,7 +130,7 @@ async function begin(services: Services, destination: Destination, input: z.infe
 /** Nothing can have been accepted since a time that has not come. */
 function futureErrors(since: number, now: number): FieldError[] {
   if (since <= now) return [];
-  return [{ field: "since", fault: `is ${new Date(since).toISOString()}`, expected: "a time in the past" }];
+  return [{ field: "since", fault: `is ${isoTime(since)}`, expected: "a time in the past" }];
 }
 
 const tooMany: FieldError = {

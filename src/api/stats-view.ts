@@ -1,4 +1,5 @@
 /** Figures as the API shows them. */
+import { isoTime } from "../iso-time.ts";
 import { ATTEMPT_NUMBERS } from "../metrics/destination-families.ts";
 import { type Depth, type Fleet, fleetSeries, fleetSum, type Seen } from "../metrics/fleet.ts";
 import { totalOf } from "../policy/histogram.ts";
@@ -20,7 +21,7 @@ export function statsView(fleet: Fleet, window: StatsWindow) {
     ...figuresView(sum, depth),
     results: named(results, sum.results),
     attempt_distribution: named(ATTEMPT_NUMBERS, sum.attempts),
-    series: fleetSeries(fleet, window).map((point) => ({ ...point, at: new Date(point.at).toISOString() })),
+    series: fleetSeries(fleet, window).map((point) => ({ ...point, at: isoTime(point.at) })),
     destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
     coverage: { total: fleet.total, asked: fleet.seen.length, unreachable: fleet.unreachable },
   };

@@ -1,5 +1,6 @@
 /** Ranges of time, as the API takes them: ISO 8601 with an offset, the beginning included, the end not. */
 import { z } from "@hono/zod-openapi";
+import { isoTime } from "../iso-time.ts";
 import type { FieldError } from "./field-errors.ts";
 
 const TIME_EXPECTED = "expected a time in ISO 8601 with an offset, as 2026-11-21T09:00:00Z";
@@ -14,6 +15,6 @@ export const timeParam = z
 /** A range that ends before it begins, or at once, holds nothing: the caller meant another. */
 export function rangeErrors(since: number | undefined, until: number | undefined): FieldError[] {
   if (since === undefined || until === undefined || since < until) return [];
-  const fault = `is ${new Date(until).toISOString()}`;
-  return [{ field: "until", fault, expected: `a time after since, ${new Date(since).toISOString()}` }];
+  const fault = `is ${isoTime(until)}`;
+  return [{ field: "until", fault, expected: `a time after since, ${isoTime(since)}` }];
 }

@@ -1,6 +1,7 @@
 /** What is done at the press of one button. Each is one call of the API, and then the page again. */
 import type { Hono } from "hono";
 import { deliveryKey, eventId } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import type { DashboardContext, DashboardEnv } from "./context.ts";
 import { showDestination } from "./destination.tsx";
 import { numberIn, textIn } from "./form-fields.ts";
@@ -35,8 +36,8 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
     const days = Number(textIn(form, "days") ?? 30);
     const answer = await callApi(c, "POST", "/v1/replays", {
       destination_id: id,
-      since: new Date(now - days * DAY_MS).toISOString(),
-      until: new Date(now).toISOString(),
+      since: isoTime(now - days * DAY_MS),
+      until: isoTime(now),
       include: textIn(form, "include") ?? "dead",
       rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
     });

@@ -1,5 +1,6 @@
 /** What has happened to a door of late. */
 import type { FC } from "hono/jsx";
+import { isoTime } from "../iso-time.ts";
 import type { Happening, Remembered } from "../policy/gate-state.ts";
 import { momentOf, spanOf } from "./figures.ts";
 import { Ago, Word } from "./parts.tsx";
@@ -42,7 +43,7 @@ const Turns: FC<{ history: readonly Happening[]; now: number }> = ({ history, no
   <ol class="log">
     {history.map(({ at, what, times, until }) => (
       <li>
-        <time datetime={new Date(at).toISOString()}>{momentOf(at, now)}</time>
+        <time datetime={isoTime(at)}>{momentOf(at, now)}</time>
         <span>
           <Word tone={turns[what].tone}>{turns[what].says}</Word>{" "}
           <span class="soft small">

@@ -1,6 +1,6 @@
 /** Small pieces that several pages show. */
 import type { Child, FC } from "hono/jsx";
-import { isoTime } from "../api/iso-time.ts";
+import { isoTime } from "../iso-time.ts";
 import type { DoorWords, Tone } from "./door-words.ts";
 import { agoOf } from "./figures.ts";
 

@@ -4,6 +4,7 @@
  * The events go the way of all events: stored, sent, retried, held. That of which they tell is never their own
  * delivery: trouble at a destination of the operator's raises none, so that nothing can go round in circles.
  */
+import { isoTime } from "../iso-time.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { insertNotices, type NewNotice, OPERATOR } from "../store/notices.ts";
@@ -26,7 +27,7 @@ export async function announce(services: Services, ...events: readonly Operation
 }
 
 function noticeOf({ type, key, data }: OperationalEvent, now: number): NewNotice {
-  return { type, key, body: JSON.stringify({ type, timestamp: new Date(now).toISOString(), data }) };
+  return { type, key, body: JSON.stringify({ type, timestamp: isoTime(now), data }) };
 }
 
 /** Whether trouble at this destination is told of. */

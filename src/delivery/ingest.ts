@@ -2,7 +2,7 @@
  * Accepting events: commit, then promise. When this returns, the events and their plans are in D1. The
  * messages are sent behind the answer; whatever becomes of them, the sweep finds an event without outcome.
  */
-
+import { isoTime } from "../iso-time.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
 import { type AcceptedEvent, insertEvents, type NewEvent } from "../store/events.ts";
@@ -65,7 +65,7 @@ function sendFor(services: Services, accepted: readonly AcceptedEvent[], now: nu
 }
 
 function newEvents(posted: readonly PostedEvent[], now: number): NewEvent[] {
-  const timestamp = new Date(now).toISOString();
+  const timestamp = isoTime(now);
   return posted.map(({ tenant, type, data, deliverAt = 0 }) => ({
     tenant,
     type,

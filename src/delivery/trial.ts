@@ -3,6 +3,7 @@
  * no delivery: nothing is stored, nothing is counted, nothing is tried again.
  */
 import { randomText } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
 import { type Call, call } from "./call.ts";
@@ -54,7 +55,7 @@ const faults: Readonly<Record<string, string>> = {
 
 function bodyAt(now: number): string {
   const data = { message: "This is a test. Nothing has happened." };
-  return JSON.stringify({ type: TYPE, timestamp: new Date(now).toISOString(), data });
+  return JSON.stringify({ type: TYPE, timestamp: isoTime(now), data });
 }
 
 function statusOf({ exchange }: Call): number | string {

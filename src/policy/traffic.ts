@@ -4,7 +4,7 @@
  */
 import { totalOf } from "./histogram.ts";
 import { type Result, results } from "./sample.ts";
-import type { Tallies } from "./tallies.ts";
+import { MINUTE_MS, type Tallies } from "./tallies.ts";
 import type { Tally } from "./tally.ts";
 
 /** Attempts that ended within one minute. */
@@ -31,7 +31,6 @@ export type TrafficSum = Readonly<{
   storm: boolean;
 }>;
 
-const MINUTE_MS = 60_000;
 const WINDOW_MS = 15 * MINUTE_MS;
 const STORM_RATIO = 5;
 const STORM_RETRIES = 100;

@@ -21,7 +21,12 @@ export type Destination = InferSelectModel<typeof destinations>;
 
 /** What the gate must know of the destination. */
 export function gateSettingsOf(row: Destination): GateSettings {
-  return gateSettingsFrom(limitsOf(row), breakerOf(row), row.status === "paused");
+  return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
+}
+
+/** The status that counts. */
+export function statusOf({ status }: Pick<Destination, "status">): "active" | "paused" {
+  return status === "paused" ? "paused" : "active";
 }
 
 /** The limits that count, as a person writes them. */

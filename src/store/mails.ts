@@ -1,6 +1,6 @@
 /** Which mails went out within the hour, so that whatever happens there are few. The table is as small as that. */
+import { HOUR_MS } from "../policy/tallies.ts";
 
-const HOUR_MS = 3_600_000;
 /** Mails an hour, about everything together. */
 export const MAILS_AN_HOUR = 20;
 

@@ -6,7 +6,6 @@
  * queues take turns on one thread. Debuggers' profiles would not do: they know the Worker's isolate alone,
  * and count as its time what it spends waiting for the others.
  */
-
 import { machine } from "./machine.ts";
 import { table } from "./markdown.ts";
 import { sharesOf } from "./profile/costs.ts";
