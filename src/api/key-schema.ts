@@ -9,7 +9,7 @@ import { strict } from "./strict.ts";
 
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
-const EXPIRY_EXPECTED = "expected a time to come, as in 2027-01-31T00:00:00Z";
+const TO_COME = "a time to come, as in 2027-01-31T00:00:00Z";
 
 const time = z.iso.datetime();
 
@@ -33,10 +33,13 @@ export const newKeySchema = strict({
     example: "default",
     description: "The only tenant that it sees and touches; all of them when left out.",
   }),
-  expires_at: z.iso.datetime({ error: EXPIRY_EXPECTED, offset: true }).nullish().openapi({
-    description:
-      "From then on it is refused; when left out, it stays until it is revoked, or as long as the key that asks.",
-  }),
+  expires_at: z.iso
+    .datetime({ error: `expected ${TO_COME}`, offset: true })
+    .nullish()
+    .openapi({
+      description:
+        "From then on it is refused; when left out, it stays until it is revoked, or as long as the key that asks.",
+    }),
 }).openapi("NewApiKey");
 
 export const keySchema = z
@@ -84,12 +87,9 @@ export function expiryErrors(
 ): FieldError[] {
   if (expiresAt === null) return [];
   const at = isoTime(expiresAt);
-  if (expiresAt <= now) return [expiryError(`is ${at}, which has passed`, EXPIRY_EXPECTED)];
-  if (expiresAt <= (latest ?? expiresAt)) return [];
+  const field = "expires_at";
+  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: TO_COME }];
+  if (latest === undefined || expiresAt <= latest) return [];
   const fault = `is ${at}, when the key that asks has expired`;
-  return [expiryError(fault, `expected ${isoTime(latest ?? null)} at the latest`)];
-}
-
-function expiryError(fault: string, expectation: string): FieldError {
-  return { field: "expires_at", fault, expected: expectation.replace("expected ", "") };
+  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
 }

@@ -10,7 +10,9 @@ export const OPERATOR = "operator";
 
 export type NewNotice = Readonly<{ type: string; body: string; key: string }>;
 
-const TAKEN = "SELECT 1 FROM destinations d WHERE d.tenant = ?3 AND d.deleted_at IS NULL";
+/** Whether the tenant of that parameter has a destination. */
+const takenBy = (parameter: string) =>
+  `SELECT 1 FROM destinations d WHERE d.tenant = ${parameter} AND d.deleted_at IS NULL`;
 const KNOWN = "SELECT 1 FROM events known WHERE known.tenant = ?3 AND known.idempotency_key = ?4";
 
 /** Those of them, to be delivered, that were not known already; none where nobody takes any. One round trip. */
@@ -21,7 +23,10 @@ export async function insertNotices(
 ): Promise<readonly AcceptedEvent[]> {
   const statements = notices.flatMap(({ type, body, key }) => {
     const event = { tenant: OPERATOR, type, body, idempotencyKey: key };
-    const guard = { where: `WHERE EXISTS (${TAKEN}) AND NOT EXISTS (${KNOWN})`, values: [OPERATOR, key] };
+    const guard = {
+      where: `WHERE EXISTS (${takenBy("?3")}) AND NOT EXISTS (${KNOWN})`,
+      values: [OPERATOR, key],
+    };
     return insertions({ db }, 0, [event], now, guard);
   });
   return statements.length === 0 ? [] : acceptedFrom(await db.batch<AcceptedRow>(statements));
@@ -29,6 +34,6 @@ export async function insertNotices(
 
 /** Whether the operator has a destination for them. */
 export async function isOperatorListening(db: D1Database): Promise<boolean> {
-  const row = await db.prepare(TAKEN.replace("?3", "?1")).bind(OPERATOR).first();
+  const row = await db.prepare(takenBy("?1")).bind(OPERATOR).first();
   return row !== null;
 }
