@@ -1,0 +1,177 @@
+/**
+ * Bundles: the events that were committed together, of one tenant or of many. One row holds all of them: their
+ * bodies one after the other, a header that tells what each of them is, and a plan that tells who gets which.
+ *
+ * An event's number is its bundle's number times 128 and its index there, so that numbers are in the order of
+ * acceptance and a number alone leads to the row. Nothing that a user can see depends on who shares a bundle.
+ */
+
+/** Events of a bundle at most: the bits of two integers of 50 tell what became of each at a destination. */
+export const MAX_EVENTS = 100;
+
+/** Bytes of the bodies of a bundle, unless its only event has more. A row holds 2 MB, a bundle in memory twice its size. */
+export const MAX_BYTES = 512 * 1024;
+
+const INDEXES = 128;
+
+/** The number of the event at an index of a bundle. */
+export function eventAt(bundle: number, index: number): number {
+  return bundle * INDEXES + index;
+}
+
+export function bundleOf(event: number): number {
+  return Math.floor(event / INDEXES);
+}
+
+export function indexOf(event: number): number {
+  return event % INDEXES;
+}
+
+/** Indexes in ascending order, as pairs of the first and the last of each run of neighbours. */
+export type Runs = readonly number[];
+
+/** Ascending indexes as runs. */
+export function runsOf(indexes: readonly number[]): number[] {
+  const runs: number[] = [];
+  for (const index of indexes) {
+    if (runs.length > 0 && runs.at(-1) === index - 1) runs[runs.length - 1] = index;
+    else runs.push(index, index);
+  }
+  return runs;
+}
+
+/** The indexes of runs, in ascending order; of what is no such list as much as can be understood. */
+export function indexesOf(runs: Runs): number[] {
+  const indexes: number[] = [];
+  for (let i = 0; i + 1 < runs.length; i += 2) {
+    for (let index = runs[i] ?? 0; index <= Math.min(runs[i + 1] ?? -1, INDEXES - 1); index++)
+      indexes.push(index);
+  }
+  return indexes;
+}
+
+export function countOf(runs: Runs): number {
+  let count = 0;
+  for (let i = 0; i + 1 < runs.length; i += 2) count += (runs[i + 1] ?? 0) - (runs[i] ?? 0) + 1;
+  return count;
+}
+
+/** Which events of a bundle each destination gets. */
+export type Plan = Readonly<Record<string, Runs>>;
+
+/** @param destinations of each event, in the order of the events */
+export function planOf(destinations: readonly (readonly string[])[]): Plan {
+  const indexes = new Map<string, number[]>();
+  for (const [index, ids] of destinations.entries()) {
+    for (const id of ids) {
+      const list = indexes.get(id);
+      if (list) list.push(index);
+      else indexes.set(id, [index]);
+    }
+  }
+  return Object.fromEntries([...indexes].map(([id, list]) => [id, runsOf(list)]));
+}
+
+/** The destinations of one event, in the order of the plan. */
+export function destinationsOf(plan: Plan, index: number): string[] {
+  return Object.keys(plan).filter((id) => isIn(plan[id] ?? [], index));
+}
+
+export function isIn(runs: Runs, index: number): boolean {
+  for (let i = 0; i + 1 < runs.length; i += 2) {
+    if (index >= (runs[i] ?? 0) && index <= (runs[i + 1] ?? -1)) return true;
+  }
+  return false;
+}
+
+/** How many deliveries a plan stands for. */
+export function deliveriesOf(plan: Plan): number {
+  return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);
+}
+
+/** What the header tells of one event. */
+export type EventHeader = Readonly<{
+  tenant: string;
+  type: string /** Bytes of its body in UTF-8. */;
+  bytes: number;
+}>;
+
+/** The header as it is stored: names once, then for each event the places of its tenant and type, and its bytes. */
+export type StoredHeader = Readonly<{
+  version: 1;
+  /** How the bodies are stored. */
+  encoding: "gzip" | "plain";
+  /** CRC-32 of plain bodies; gzip carries one of its own. */
+  checksum?: number;
+  tenants: readonly string[];
+  types: readonly string[];
+  events: readonly number[];
+}>;
+
+const FIELDS = 3;
+
+export function storedHeader(
+  events: readonly EventHeader[],
+  stored: Pick<StoredHeader, "encoding" | "checksum">,
+): StoredHeader {
+  const tenants = [...new Set(events.map(({ tenant }) => tenant))];
+  const types = [...new Set(events.map(({ type }) => type))];
+  const places = events.flatMap(({ tenant, type, bytes }) => [
+    tenants.indexOf(tenant),
+    types.indexOf(type),
+    bytes,
+  ]);
+  return { version: 1, ...stored, tenants, types, events: places };
+}
+
+/** What the header tells of the event at an index; undefined when there is none. */
+export function headerAt({ tenants, types, events }: StoredHeader, index: number): EventHeader | undefined {
+  const [tenant, type, bytes] = events.slice(index * FIELDS, index * FIELDS + FIELDS);
+  if (tenant === undefined || type === undefined || bytes === undefined) return undefined;
+  return { tenant: tenants[tenant] ?? "", type: types[type] ?? "", bytes };
+}
+
+export function headersOf(header: StoredHeader): EventHeader[] {
+  return Array.from({ length: Math.floor(header.events.length / FIELDS) }, (_, i) =>
+    headerAt(header, i),
+  ).filter((one) => one !== undefined);
+}
+
+/** What decides which events may share a bundle. */
+export type Sized = Readonly<{
+  bytes: number /** Epoch ms; undefined: at once. */;
+  deliverAt?: number | undefined;
+}>;
+
+/**
+ * The events of a request in bundles, by their places: as few as the bounds allow, each of one time of delivery, in
+ * the order given within each.
+ */
+export function bundled(events: readonly Sized[]): number[][] {
+  const bundles: number[][] = [];
+  const open = new Map<number | undefined, { places: number[]; bytes: number }>();
+  for (const [place, { bytes, deliverAt }] of events.entries()) {
+    let current = open.get(deliverAt);
+    if (!current || current.places.length >= MAX_EVENTS || current.bytes + bytes > MAX_BYTES) {
+      current = { places: [], bytes: 0 };
+      open.set(deliverAt, current);
+      bundles.push(current.places);
+    }
+    current.places.push(place);
+    current.bytes += bytes;
+  }
+  return bundles;
+}
+
+const CRC = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte;
+  for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  return crc;
+});
+
+/** CRC-32 as in gzip (RFC 1952 §8). */
+export function checksumOf(bytes: Uint8Array): number {
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = (CRC[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8);
+  return (crc ^ 0xffffffff) >>> 0;
+}

@@ -1,0 +1,140 @@
+/**
+ * Routing: which destinations of a tenant get an event, by its type and by what its `data` holds.
+ *
+ * A destination's settings may have been edited by hand into something that nobody understands. Such a list of
+ * types, or such a filter, takes everything: a mistake must not lose an event.
+ */
+
+/** As much of a destination as routing looks at. */
+export type Route = Readonly<{
+  destination: string;
+  /** Exact names, `prefix.*` for everything below the prefix, or `*`; null takes every type. */
+  types: readonly unknown[] | null;
+  /** Conditions on `data` (policy/event-filter.ts); null takes everything. Read as data, whatever it is. */
+  filter: unknown;
+}>;
+
+/**
+ * The destinations that get an event of this type with this data, in the order of `routes`.
+ * @param data asked for only where there is a filter
+ */
+export function routed(routes: readonly Route[], type: string, data: () => unknown): string[] {
+  return routes
+    .filter(({ types, filter }) => takesType(types, type) && (filter === null || letsThrough(filter, data())))
+    .map(({ destination }) => destination);
+}
+
+/** Whether one of the patterns matches the type. */
+export function takesType(patterns: readonly unknown[] | null, type: string): boolean {
+  return patterns === null || patterns.some((pattern) => matches(pattern, type));
+}
+
+function matches(pattern: unknown, type: string): boolean {
+  if (typeof pattern !== "string") return false;
+  if (pattern === "*" || pattern === type) return true;
+  return pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1));
+}
+
+/** Whether a condition is met; undefined when it is not understood. */
+type Met = boolean | undefined;
+
+/** Whether the filter takes the data: all of its conditions hold, or one of them is not understood. */
+export function letsThrough(filter: unknown, data: unknown): boolean {
+  if (!isObject(filter)) return true;
+  const conditions = Object.entries(filter);
+  return conditions.length === 0 || (all(conditions, ([path, given]) => meetsAt(path, given, data)) ?? true);
+}
+
+function meetsAt(path: string, condition: unknown, data: unknown): Met {
+  const keys = path.split(".");
+  return keys.every(isKey) ? meets(valueAt(data, keys), condition, "with not") : undefined;
+}
+
+/** A condition is a value, a list of values of which it must be one, or operators that must all hold. */
+function meets(value: unknown, condition: unknown, denial: "with not" | "without"): Met {
+  if (Array.isArray(condition))
+    return any(condition, (one) => (isScalar(one) ? same(value, one) : undefined));
+  if (!isObject(condition)) return same(value, condition);
+  return all(Object.entries(condition), ([operator, operand]) => {
+    if (operator !== "not") return compare(operator, value, operand);
+    const denied = denial === "with not" ? meets(value, operand, "without") : undefined;
+    return denied === undefined ? undefined : !denied;
+  });
+}
+
+function compare(operator: string, value: unknown, operand: unknown): Met {
+  switch (operator) {
+    case "exists":
+      return typeof operand === "boolean" ? (value !== undefined) === operand : undefined;
+    case "prefix":
+      return typeof operand === "string" ? typeof value === "string" && value.startsWith(operand) : undefined;
+    case "gt":
+      return ordered(value, operand, (a, b) => a > b);
+    case "gte":
+      return ordered(value, operand, (a, b) => a >= b);
+    case "lt":
+      return ordered(value, operand, (a, b) => a < b);
+    case "lte":
+      return ordered(value, operand, (a, b) => a <= b);
+    default:
+      return undefined;
+  }
+}
+
+function ordered(value: unknown, operand: unknown, holds: (a: number, b: number) => boolean): Met {
+  if (typeof operand !== "number") return undefined;
+  const number = numberOf(value);
+  return number !== undefined && holds(number, operand);
+}
+
+function same(value: unknown, given: unknown): boolean {
+  return typeof given === "number" ? numberOf(value) === given : value === given;
+}
+
+/**
+ * The number, also where its digits are kept as they were written (JSON.rawJSON). A filter's own numbers are exact,
+ * so that rounding the other to the nearest double changes no comparison between whole numbers below 2^53.
+ */
+function numberOf(value: unknown): number | undefined {
+  if (typeof value === "number") return value;
+  return isRaw(value) ? Number(value.rawJSON) : undefined;
+}
+
+/** All hold; undefined when there are none or one of them is not understood. */
+function all<T>(list: readonly T[], test: (one: T) => Met): Met {
+  const met = list.map(test);
+  return met.length === 0 || met.includes(undefined) ? undefined : !met.includes(false);
+}
+
+function any<T>(list: readonly T[], test: (one: T) => Met): Met {
+  const met = list.map(test);
+  return met.length === 0 || met.includes(undefined) ? undefined : met.includes(true);
+}
+
+/** A path goes from object to object by their keys, and never into a list. */
+function valueAt(data: unknown, keys: readonly string[]): unknown {
+  let value = data;
+  for (const key of keys) {
+    if (!isObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
+    value = value[key];
+  }
+  return value;
+}
+
+/** What may stand between the dots of a path. */
+function isKey(key: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a path may not have.
+  return /^[^"\\\x00-\x1f]+$/.test(key);
+}
+
+function isScalar(value: unknown): boolean {
+  return value === null || typeof value !== "object";
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
+  return JSON.isRawJSON(value);
+}

@@ -1,0 +1,177 @@
+/**
+ * Bundles in D1: committed as a whole or not at all, and safe to commit again.
+ *
+ * A commit carries its guards in each of its statements, because a statement that changes nothing rolls nothing
+ * back. What a request posts has a random token, which its bundle keeps: a repeat, through whatever object and
+ * however late, finds the token and changes nothing. What has happened is told by RETURNING and by tokens, never by
+ * `last_insert_rowid()` or `meta.changes`, which triggers and neighbours change.
+ */
+import type { Plan, StoredHeader } from "../core/bundle.ts";
+import { beforeFirstBundleOf } from "../core/placement.ts";
+
+export type NewBundle = Readonly<{
+  /** Of each event in order, or one for all of them where a request has made the bundle. */
+  tokens: readonly string[];
+  /** Not to be delivered before this, epoch ms; at once without it. */
+  deliverAt?: number | undefined;
+  count: number;
+  plan: Plan;
+  header: StoredHeader;
+  /** The bodies as hexadecimal. */
+  hex: string;
+}>;
+
+/** Which of the bundles of a key, and the index there. */
+export type EventPlace = readonly [bundle: number, index: number];
+
+/** A sender's name for a request, and where its events are. */
+export type NewKey = Readonly<{
+  tenant: string;
+  key: string;
+  /** Digest of the content, by which a repeat is told from another request. */
+  fingerprint: string;
+  /** The first token of each of the bundles that its events are in, in the order of the commit. */
+  tokens: readonly string[];
+  /** The place of each event, in the order posted. */
+  places: readonly EventPlace[];
+}>;
+
+export type KeyName = Pick<NewKey, "tenant" | "key">;
+
+export type StoredKey = Omit<NewKey, "tokens"> & Readonly<{ bundles: readonly number[] }>;
+
+/** Bundles that are committed all or none: those of one request, or one that single events share. */
+export type Unit = Readonly<{
+  bundles: readonly NewBundle[];
+  /** The revision of each tenant by which the events were routed; none where the tenants are not stored. */
+  revisions: Readonly<Record<string, number>>;
+  keys: readonly NewKey[];
+}>;
+
+export type Commit = Readonly<{
+  units: readonly Unit[];
+  /** Epoch ms. */
+  acceptedAt: number;
+  /** The highest bundle that was known before the first try: tokens are looked for in what came after it. */
+  floor: number;
+}>;
+
+const KNOWN = `
+  SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(b.tokens) t
+  WHERE b.id > ?1 AND t.value IN (SELECT value FROM json_each(?2))`;
+
+/** No token is known, no tenant has changed, no key is taken. */
+const GUARDS = `
+  NOT EXISTS (${KNOWN})
+  AND NOT EXISTS (
+    SELECT 1 FROM json_each(?3) r LEFT JOIN tenants t ON t.id = r.key WHERE coalesce(t.revision, 0) <> r.value)
+  AND NOT EXISTS (
+    SELECT 1 FROM json_each(?4) k JOIN idempotency_keys taken
+      ON taken.tenant = k.value ->> 0 AND taken.key = k.value ->> 1)`;
+
+/**
+ * The number is the next one of this database: the newest row is never removed, so none comes twice. `?2` are the
+ * tokens of this bundle alone, for its neighbours of the same commit are there already.
+ */
+const INSERT = `
+  INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, plan, header, body)
+  SELECT coalesce((SELECT max(id) FROM bundles), ?5) + 1, ?2, ?6, ?7, ?8, ?9, ?10, unhex(?11)
+  WHERE ${GUARDS} RETURNING id`;
+
+/** Only behind its bundles, and not once more where that has happened already. */
+const INSERT_KEY = `
+  INSERT INTO idempotency_keys (tenant, key, fingerprint, bundles, places, created_at)
+  SELECT ?3, ?4, ?5, json_group_array(id), ?6, ?7
+  FROM (SELECT DISTINCT id FROM (${KNOWN}) ORDER BY id) HAVING count(*) > 0
+  ON CONFLICT DO NOTHING`;
+
+const STORED_KEYS = `
+  SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM json_each(?1) k
+  JOIN idempotency_keys s ON s.tenant = k.value ->> 0 AND s.key = k.value ->> 1`;
+
+/**
+ * Commits the units to the database of that number, in one transaction. Safe to repeat with the same tokens and
+ * floor. Answers for each the numbers of its bundles, or undefined where nothing has changed: a token is known, a
+ * tenant's destinations are others by now, or a key is taken.
+ */
+export async function commitUnits(
+  db: D1Database,
+  database: number,
+  commit: Commit,
+): Promise<readonly (readonly number[] | undefined)[]> {
+  const { units, acceptedAt, floor } = commit;
+  const insert = db.prepare(INSERT);
+  const insertKey = db.prepare(INSERT_KEY);
+  const statements = units.flatMap(({ bundles, revisions, keys }) => {
+    const guards = [JSON.stringify(revisions), namesOf(keys), beforeFirstBundleOf(database), acceptedAt];
+    return [
+      ...bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }) => {
+        const columns = [deliverAt, count, JSON.stringify(plan), JSON.stringify(header), hex];
+        return insert.bind(floor, JSON.stringify(tokens), ...guards, ...columns);
+      }),
+      ...keys.map(({ tokens, tenant, key, fingerprint, places }) => {
+        const columns = [tenant, key, fingerprint, JSON.stringify(places), acceptedAt];
+        return insertKey.bind(floor, JSON.stringify(tokens), ...columns);
+      }),
+    ];
+  });
+  const results = await db.batch<{ id: number }>(statements);
+  let at = 0;
+  return units.map(({ bundles, keys }) => {
+    const ids = results.slice(at, at + bundles.length).flatMap(({ results }) => results.map(({ id }) => id));
+    at += bundles.length + keys.length;
+    return ids.length === bundles.length ? ids : undefined;
+  });
+}
+
+/** Where a token's event is: the first of the bundle, or the one at the token's place. */
+export type KnownToken = Readonly<{ id: number; place: number; token: string }>;
+
+/** What is known of the tokens and the keys of a commit that has changed nothing, or whose answer got lost. */
+export async function findCommitted(
+  db: D1Database,
+  floor: number,
+  tokens: readonly string[],
+  keys: readonly KeyName[],
+): Promise<Readonly<{ tokens: readonly KnownToken[]; keys: readonly StoredKey[] }>> {
+  const [known, stored] = await db.batch<Record<string, unknown>>([
+    db.prepare(KNOWN).bind(floor, JSON.stringify(tokens)),
+    db.prepare(STORED_KEYS).bind(namesOf(keys)),
+  ]);
+  return {
+    tokens: (known?.results ?? []) as KnownToken[],
+    keys: (stored?.results ?? []).map(storedKeyOf),
+  };
+}
+
+const PLANS = `
+  SELECT id, plan, deliver_at AS deliverAt FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+
+/** Who gets what of the bundles, and when; those that are there no more are left out. */
+export async function findPlans(
+  db: D1Database,
+  ids: readonly number[],
+): Promise<Readonly<{ id: number; plan: Plan; deliverAt?: number }>[]> {
+  if (ids.length === 0) return [];
+  type Row = { id: number; plan: string; deliverAt: number | null };
+  const { results } = await db.prepare(PLANS).bind(JSON.stringify(ids)).all<Row>();
+  return results.map(({ id, plan, deliverAt }) => ({
+    id,
+    plan: JSON.parse(plan),
+    ...(deliverAt !== null && { deliverAt }),
+  }));
+}
+
+function namesOf(keys: readonly KeyName[]): string {
+  return JSON.stringify(keys.map(({ tenant, key }) => [tenant, key]));
+}
+
+function storedKeyOf({ tenant, key, fingerprint, bundles, places }: Record<string, unknown>): StoredKey {
+  return {
+    tenant: String(tenant),
+    key: String(key),
+    fingerprint: String(fingerprint),
+    bundles: JSON.parse(String(bundles)),
+    places: JSON.parse(String(places)),
+  };
+}

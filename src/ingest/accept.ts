@@ -1,0 +1,90 @@
+/**
+ * Accepting events: commit, then promise. When this answers `accepted`, the events and their plans are in D1.
+ *
+ * A request with many events makes its bundles itself. A single event goes to intake, the object that commits for
+ * everybody who asks at the same time; only when intake has certainly not taken it, it is committed here, alone.
+ * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
+ */
+import { placeByKey, placeByTime } from "../core/placement.ts";
+import { findCommitted } from "../db/bundles.ts";
+import { allOf } from "../db/shards.ts";
+import { randomText } from "../id.ts";
+import { isoTime } from "../iso-time.ts";
+import type { Services } from "../services.ts";
+import { answerOf, commitEntries, type Entry, type Outcome, type PreparedEvent } from "./commit.ts";
+import { enqueueBundles } from "./enqueue.ts";
+import { fingerprintOf } from "./fingerprint.ts";
+import { commitByIntake } from "./intake-client.ts";
+
+/** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
+export type PostedEvent = Readonly<{
+  tenant: string;
+  type: string;
+  data: unknown;
+  /** Not before this, epoch ms; at once when it is over already. */
+  deliverAt?: number | undefined;
+}>;
+
+/** Characters of five random bits each: nobody else has the same while it matters. */
+const TOKEN_LENGTH = 16;
+
+const encoder = new TextEncoder();
+
+/**
+ * Stores the events, all or none, in the order given, and has them delivered. Under a key at most once: a repeat
+ * stores and delivers nothing, and gets what was answered first. The key is one of the last event's tenant.
+ */
+export async function accept(
+  services: Services,
+  posted: readonly PostedEvent[],
+  key?: string,
+): Promise<Outcome> {
+  const now = services.now();
+  const tenant = posted.at(-1)?.tenant ?? "";
+  const databases = services.config.eventDatabases ?? allOf(services).length;
+  const database =
+    key === undefined ? placeByTime(tenant, databases, now) : placeByKey(tenant, key, databases);
+  const entry: Entry = {
+    token: randomText(TOKEN_LENGTH),
+    events: posted.map((event) => prepared(event, now)),
+    ...(key !== undefined && { key: { key, fingerprint: await fingerprintOf(posted) } }),
+  };
+  const before = key === undefined ? undefined : await storedElsewhere(services, database, entry, tenant);
+  if (before) return before;
+  const taken = entry.events.length === 1 ? await commitByIntake(services, database, entry, now) : undefined;
+  if (taken) return taken;
+  const { outcomes, bundles } = await commitEntries(services, database, [entry], now);
+  services.background(enqueueBundles(services, bundles));
+  return outcomes[0] ?? { kind: "unavailable" };
+}
+
+function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
+  const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
+  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+}
+
+/**
+ * A key leads to one database, where two requests at once are told apart. When there were fewer databases it may have
+ * led to another: so those are asked first.
+ */
+async function storedElsewhere(
+  services: Services,
+  database: number,
+  entry: Entry,
+  tenant: string,
+): Promise<Outcome | undefined> {
+  const key = entry.key;
+  const others = allOf(services).filter((_, number) => number !== database);
+  if (!key || others.length === 0) return undefined;
+  const found = await Promise.all(
+    others.map(async (db) => ({
+      db,
+      keys: (await findCommitted(db, 0, [], [{ tenant, key: key.key }])).keys,
+    })),
+  );
+  for (const { db, keys } of found) {
+    const [stored] = keys;
+    if (stored) return answerOf(db, stored, key.fingerprint);
+  }
+  return undefined;
+}

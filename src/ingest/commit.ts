@@ -1,0 +1,367 @@
+/**
+ * Committing what was posted: routed, bundled and written in one transaction by whoever has gathered it.
+ *
+ * An entry is what one request posted; it is stored as a whole or not at all. Single events share bundles with
+ * those that came at the same time. What is missed, because a tenant's destinations have changed, a key is taken or
+ * a token is known, is looked up, and what is not found is committed again.
+ */
+import {
+  bundled,
+  bundleOf,
+  destinationsOf,
+  eventAt,
+  indexOf,
+  type Plan,
+  planOf,
+  storedHeader,
+} from "../core/bundle.ts";
+import { routed } from "../core/routing.ts";
+import {
+  commitUnits,
+  findCommitted,
+  findPlans,
+  type NewBundle,
+  type NewKey,
+  type StoredKey,
+  type Unit,
+} from "../db/bundles.ts";
+import { databaseAt } from "../db/shards.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { storeBodies } from "../db/bodies.ts";
+import type { Routes } from "./routing-cache.ts";
+
+export type PreparedEvent = Readonly<{
+  tenant: string;
+  type: string;
+  /** What filters are applied to; asked for only where there is one. */
+  data: () => unknown;
+  /** The exact bytes that every attempt sends. */
+  body: Uint8Array;
+  /** Not to be delivered before this, epoch ms; at once without it. */
+  deliverAt?: number | undefined;
+}>;
+
+/** What one request posts. */
+export type Entry = Readonly<{
+  /** Random: a repeat of the same entry carries the same. */
+  token: string;
+  events: readonly PreparedEvent[];
+  /** The sender's name for it, of its last event's tenant, and the digest of its content. */
+  key?: Readonly<{ key: string; fingerprint: string }> | undefined;
+}>;
+
+export type AcceptedEvent = Readonly<{
+  /** Its number. */
+  id: number;
+  /** The destinations that are to get it. */
+  plan: readonly string[];
+  /** When it is to be delivered, epoch ms, unless at once. */
+  deliverAt?: number;
+}>;
+
+export type Outcome =
+  /** `replayed`: stored before, by another request under the same key. */
+  | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
+  /** The key stands for something else. */
+  | Readonly<{ kind: "conflict" }>
+  /** Nobody knows, or nothing was stored. */
+  | Readonly<{ kind: "unavailable" }>;
+
+/** A bundle that is to be sent on its way. */
+export type CommittedBundle = Readonly<{ id: number; plan: Plan; deliverAt?: number }>;
+
+export type Committed = Readonly<{
+  /** In the order of the entries. */
+  outcomes: readonly Outcome[];
+  bundles: readonly CommittedBundle[];
+}>;
+
+/** Misses one after the other before it counts as trouble: each needs a destination changed at that very moment. */
+const ROUNDS = 5;
+/** A call that has not been answered for so long is not waited for. */
+const PATIENCE_MS = 10_000;
+/** Before an uncertain commit is repeated, spread over as much again. */
+const PAUSE_MS = 50;
+
+/** Entries that are committed all or none, their events in bundles. */
+type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly (readonly Item[])[] }>;
+
+type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
+
+type Context = Readonly<{
+  services: Services;
+  database: number;
+  acceptedAt: number;
+  outcomes: Map<Entry, Outcome>;
+  bundles: CommittedBundle[];
+}>;
+
+/** Commits the entries to the database of that number. Never throws for trouble of the database. */
+export async function commitEntries(
+  services: Services,
+  database: number,
+  entries: readonly Entry[],
+  acceptedAt: number,
+): Promise<Committed> {
+  const context = { services, database, acceptedAt, outcomes: new Map(), bundles: [] };
+  await commitTogether(context, drafted(entries));
+  const unavailable: Outcome = { kind: "unavailable" };
+  return {
+    outcomes: entries.map((entry) => context.outcomes.get(entry) ?? unavailable),
+    bundles: context.bundles,
+  };
+}
+
+/**
+ * Rounds of committing and looking up what was missed. Trouble that passes ends them, after one repeat: what has no
+ * outcome is unavailable. An error that lies in the content is looked for by halves, so that it takes only its own.
+ */
+async function commitTogether(context: Context, drafts: readonly Draft[]): Promise<void> {
+  let open = drafts;
+  try {
+    for (let round = 1; open.length > 0 && round <= ROUNDS; round++) {
+      const missed = await commitRound(context, open);
+      open = missed.length > 0 ? apart(await lookUp(context, missed)) : [];
+    }
+  } catch (error) {
+    const entries = open.flatMap((draft) => draft.entries);
+    context.services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
+    if (!isOfContent(error) || entries.length < 2) return;
+    const middle = Math.ceil(entries.length / 2);
+    await commitTogether(context, apart(entries.slice(0, middle)));
+    await commitTogether(context, apart(entries.slice(middle)));
+  }
+}
+
+/** Answers the entries of the drafts that changed nothing. */
+async function commitRound(context: Context, drafts: readonly Draft[]): Promise<readonly Entry[]> {
+  const { services, database, acceptedAt } = context;
+  const routes = await routesFor(services, database, tenantsOf(drafts.flatMap((draft) => draft.entries)));
+  const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
+  const commit = { units, acceptedAt, floor: services.routing.floor(database) };
+  const committed = await repeatedOnce(services, () =>
+    commitUnits(databaseAt(services, database), database, commit),
+  );
+  return drafts.flatMap((draft, i) => {
+    const ids = committed[i];
+    if (!ids) return draft.entries;
+    accept(context, draft, units[i]?.bundles ?? [], ids);
+    return [];
+  });
+}
+
+function accept(
+  { services, database, outcomes, bundles }: Context,
+  draft: Draft,
+  planned: readonly NewBundle[],
+  ids: readonly number[],
+): void {
+  const accepted = new Map<Entry, AcceptedEvent[]>(draft.entries.map((entry) => [entry, []]));
+  for (const [i, id] of ids.entries()) {
+    const { plan = {}, deliverAt } = planned[i] ?? {};
+    services.routing.raiseFloor(database, id);
+    bundles.push({ id, plan, ...(deliverAt !== undefined && { deliverAt }) });
+    for (const [index, { entry, place }] of (draft.bundles[i] ?? []).entries()) {
+      const events = accepted.get(entry);
+      if (events) events[place] = eventOf(id, index, plan, deliverAt);
+    }
+  }
+  for (const [entry, events] of accepted) outcomes.set(entry, { kind: "accepted", events });
+}
+
+function eventOf(bundle: number, index: number, plan: Plan, deliverAt: number | undefined): AcceptedEvent {
+  const id = eventAt(bundle, index);
+  return { id, plan: destinationsOf(plan, index), ...(deliverAt !== undefined && { deliverAt }) };
+}
+
+/**
+ * Answers missed entries as far as they are known, and returns the others: their tenants are read anew. An entry whose
+ * token is known was committed by a try whose answer got lost; it is sent on its way once more, which is harmless.
+ */
+async function lookUp(context: Context, missed: readonly Entry[]): Promise<readonly Entry[]> {
+  const { services, database, outcomes, bundles } = context;
+  const db = databaseAt(services, database);
+  const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
+  const tokens = missed.flatMap(tokensOf);
+  const known = await within(services, findCommitted(db, services.routing.floor(database), tokens, keys));
+  const byToken = new Map(known.tokens.map((found) => [found.token, found]));
+  const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
+  for (const entry of missed) {
+    const numbers = numbersByToken(entry, byToken);
+    const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
+    if (numbers) {
+      bundles.push(...(await within(services, findPlans(db, [...new Set(numbers.map(bundleOf))]))));
+      outcomes.set(entry, { kind: "accepted", events: await within(services, storedEvents(db, numbers)) });
+    } else if (stored) {
+      outcomes.set(entry, await within(services, answerOf(db, stored, entry.key?.fingerprint)));
+    }
+  }
+  const rest = missed.filter((entry) => !outcomes.has(entry));
+  if (rest.length > 0) await within(services, services.routing.read(services.db, tenantsOf(rest)));
+  return rest;
+}
+
+/** What a request gets whose key is taken. */
+export async function answerOf(
+  db: D1Database,
+  { fingerprint, bundles, places }: StoredKey,
+  given: string | undefined,
+): Promise<Outcome> {
+  if (fingerprint !== given) return { kind: "conflict" };
+  const numbers = places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
+  return { kind: "replayed", events: await storedEvents(db, numbers) };
+}
+
+/** Events by their numbers. Of one that is there no more, its plan is over. */
+async function storedEvents(db: D1Database, numbers: readonly number[]): Promise<AcceptedEvent[]> {
+  const found = await findPlans(db, [...new Set(numbers.map(bundleOf))]);
+  const plans = new Map(found.map((bundle) => [bundle.id, bundle]));
+  return numbers.map((number) => {
+    const { plan = {}, deliverAt } = plans.get(bundleOf(number)) ?? {};
+    return eventOf(bundleOf(number), indexOf(number), plan, deliverAt);
+  });
+}
+
+/** The numbers of the entry's events where its tokens are known; undefined where they are not. */
+function numbersByToken(
+  entry: Entry,
+  known: ReadonlyMap<string, Readonly<{ id: number; place: number }>>,
+): number[] | undefined {
+  if (entry.events.length === 1) {
+    const found = known.get(entry.token);
+    return found && [eventAt(found.id, found.place)];
+  }
+  const numbers: number[] = [];
+  for (const [i, items] of draftOf([entry]).bundles.entries()) {
+    const found = known.get(partOf(entry.token, i));
+    if (!found) return undefined;
+    for (const [index, { place }] of items.entries()) numbers[place] = eventAt(found.id, index);
+  }
+  return numbers;
+}
+
+/** A request with several events, and each with a key after a miss, is a draft of its own; single events share. */
+function drafted(entries: readonly Entry[]): Draft[] {
+  const single = entries.filter(({ events }) => events.length === 1);
+  const shared = [single.filter(({ key }) => !key), single.filter(({ key }) => key)];
+  const own = entries.filter(({ events }) => events.length > 1).map((entry) => [entry]);
+  return [...shared, ...own].filter((some) => some.length > 0).map(draftOf);
+}
+
+/** As before, but those with keys apart: one whose key is taken keeps no other waiting. */
+function apart(entries: readonly Entry[]): Draft[] {
+  const keyed = entries.filter(({ key }) => key).map((entry) => draftOf([entry]));
+  return [...drafted(entries.filter(({ key }) => !key)), ...keyed];
+}
+
+function draftOf(entries: readonly Entry[]): Draft {
+  const items = entries.flatMap((entry) => entry.events.map((event, place) => ({ entry, place, event })));
+  const sizes = items.map(({ event: { body, deliverAt } }) => ({ bytes: body.byteLength, deliverAt }));
+  return { entries, bundles: bundled(sizes).map((places) => places.flatMap((place) => items[place] ?? [])) };
+}
+
+async function unitOf(
+  { entries, bundles }: Draft,
+  database: number,
+  routes: ReadonlyMap<string, Routes>,
+): Promise<Unit> {
+  const [only] = entries.length === 1 ? entries : [];
+  const isRequest = only !== undefined && only.events.length > 1;
+  const news = await Promise.all(
+    bundles.map(async (items, i): Promise<NewBundle> => {
+      const { hex, ...stored } = await storeBodies(items.map(({ event }) => event.body));
+      const headers = items.map(({ event: { tenant, type, body } }) => ({
+        tenant,
+        type,
+        bytes: body.byteLength,
+      }));
+      return {
+        tokens: isRequest ? [partOf(only.token, i)] : items.map(({ entry }) => entry.token),
+        deliverAt: items[0]?.event.deliverAt,
+        count: items.length,
+        plan: planOf(
+          items.map(({ event: { tenant, type, data } }) =>
+            routed(routes.get(tenant)?.routes ?? [], type, data),
+          ),
+        ),
+        header: storedHeader(headers, stored),
+        hex,
+      };
+    }),
+  );
+  const tenants = database === 0 ? tenantsOf(entries) : [];
+  const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
+  return { bundles: news, revisions, keys: entries.flatMap((entry) => keyOf(entry, bundles, news)) };
+}
+
+function keyOf(entry: Entry, bundles: Draft["bundles"], news: readonly NewBundle[]): NewKey[] {
+  if (!entry.key) return [];
+  const own = bundles.flatMap((items, i) => (items.some((item) => item.entry === entry) ? [i] : []));
+  const places: (readonly [number, number])[] = [];
+  for (const [nth, i] of own.entries()) {
+    for (const [index, item] of (bundles[i] ?? []).entries()) {
+      if (item.entry === entry) places[item.place] = [nth, index];
+    }
+  }
+  const tokens = own.flatMap((i) => news[i]?.tokens.slice(0, 1) ?? []);
+  return [{ tenant: ownerOf(entry), ...entry.key, tokens, places }];
+}
+
+/** In the first database revisions are compared at the commit; for another they are read once the request is there. */
+async function routesFor(
+  services: Services,
+  database: number,
+  tenants: readonly string[],
+): Promise<ReadonlyMap<string, Routes>> {
+  const known = services.routing.known(tenants);
+  const isFresh = database === 0 && services.routing.floor(database) > 0;
+  if (known && isFresh) return known;
+  const read = await within(services, services.routing.read(services.db, tenants));
+  return read;
+}
+
+function tokensOf(entry: Entry): string[] {
+  if (entry.events.length === 1) return [entry.token];
+  return draftOf([entry]).bundles.map((_, i) => partOf(entry.token, i));
+}
+
+/** The token of the i-th bundle of a request. */
+function partOf(token: string, i: number): string {
+  return `${token}.${i}`;
+}
+
+/** Whose the key of a request is: the last event's tenant. */
+function ownerOf({ events }: Entry): string {
+  return events.at(-1)?.tenant ?? "";
+}
+
+function tenantsOf(entries: readonly Entry[]): string[] {
+  return [...new Set(entries.flatMap(({ events }) => events.map(({ tenant }) => tenant)))];
+}
+
+/** An uncertain answer is followed by the same commit: the tokens keep it from being stored twice. */
+async function repeatedOnce<T>(services: Services, commit: () => Promise<T>): Promise<T> {
+  try {
+    return await within(services, commit());
+  } catch (error) {
+    if (isOfContent(error)) throw error;
+    services.log({ what: "commit_repeated", error: faultOf(error) });
+    await services.sleep(PAUSE_MS * (1 + services.random()));
+    return within(services, commit());
+  }
+}
+
+async function within<T>(services: Services, work: Promise<T>): Promise<T> {
+  const late = services
+    .sleep(PATIENCE_MS)
+    .then(() => Promise.reject(new Error("The database does not answer")));
+  return Promise.race([work, late]);
+}
+
+/** What SQLite refuses comes back however often it is repeated; everything else may pass. */
+function isOfContent(error: unknown): boolean {
+  return (
+    error instanceof Error && /SQLITE_(?!BUSY|LOCKED|IOERR|NOMEM|FULL)|too (big|large)/i.test(error.message)
+  );
+}

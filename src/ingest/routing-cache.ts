@@ -1,0 +1,107 @@
+/**
+ * The destinations of tenants as routing needs them, kept in memory by the tenant's revision: a number that every
+ * change of a destination raises, by trigger, so that an edit by hand counts too. Nothing here has to be fresh: a
+ * commit compares the revisions, and whoever is told that they are outdated reads again.
+ */
+import type { Route } from "../core/routing.ts";
+
+export type Routes = Readonly<{ revision: number; routes: readonly Route[] }>;
+
+/** Destinations kept over all tenants; the tenants that were used longest ago are forgotten first. */
+const KEPT = 20_000;
+
+const REVISIONS = `
+  SELECT w.value AS tenant, coalesce(t.revision, 0) AS revision
+  FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.value`;
+
+const ROUTES = `
+  SELECT d.tenant, d.id, d.event_types AS types, d.filter FROM json_each(?1) w
+  JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
+
+const HIGHEST = "SELECT max(id) AS id FROM bundles";
+
+type RouteRow = Readonly<{ tenant: string; id: string; types: string | null; filter: string | null }>;
+
+export class RoutingCache {
+  readonly #known = new Map<string, Routes>();
+  #size = 0;
+
+  /** The highest bundle number known of each database. */
+  readonly #floors: number[] = [];
+
+  /** The highest bundle of a database that is known here; 0 when none is. */
+  floor(database: number): number {
+    return this.#floors[database] ?? 0;
+  }
+
+  raiseFloor(database: number, bundle: number): void {
+    this.#floors[database] = Math.max(this.floor(database), bundle);
+  }
+
+  /** What is known of the tenants; undefined as soon as one of them is not known. */
+  known(tenants: readonly string[]): ReadonlyMap<string, Routes> | undefined {
+    const found = tenants.map((tenant) => [tenant, this.#known.get(tenant)] as const);
+    if (found.some(([, routes]) => routes === undefined)) return undefined;
+    for (const [tenant, routes] of found) if (routes) this.#keep(tenant, routes);
+    return new Map(found as [string, Routes][]);
+  }
+
+  /**
+   * Reads the tenants' destinations from the first database, and the highest bundle number that it has. One
+   * transaction: revisions and destinations belong together.
+   */
+  async read(
+    db: D1Database,
+    tenants: readonly string[],
+  ): Promise<Readonly<{ routes: ReadonlyMap<string, Routes>; highest: number }>> {
+    const wanted = JSON.stringify(tenants);
+    const [revisions, rows, highest] = await db.batch<Record<string, unknown>>([
+      db.prepare(REVISIONS).bind(wanted),
+      db.prepare(ROUTES).bind(wanted),
+      db.prepare(HIGHEST),
+    ]);
+    const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
+    for (const { tenant, revision } of (revisions?.results ?? []) as { tenant: string; revision: number }[]) {
+      this.#keep(tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) });
+    }
+    this.#forget(tenants);
+    const read = this.known(tenants);
+    if (!read) throw new Error("What has just been read is known");
+    return { routes: read, highest: Number(highest?.results[0]?.id ?? 0) };
+  }
+
+  #keep(tenant: string, routes: Routes): void {
+    this.#size += weightOf(routes) - weightOf(this.#known.get(tenant));
+    this.#known.delete(tenant);
+    this.#known.set(tenant, routes);
+  }
+
+  /** @param but these, which are needed now */
+  #forget(but: readonly string[]): void {
+    for (const [tenant, routes] of this.#known) {
+      if (this.#size <= KEPT) return;
+      if (but.includes(tenant)) continue;
+      this.#known.delete(tenant);
+      this.#size -= weightOf(routes);
+    }
+  }
+}
+
+/** A tenant without a destination takes room too. */
+function weightOf(routes: Routes | undefined): number {
+  return routes ? routes.routes.length + 1 : 0;
+}
+
+function routeOf({ id, types, filter }: RouteRow): Route {
+  const parsed = jsonOr(types, null);
+  return { destination: id, types: Array.isArray(parsed) ? parsed : null, filter: jsonOr(filter, null) };
+}
+
+/** What a person has edited into no JSON reads as `fallback`. */
+function jsonOr(text: string | null, fallback: unknown): unknown {
+  try {
+    return text === null ? fallback : JSON.parse(text);
+  } catch {
+    return fallback;
+  }
+}

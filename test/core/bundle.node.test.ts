@@ -1,0 +1,122 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  bundled,
+  bundleOf,
+  checksumOf,
+  countOf,
+  deliveriesOf,
+  destinationsOf,
+  eventAt,
+  headerAt,
+  indexesOf,
+  indexOf,
+  isIn,
+  MAX_BYTES,
+  MAX_EVENTS,
+  planOf,
+  runsOf,
+  storedHeader,
+} from "../../src/core/bundle.ts";
+
+const indexes = fc.uniqueArray(fc.nat(99), { maxLength: 100 }).map((list) => list.sort((a, b) => a - b));
+
+describe("an event's number", () => {
+  test("leads back to its bundle and its index, and is in their order", () => {
+    fc.assert(
+      fc.property(fc.nat(2 ** 40), fc.nat(99), (bundle, index) => {
+        const number = eventAt(bundle, index);
+        expect([bundleOf(number), indexOf(number)]).toEqual([bundle, index]);
+        expect(eventAt(bundle + 1, 0)).toBeGreaterThan(number);
+      }),
+    );
+  });
+});
+
+describe("runs", () => {
+  test("stand for the indexes that they were made of", () => {
+    fc.assert(
+      fc.property(indexes, fc.nat(127), (list, index) => {
+        const runs = runsOf(list);
+        expect(indexesOf(runs)).toEqual(list);
+        expect(countOf(runs)).toBe(list.length);
+        expect(isIn(runs, index)).toBe(list.includes(index));
+      }),
+    );
+  });
+
+  test("are two numbers for however many neighbours", () => {
+    expect(runsOf(Array.from({ length: 100 }, (_, i) => i))).toEqual([0, 99]);
+    expect(runsOf([1, 3, 4, 5, 9])).toEqual([1, 1, 3, 5, 9, 9]);
+    expect(runsOf([])).toEqual([]);
+  });
+
+  test("that a person has edited into nonsense stand for a bounded number of indexes", () => {
+    expect(indexesOf([5])).toEqual([]);
+    expect(indexesOf([5, 3])).toEqual([]);
+    expect(indexesOf([120, 1e9])).toEqual([120, 121, 122, 123, 124, 125, 126, 127]);
+  });
+});
+
+describe("a plan", () => {
+  test("tells of each event who gets it, and counts all deliveries", () => {
+    const destinations = fc.subarray(["dst_a", "dst_b", "dst_c"]);
+    fc.assert(
+      fc.property(fc.array(destinations, { maxLength: 100 }), (each) => {
+        const plan = planOf(each);
+        expect(each.map((_, i) => destinationsOf(plan, i).toSorted())).toEqual(each);
+        expect(deliveriesOf(plan)).toBe(each.flat().length);
+      }),
+    );
+  });
+});
+
+describe("a header", () => {
+  const event = fc.record({
+    tenant: fc.constantFrom("a", "b"),
+    type: fc.constantFrom("x", "y", "z"),
+    bytes: fc.nat(1_000),
+  });
+
+  test("tells of each event what it was given, and nothing of one that is not there", () => {
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 100 }), (events) => {
+        const header = JSON.parse(JSON.stringify(storedHeader(events, { encoding: "gzip" })));
+        expect(events.map((_, i) => headerAt(header, i))).toEqual(events);
+        expect(headerAt(header, events.length)).toBeUndefined();
+      }),
+    );
+  });
+});
+
+describe("events are bundled", () => {
+  const sized = fc.record({
+    bytes: fc.integer({ min: 1, max: 256 * 1024 }),
+    deliverAt: fc.constantFrom(undefined, 1, 2),
+  });
+
+  test("each once, in their order, within the bounds, and with those of the same time", () => {
+    fc.assert(
+      fc.property(fc.array(sized, { maxLength: 300 }), (events) => {
+        const bundles = bundled(events);
+        expect(bundles.flat().toSorted((a, b) => a - b)).toEqual(events.map((_, i) => i));
+        for (const places of bundles) {
+          expect(places).toEqual(places.toSorted((a, b) => a - b));
+          expect(places.length).toBeLessThanOrEqual(MAX_EVENTS);
+          expect(new Set(places.map((place) => events[place]?.deliverAt)).size).toBe(1);
+          const bytes = places.reduce((sum, place) => sum + (events[place]?.bytes ?? 0), 0);
+          if (places.length > 1) expect(bytes).toBeLessThanOrEqual(MAX_BYTES);
+        }
+      }),
+    );
+  });
+
+  test("into as few as their number allows while they are small", () => {
+    expect(bundled(Array.from({ length: 1_000 }, () => ({ bytes: 1_000 })))).toHaveLength(10);
+  });
+});
+
+test("a checksum is that of gzip", () => {
+  expect(checksumOf(new TextEncoder().encode("123456789"))).toBe(0xcbf43926);
+  expect(checksumOf(new Uint8Array())).toBe(0);
+});
