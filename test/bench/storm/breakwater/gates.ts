@@ -14,6 +14,7 @@ import { newsOf } from "../../../../src/policy/news.ts";
 import {
   died,
   held,
+  holdCleared,
   nothingWaits,
   resumed,
   ringFor,
@@ -57,7 +58,7 @@ export function virtualGates(
     if (state.bell.at !== at) return;
     const { bell, drains, abreast } = rings(state, engine.now());
     save(name, null, { ...state, bell });
-    if (drains > 0) await sendDrains(name, Math.min(drains, 100), abreast);
+    if (drains > 0) await sendDrains(name, drains, abreast);
   }
 
   async function trip<T>(name: string, call: (state: GateState, now: number) => [GateState, T]): Promise<T> {
@@ -90,6 +91,12 @@ export function virtualGates(
         const after = held(state, until, now);
         return [after.state, after.events];
       }),
+    clearHold: () =>
+      trip(name, (state, now) => {
+        const after = holdCleared(state, now);
+        return [after.state, after.events];
+      }),
+    forget: () => trip(name, (_, now) => [newGateState(now), undefined]),
     ring: (why: "waiting" | "resumed") => change(name, why === "resumed" ? resumed : ringFor),
     nothingWaits: (lookedAt: number) => change(name, (state, now) => nothingWaits(state, lookedAt, now)),
     died: (deliveries: number) =>
