@@ -71,6 +71,7 @@ CREATE TABLE `destinations` (
 );
 --> statement-breakpoint
 CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `events` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,
@@ -127,5 +128,9 @@ CREATE TABLE `sessions` (
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,
-	`heartbeat_at` integer NOT NULL
+	`heartbeat_at` integer NOT NULL,
+	`lease` text,
+	`leased_until` integer DEFAULT 0 NOT NULL,
+	`page` integer DEFAULT 0 NOT NULL,
+	`parts` text DEFAULT '{}' NOT NULL
 );

@@ -37,23 +37,19 @@ export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1Prepare
 }
 
 /**
- * To be run right before what waits for a destination is ended without an attempt: counts it as failed.
+ * To be run right before waiting deliveries are ended without an attempt: counts them as failed.
+ * @param keys a JSON array of `[destination, event]`
  * @param dueBy only what may not be delivered after this, epoch ms
  */
-export function tallyFailed(
-  db: D1Database,
-  destination: string,
-  events: readonly number[],
-  dueBy: number,
-): D1PreparedStatement {
-  return db.prepare(TALLY_FAILED).bind(destination, JSON.stringify(events), dueBy);
+export function tallyFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
+  return db.prepare(TALLY_FAILED).bind(keys, dueBy);
 }
 
 const TALLY_FAILED = `
   UPDATE replays SET failed = failed + ends.count
   FROM (
     SELECT replay AS id, count(*) AS count FROM deliveries
-    WHERE destination_id = ?1 AND event_id IN (SELECT value FROM json_each(?2))
-      AND state = 'waiting' AND give_up_at <= ?3 AND replay IS NOT NULL
+    WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+      AND state = 'waiting' AND give_up_at <= ?2 AND replay IS NOT NULL
     GROUP BY replay
   ) ends WHERE replays.id = ends.id`;

@@ -123,14 +123,37 @@ export const destinations = sqliteTable(
     /** A deleted destination stays as a tombstone, so that what was planned for it ends as cancelled. */
     deletedAt: integer("deleted_at"),
   },
-  (t) => [index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`)],
+  (t) => [
+    index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`),
+    index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+  ],
 );
 
-/** The sweep's memory: how far it has looked, and when it last did. One row. */
+/** What the sweep remembers of one of its parts. */
+export type SweepPart = Readonly<{
+  /** When it last got on, epoch ms: with all that there was to do, or with as much as it may do at once. */
+  at: number;
+  /** Whether it has left something for later. */
+  behind: boolean;
+  /** How often it has failed since it last got on. */
+  failures: number;
+  /** Where it goes on. */
+  cursor: readonly (string | number)[];
+}>;
+
+/**
+ * The sweep's memory, one row. The watermark is each database's own; everything else is in the first. `lease` names
+ * the sweep that is at work until `leasedUntil`, and `page` the last of its pages that has begun.
+ */
 export const sweeps = sqliteTable("sweeps", {
   id: integer().primaryKey(),
   watermark: integer().notNull().default(0),
+  /** When that part last got on that has been without progress for longest; 0 before the first sweep. */
   heartbeatAt: integer("heartbeat_at").notNull(),
+  lease: text(),
+  leasedUntil: integer("leased_until").notNull().default(0),
+  page: integer().notNull().default(0),
+  parts: jsonText<Readonly<Record<string, SweepPart>>>({})().notNull().default(sql`'{}'`),
 });
 
 /** Where a walk over the events has got to, for each walk that goes on from one sweep to the next. */
