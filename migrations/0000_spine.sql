@@ -28,6 +28,8 @@ CREATE TABLE `deliveries` (
 	`because` text,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer,
+	`life` integer DEFAULT 0 NOT NULL,
+	`first_attempt_at` integer,
 	`give_up_at` integer NOT NULL,
 	`ended_at` integer,
 	`last_status` integer,

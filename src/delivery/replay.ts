@@ -8,6 +8,7 @@
 import { ringGate, viewGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import { type Health, healthOf, nextPace, stepAt } from "../policy/replay-pace.ts";
+import { ageLimitOf } from "../policy/retry-policy.ts";
 import { lately } from "../policy/traffic.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
@@ -76,7 +77,7 @@ async function letWait(
   const isOver = { state: "completed", because: null, endedAt: now() } as const;
   const job = { ...(isEnd ? isOver : goesOn), pace, nextStepAt };
   const after = { ...job, ...(isLast && isOver) };
-  const giveUpAt = now() + retryPolicyOf(destination).giveUpAfterMs;
+  const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
   const isDone =
     (await isClaimed(services, part, job)) &&
     (await advanceReplay(part.db, part.replay, { events, cursor }, after, giveUpAt, now()));

@@ -6,9 +6,9 @@
 import type { DeliveryRow } from "./work.ts";
 
 /** Whether what is said of a stored delivery is not too late, given what it says itself. */
-export function isNews(attempts: string, giveUpAt: string): string {
+export function isNews(attempts: string, life: string): string {
   return `deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= ${attempts}
-    AND deliveries.give_up_at <= ${giveUpAt}`;
+    AND deliveries.life <= ${life}`;
 }
 
 const TALLY = `
@@ -18,7 +18,7 @@ const TALLY = `
       sum(v.value ->> 'state' <> 'delivered') AS bad
     FROM json_each(?1) v CROSS JOIN deliveries ON deliveries.destination_id = v.value ->> 'destinationId'
       AND deliveries.event_id = v.value ->> 'eventId'
-    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'giveUpAt'")}
+    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'life'")}
     GROUP BY deliveries.replay
   ) ends WHERE replays.id = ends.id`;
 
@@ -26,12 +26,12 @@ const TALLY = `
 export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   const ends = rows
     .filter(({ replay, endedAt }) => replay !== null && endedAt !== null)
-    .map(({ destinationId, eventId, state, attempts, giveUpAt }) => ({
+    .map(({ destinationId, eventId, state, attempts, life }) => ({
       destinationId,
       eventId,
       state,
       attempts,
-      giveUpAt,
+      life,
     }));
   return ends.length > 0 ? [db.prepare(TALLY).bind(JSON.stringify(ends))] : [];
 }

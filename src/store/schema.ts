@@ -70,6 +70,11 @@ export const deliveries = sqliteTable(
     /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
+    /** Which life this is: 0 since acceptance, one more each time that it begins again after an end. */
+    life: integer().notNull().default(0),
+    /** Of this life; null while there has been none. */
+    firstAttemptAt: integer("first_attempt_at"),
+    /** The age limit that counts at the moment: that of the unattempted, or of those that have been attempted. */
     giveUpAt: integer("give_up_at").notNull(),
     endedAt: integer("ended_at"),
     lastStatus: integer("last_status"),

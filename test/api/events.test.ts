@@ -328,7 +328,7 @@ describe("GET /v1/events/:id", () => {
     expect(states.get(queued)).toMatchObject({
       state: "queued",
       attempts: 0,
-      give_up_at: "2026-11-24T09:00:00.000Z",
+      give_up_at: "2026-12-05T09:00:00.000Z",
       log: [],
     });
     expect(states.get(gone)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
@@ -381,7 +381,7 @@ describe("deliver_at", () => {
           state: "queued",
           because: "scheduled",
           waiting_until: "2026-11-22T09:00:00.000Z",
-          give_up_at: "2026-11-25T09:00:00.000Z",
+          give_up_at: "2026-12-06T09:00:00.000Z",
         },
       ],
     });
