@@ -26,7 +26,10 @@ export const deliverySchema = z
     waiting_until: time.optional().openapi({ description: "Absent when only a person can tell." }),
     give_up_at: time,
     last_status: z.int().optional(),
-    last_error: z.string().optional(),
+    last_error: z.string().optional().openapi({
+      description:
+        "`http_503` and its like, `timeout`, `connection_lost` (the request may have arrived), `refused`, `dns`, `network`.",
+    }),
     delivered_at: time.optional(),
     log: z.array(attempt),
   })

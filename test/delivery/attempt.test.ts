@@ -223,7 +223,8 @@ describe("without an answer", () => {
   });
 
   test.each([
-    ["refused", "Network connection lost."],
+    ["connection_lost", "Network connection lost."],
+    ["refused", "connection refused"],
     ["dns", "dns lookup failed"],
     ["network", "internal error; reference = abc"],
   ])("is %s when the network says %j", async (because, said) => {
