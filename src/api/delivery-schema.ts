@@ -29,7 +29,10 @@ export const deliverySchema = z
         "When it is given up: give_up_after its first attempt; expire_unattempted_after it was due, while it has had none.",
     }),
     last_status: z.int().optional(),
-    last_error: z.string().optional(),
+    last_error: z.string().optional().openapi({
+      description:
+        "`http_503` and its like, `timeout`, `connection_lost` (the request may have arrived), `refused`, `dns`, `network`.",
+    }),
     delivered_at: time.optional(),
     log: z.array(attempt),
   })

@@ -156,6 +156,7 @@ export const story: Readonly<Record<string, Record<string, unknown>>> = {
     sent: {
       url: "https://example.com/webhooks",
       headers: {
+        "webhook-attempt": "1",
         "webhook-id": "test_8m2x0f7q9a4r6",
         "webhook-timestamp": "1795251600",
         "webhook-signature": "v1,…",

@@ -17,12 +17,15 @@ export type Exchange =
       readonly retryAfter?: string;
     }
   | { readonly kind: "timeout" }
+  /** The request may have arrived: the connection failed, before or after it was sent. */
+  | { readonly kind: "connection_lost" }
+  /** Certainly nobody listened. */
   | { readonly kind: "refused" }
   | { readonly kind: "dns" }
   | { readonly kind: "network" };
 
 /** The short machine word for an exchange that did not succeed. */
-export type Cause = `http_${number}` | "timeout" | "refused" | "dns" | "network";
+export type Cause = `http_${number}` | "timeout" | "connection_lost" | "refused" | "dns" | "network";
 
 export type Verdict = "success" | "permanent" | "retry";
 

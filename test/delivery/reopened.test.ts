@@ -50,6 +50,7 @@ test("is sent with the same bytes, and has all of its attempts again", async () 
   const [first, , third] = world.receiver.calls;
   expect(third?.body).toBe(first?.body);
   expect(third?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id"));
+  expect(third?.headers.get("webhook-attempt")).toBe("1");
 });
 
 test("ends when it is delivered, and then nobody can retry it", async () => {

@@ -146,7 +146,13 @@ describe.each(presetNames)("%s", (name) => {
     expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("retries after %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("retries after %s", (kind) => {
     expect(classify({ kind }, policy.rules)).toBe("retry");
   });
 

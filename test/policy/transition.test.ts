@@ -279,7 +279,13 @@ describe("whatever the exchange, the policy and the dice", () => {
     fc.string({ maxLength: 60 }),
   );
   const exchange: fc.Arbitrary<Exchange> = fc.oneof(
-    fc.constantFrom<Exchange>({ kind: "timeout" }, { kind: "refused" }, { kind: "dns" }, { kind: "network" }),
+    fc.constantFrom<Exchange>(
+      { kind: "timeout" },
+      { kind: "connection_lost" },
+      { kind: "refused" },
+      { kind: "dns" },
+      { kind: "network" },
+    ),
     fc.integer({ min: 100, max: 599 }).map((status) => response(status)),
     fc.tuple(fc.constantFrom(429, 503), header).map(([status, value]) => response(status, value)),
   );
