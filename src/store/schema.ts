@@ -13,6 +13,7 @@ import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EventFilter } from "../policy/event-filter.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
+import type { PreviousSecret } from "../secrets/previous-secrets.ts";
 import { jsonText } from "./json-column.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
@@ -106,10 +107,12 @@ export const destinations = sqliteTable(
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** Which `data` it wants; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
-    /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
+    /** Sealed with the master key, as are those before it, each of which signs beside it until it expires. */
     secret: text().notNull(),
-    previousSecret: text("previous_secret"),
-    previousSecretExpiresAt: integer("previous_secret_expires_at"),
+    /** How often the secret has been replaced, from 1: names the one that a rotation means to replace. */
+    secretVersion: integer("secret_version").notNull().default(1),
+    /** The newest first. */
+    previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason"),
     statusChangedAt: integer("status_changed_at"),
