@@ -28,6 +28,8 @@ CREATE TABLE `deliveries` (
 	`because` text,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer,
+	`life` integer DEFAULT 0 NOT NULL,
+	`first_attempt_at` integer,
 	`give_up_at` integer NOT NULL,
 	`ended_at` integer,
 	`last_status` integer,
@@ -50,8 +52,8 @@ CREATE TABLE `destinations` (
 	`headers` text,
 	`filter` text,
 	`secret` text NOT NULL,
-	`previous_secret` text,
-	`previous_secret_expires_at` integer,
+	`secret_version` integer DEFAULT 1 NOT NULL,
+	`previous_secrets` text,
 	`status` text DEFAULT 'active' NOT NULL,
 	`status_reason` text,
 	`status_changed_at` integer,
@@ -71,6 +73,7 @@ CREATE TABLE `destinations` (
 );
 --> statement-breakpoint
 CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `events` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,
@@ -127,5 +130,9 @@ CREATE TABLE `sessions` (
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,
-	`heartbeat_at` integer NOT NULL
+	`heartbeat_at` integer NOT NULL,
+	`lease` text,
+	`leased_until` integer DEFAULT 0 NOT NULL,
+	`page` integer DEFAULT 0 NOT NULL,
+	`parts` text DEFAULT '{}' NOT NULL
 );

@@ -5,6 +5,7 @@ import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { isoTime } from "../iso-time.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
+import { previousSecrets } from "../secrets/previous-secrets.ts";
 import { labelOf } from "../secrets/seal.ts";
 import { breakerOf, type Destination, limitsOf, statusOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
@@ -29,7 +30,10 @@ export function destinationView(
     metadata: readable("metadata", row.metadata, {}),
     headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
-    previous_secret_expires_at: previousSecretExpiry(row),
+    secret_version: row.secretVersion,
+    previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
+      expires_at: isoTime(each.expires_at),
+    })),
     ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
@@ -45,10 +49,6 @@ type Written = "event_types" | "filter" | "metadata" | "headers" | "retry";
 function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
   const parsed = destinationSchema.shape[field].safeParse(stored);
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
-}
-
-function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {
-  return previousSecret === null ? null : isoTime(at);
 }
 
 /** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */

@@ -1,7 +1,7 @@
 /** Destinations: created, read, listed, changed and deleted. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { ringGate } from "../gate/gate-client.ts";
-import { newDestinationId } from "../id.ts";
+import { destinationIdFor, newDestinationId } from "../id.ts";
 import { breakerOf } from "../store/destination-settings.ts";
 import {
   changeDestination,
@@ -16,6 +16,7 @@ import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
 import { columnsOf, destinationView } from "./destination-view.ts";
+import { creationHeaders } from "./idempotency.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
 import { cursorParam, limitParam, pageFrom, pageOf } from "./paging.ts";
@@ -33,13 +34,14 @@ const createDestination = createRoute({
   summary: "Create a destination",
   description:
     "Events that are posted from now on are delivered there. Keep the secret of the answer: it is not shown again. " +
-    "Whatever is left out has its default.",
+    "Whatever is left out has its default. With an `Idempotency-Key` no second destination is made by a repeat: it is " +
+    "refused (409) with the id of the one that is there, in `location` too.",
   tags,
   middleware: [requires("admin"), jsonBody()],
-  request: { body: jsonRequest(newDestination) },
+  request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
     201: jsonAnswer(destinationSchema.extend(shownSecret), "The destination, and its secret this once."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
   },
 });
 
@@ -103,6 +105,14 @@ const deleteDestination = createRoute({
   },
 });
 
+function createdBefore(id: string) {
+  const fault = `was used before: it created ${id}`;
+  const expected = "a new key for another destination";
+  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
+  const location = `/v1/destinations/${id}`;
+  return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
+}
+
 export function registerDestinations(api: Api): void {
   api.openapi(
     createDestination,
@@ -114,15 +124,19 @@ export function registerDestinations(api: Api): void {
       if ("errors" in chosen || errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
       if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+      const { "idempotency-key": key } = c.req.valid("header");
+      const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
+      // Before the receiver is asked anything; the insert asks once more.
+      if (key !== undefined && (await findDestination(db, id, tenant))) return createdBefore(id);
       const leads = await leadErrors(c.get("services"), input.url);
       if (leads.length > 0) return invalid(leads);
       const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
       if ("errors" in agreed) return invalid(agreed.errors);
-      const id = newDestinationId();
       const secret = await vault.seal(id, chosen.secret);
       const at = { createdAt: now(), updatedAt: now() };
       const columns = { ...columnsOf(input), ...agreed, url: input.url };
       const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at });
+      if (row === undefined) return createdBefore(id);
       const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
       return c.json(shown, 201);
     },

@@ -52,7 +52,8 @@ const destination = {
   status: "active",
   status_reason: null,
   headers: {},
-  previous_secret_expires_at: null,
+  secret_version: 1,
+  previous_secrets: [],
   ...settings,
   timeout_ms: 15_000,
   rate_burst: 200,
@@ -156,6 +157,7 @@ export const story: Readonly<Record<string, Record<string, unknown>>> = {
     sent: {
       url: "https://example.com/webhooks",
       headers: {
+        "webhook-attempt": "1",
         "webhook-id": "test_8m2x0f7q9a4r6",
         "webhook-timestamp": "1795251600",
         "webhook-signature": "v1,…",

@@ -113,7 +113,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
     done.push(finished);
     gone ||= causeOf(attempt.exchange) === "http_410";
-    const sign = signOf(finished, policy);
+    const sign = signOf(finished);
     if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
     signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
@@ -158,10 +158,10 @@ export function runLease(services: Services, connections: Connections, order: Le
   return { done, signs, running, queue, shut, unplaced, enough, finished };
 }
 
-function signOf({ attempt, sample }: Finished, policy: RetryPolicy): Sign {
+function signOf({ attempt, sample }: Finished): Sign {
   const { exchange, endedAt, limits } = attempt;
   const spent = limits?.remaining === 0 ? limits.resetAt : 0;
-  const hold = Math.max(holdUntil(exchange, policy, endedAt) ?? 0, spent);
+  const hold = Math.max(holdUntil(exchange, endedAt) ?? 0, spent);
   return {
     at: endedAt,
     health: healthOf(exchange),

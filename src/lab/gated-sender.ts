@@ -16,7 +16,7 @@ import { held, nothingWaits, settle } from "../policy/settlement.ts";
 import { transition } from "../policy/transition.ts";
 import type { Job } from "./job-queue.ts";
 import { runLease } from "./lease-run.ts";
-import { historyOf } from "./policy-alone.ts";
+import { giveUpAtOf, historyOf } from "./policy-alone.ts";
 import type { Scene, Sender } from "./sender.ts";
 
 /** As in production: see src/delivery/consume.ts, src/delivery/drain.ts and wrangler.toml. */
@@ -106,7 +106,6 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
       grant,
       jobs,
       settings,
-      policy,
       patienceMs,
       news: () => state.condition,
       answered,
@@ -123,7 +122,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     const now = engine.now();
     if (holdUntil !== undefined) save(held(state, holdUntil, now).state);
     job.attempts += 1;
-    const moved = transition(exchange, historyOf(job, policy.giveUpAfterMs), policy, now, engine.random());
+    const moved = transition(exchange, historyOf(job, policy), policy, now, engine.random());
     if (moved.kind === "dead") ledger.died(job.delivery, now);
     if (moved.kind !== "retry") return;
     job.waitedMs = moved.at - now;
@@ -133,7 +132,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
   /** Gives up those that are too old, and returns the others. */
   function bury(jobs: readonly Job[]): Job[] {
     const now = engine.now();
-    const isOld = ({ postedAt }: Job) => now >= postedAt + policy.giveUpAfterMs;
+    const isOld = (job: Job) => now >= giveUpAtOf(job, policy);
     const old = jobs.filter(isOld);
     for (const { delivery } of old) ledger.died(delivery, now);
     withdraw(waiting, old);

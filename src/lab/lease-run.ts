@@ -10,7 +10,6 @@ import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
 import { placesOf } from "../policy/places.ts";
-import type { RetryPolicy } from "../policy/retry-policy.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
 import type { Job } from "./job-queue.ts";
@@ -20,7 +19,6 @@ export type LeaseOrder = Readonly<{
   grant: Grant;
   jobs: readonly Job[];
   settings: GateSettings;
-  policy: RetryPolicy;
   /** An attempt without an answer for so long ends the starting of others. */
   patienceMs: number;
   /** What the gate has learned meanwhile. */
@@ -33,7 +31,7 @@ export type LeaseOrder = Readonly<{
 }>;
 
 export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
-  const { grant, settings, policy } = order;
+  const { grant, settings } = order;
   const askedAt = engine.now();
   const queue = [...order.jobs];
   const running = new Set<Job>();
@@ -85,13 +83,14 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
     places.take(engine.now());
     running.add(job);
     const startedAt = engine.now();
+    job.firstAttemptAt ??= startedAt;
     engine.after(order.patienceMs, () => giveUpOn(job));
     attempt(job.delivery, (exchange) => answer(job, exchange, startedAt), settings.timeoutMs);
   }
 
   function answer(job: Job, exchange: Exchange, startedAt: number): void {
     const at = engine.now();
-    const hold = holdUntil(exchange, policy, at);
+    const hold = holdUntil(exchange, at);
     const sign: Sign = {
       at,
       health: healthOf(exchange),

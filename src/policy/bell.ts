@@ -18,6 +18,8 @@ const WRITE_MS = 1_000;
 const WRITTEN_MS = 5_000;
 /** A drain that was sent for and never asked: send again after this long. */
 const LOST_MS = 30_000;
+/** The queue did not take a drain: try it again after this long. */
+const UNSENT_MS = 2_000;
 
 /** Something was turned away and will wait; it may be let in at `until`, or null when nobody can say. */
 export function turnedAway(bell: Bell, until: number | null, now: number): Bell {
@@ -52,6 +54,11 @@ export function expecting(bell: Bell, drains: number, now: number): Bell {
   const known = onTheirWay(bell, now);
   // Counted from the first on, so that those who are lost are not counted for ever.
   return { ...bell, expected: known + drains, rungAt: known > 0 ? bell.rungAt : now };
+}
+
+/** So many of the drains that were to be sent for could not be: they are not on their way, and it rings again soon. */
+export function unsent(bell: Bell, drains: number, now: number): Bell {
+  return sooner({ ...bell, expected: Math.max(0, bell.expected - drains) }, now + UNSENT_MS, now);
 }
 
 /** A drain that looked at `lookedAt` has come and found nothing to do. What was turned away since still waits. */

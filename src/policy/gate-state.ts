@@ -25,7 +25,7 @@ export type Bell = Readonly<{
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed";
+export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed" | "hold_cleared";
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */

@@ -6,6 +6,7 @@
  * Settling twice, or settling a lease that has expired, changes nothing.
  */
 import { emptied, expecting, freed, told, turnedAway } from "./bell.ts";
+import { type Circuit, closedCircuit } from "./circuit.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
@@ -122,10 +123,34 @@ export function ringFor(state: GateState, now: number): GateState {
   return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, now) };
 }
 
-/** A pause has been lifted: traffic begins with one, and what it was paused for is forgotten. */
+/**
+ * A person has said "try again": a pause was lifted, or the destination has another URL. It starts afresh: no hold
+ * and no cool-down is waited for, what it was paused for is forgotten, and traffic begins with one. A circuit that
+ * was open is half-open now, so that one probe decides; one that was closed has forgotten its failures.
+ */
 export function resumed(state: GateState, now: number): GateState {
-  const condition = { ...state.condition, window: reopened(state.condition.window) };
-  return ringFor(remembering({ ...state, condition, sickness: wellness }, ["resumed"], now), now);
+  const { circuit, window } = state.condition;
+  const afresh: Circuit =
+    circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
+  const condition = { ...state.condition, circuit: afresh, heldUntil: 0, window: reopened(window) };
+  const after = { ...state, condition, holding: false, sickness: wellness };
+  return ringFor(remembering(after, ["resumed"], now), now);
+}
+
+/**
+ * A person has ended the receiver's hold: traffic begins with one, and what waits is rung for. The circuit stays
+ * as it is. Without a hold nothing changes, so that it is safe to repeat.
+ */
+export function holdCleared(
+  before: GateState,
+  now: number,
+): Readonly<{ state: GateState; events: readonly DoorEvent[] }> {
+  const start = conditionAt(before.condition, now);
+  if (start.heldUntil <= now) return { state: before, events: [] };
+  const condition = { ...start, heldUntil: 0, window: reopened(start.window) };
+  const { holding, events } = doorChange({ ...before, condition }, condition, now);
+  const after = remembering({ ...before, condition, holding }, ["hold_cleared"], now);
+  return { state: ringFor(after, now), events };
 }
 
 /** While the receiver wants quiet, what others still bring home does not widen the window again. */

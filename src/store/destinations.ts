@@ -15,8 +15,12 @@ export type DestinationChange = {
 
 type Tenant = string | undefined;
 
-export async function insertDestination(db: D1Database, row: NewDestination): Promise<Destination> {
-  return drizzle(db).insert(destinations).values(row).returning().get();
+/** The row; undefined when there is one of that id already. */
+export async function insertDestination(
+  db: D1Database,
+  row: NewDestination,
+): Promise<Destination | undefined> {
+  return drizzle(db).insert(destinations).values(row).onConflictDoNothing().returning().get();
 }
 
 export async function findDestination(

@@ -96,6 +96,26 @@ export async function changeReplay(
     .get();
 }
 
+/**
+ * Cancels what has not ended of the replays of deleted destinations, or of one of them that is deleted, and
+ * returns them. The index holds nothing else than what has not ended.
+ */
+export async function cancelReplaysOf(
+  db: D1Database,
+  because: string,
+  now: number,
+  destination?: string,
+): Promise<Pick<Replay, "id" | "destinationId">[]> {
+  const cancel = db.prepare(
+    `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', because = ?1, ended_at = ?2, updated_at = ?2
+     WHERE state IN ('running', 'paused') AND (?3 IS NULL OR destination_id = ?3) AND EXISTS (
+       SELECT 1 FROM destinations d WHERE d.id = destination_id AND d.deleted_at IS NOT NULL)
+     RETURNING id, destination_id AS destinationId`,
+  );
+  return (await cancel.bind(because, now, destination ?? null).all<Pick<Replay, "id" | "destinationId">>())
+    .results;
+}
+
 /** A replay and where it leads. */
 export type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
 

@@ -13,6 +13,7 @@ import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EventFilter } from "../policy/event-filter.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
+import type { PreviousSecret } from "../secrets/previous-secrets.ts";
 import { jsonText } from "./json-column.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
@@ -70,6 +71,11 @@ export const deliveries = sqliteTable(
     /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
+    /** Which life this is: 0 since acceptance, one more each time that it begins again after an end. */
+    life: integer().notNull().default(0),
+    /** Of this life; null while there has been none. */
+    firstAttemptAt: integer("first_attempt_at"),
+    /** The age limit that counts at the moment: that of the unattempted, or of those that have been attempted. */
     giveUpAt: integer("give_up_at").notNull(),
     endedAt: integer("ended_at"),
     lastStatus: integer("last_status"),
@@ -101,10 +107,12 @@ export const destinations = sqliteTable(
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** Which `data` it wants; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
-    /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
+    /** Sealed with the master key, as are those before it, each of which signs beside it until it expires. */
     secret: text().notNull(),
-    previousSecret: text("previous_secret"),
-    previousSecretExpiresAt: integer("previous_secret_expires_at"),
+    /** How often the secret has been replaced, from 1: names the one that a rotation means to replace. */
+    secretVersion: integer("secret_version").notNull().default(1),
+    /** The newest first. */
+    previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason"),
     statusChangedAt: integer("status_changed_at"),
@@ -123,14 +131,37 @@ export const destinations = sqliteTable(
     /** A deleted destination stays as a tombstone, so that what was planned for it ends as cancelled. */
     deletedAt: integer("deleted_at"),
   },
-  (t) => [index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`)],
+  (t) => [
+    index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`),
+    index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+  ],
 );
 
-/** The sweep's memory: how far it has looked, and when it last did. One row. */
+/** What the sweep remembers of one of its parts. */
+export type SweepPart = Readonly<{
+  /** When it last got on, epoch ms: with all that there was to do, or with as much as it may do at once. */
+  at: number;
+  /** Whether it has left something for later. */
+  behind: boolean;
+  /** How often it has failed since it last got on. */
+  failures: number;
+  /** Where it goes on. */
+  cursor: readonly (string | number)[];
+}>;
+
+/**
+ * The sweep's memory, one row. The watermark is each database's own; everything else is in the first. `lease` names
+ * the sweep that is at work until `leasedUntil`, and `page` the last of its pages that has begun.
+ */
 export const sweeps = sqliteTable("sweeps", {
   id: integer().primaryKey(),
   watermark: integer().notNull().default(0),
+  /** When that part last got on that has been without progress for longest; 0 before the first sweep. */
   heartbeatAt: integer("heartbeat_at").notNull(),
+  lease: text(),
+  leasedUntil: integer("leased_until").notNull().default(0),
+  page: integer().notNull().default(0),
+  parts: jsonText<Readonly<Record<string, SweepPart>>>({})().notNull().default(sql`'{}'`),
 });
 
 /** Where a walk over the events has got to, for each walk that goes on from one sweep to the next. */

@@ -330,7 +330,7 @@ describe("GET /v1/deliveries/:id", () => {
   });
 
   it("shows a queued one with the time at which its destination's policy gives up", async () => {
-    await destination(A, { retry: { give_up_after: 60 } });
+    await destination(A, { retry: { expire_unattempted_after: 60 } });
     await event(1, [A]);
     const shown = { state: "queued", attempts: 0, give_up_at: iso(NOW + 60_000), log: [] };
     expect(await show(1)).toEqual({

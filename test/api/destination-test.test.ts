@@ -60,7 +60,7 @@ it.each([
     () => new Response(null, { status: 301, headers: { location: "/there" } }),
     { status: 301, location: "/there" },
   ],
-  ["no answer", new Error("Network connection lost."), { error: "refused" }],
+  ["no answer", new Error("Network connection lost."), { error: "connection_lost" }],
 ] as const)("shows %s", async (_, script, shown) => {
   const { id } = await created();
   receiver.script(URL, script);

@@ -16,7 +16,8 @@ const defaults = {
   metadata: {},
   headers: {},
   signature: "hmac-sha256",
-  previous_secret_expires_at: null,
+  secret_version: 1,
+  previous_secrets: [],
   timeout_ms: 15_000,
   max_concurrency: 10,
   rate_per_second: 100,
@@ -110,6 +111,27 @@ describe("POST /v1/destinations", () => {
     expect(text).not.toContain(secret.slice(5));
     const stored = await env.DB.prepare("SELECT secret FROM destinations").first<string>("secret");
     expect(await vault.unseal(json.id, stored ?? "")).toBe(secret);
+  });
+
+  it("creates one under a key, however often it is posted, and names it", async () => {
+    const headers = { "idempotency-key": "signup 7" };
+    const post = (tenant: string) => call("POST", "/v1/destinations", { url: URL_, tenant }, headers);
+    const { json } = await post("acme");
+    const again = await post("acme");
+    expect([again.status, again.headers.get("location")]).toEqual([409, `/v1/destinations/${json.id}`]);
+    expect(again.json.errors).toEqual([
+      {
+        field: "idempotency-key",
+        fault: `was used before: it created ${json.id}`,
+        expected: "a new key for another destination",
+      },
+    ]);
+    expect(again.text).not.toContain("whsec_");
+    const other = await post("beta");
+    expect([other.status, other.json.id === json.id]).toEqual([201, false]);
+    await call("DELETE", `/v1/destinations/${json.id}`);
+    expect((await post("acme")).status).toBe(409);
+    expect(await countRows("destinations")).toBe(2);
   });
 
   it("makes another secret for each", async () => {

@@ -56,6 +56,12 @@ describe("POST /v1/events", () => {
     ["-0"],
     ["0.1234567890123456789"],
     ["1.50e3"],
+    ["100.00"],
+    ["1.0"],
+    ["1E+2"],
+    ["0.1000"],
+    ["-0.0"],
+    ["0.0000001"],
     ["[1,2.5,9007199254740993]"],
     ['{"text":"1e400","id":1e400}'],
   ])("keeps the number in %s, in the body and when it is read", async (data) => {
@@ -328,7 +334,7 @@ describe("GET /v1/events/:id", () => {
     expect(states.get(queued)).toMatchObject({
       state: "queued",
       attempts: 0,
-      give_up_at: "2026-11-24T09:00:00.000Z",
+      give_up_at: "2026-12-05T09:00:00.000Z",
       log: [],
     });
     expect(states.get(gone)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
@@ -381,7 +387,7 @@ describe("deliver_at", () => {
           state: "queued",
           because: "scheduled",
           waiting_until: "2026-11-22T09:00:00.000Z",
-          give_up_at: "2026-11-25T09:00:00.000Z",
+          give_up_at: "2026-12-06T09:00:00.000Z",
         },
       ],
     });

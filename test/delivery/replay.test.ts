@@ -106,7 +106,9 @@ describe("a step", () => {
     await ended(1);
     await begin();
     await step();
-    expect(await storedRows()).toMatchObject([{ attempts: 0, endedAt: null, giveUpAt: START + 72 * HOUR }]);
+    expect(await storedRows()).toMatchObject([
+      { attempts: 0, endedAt: null, life: 1, giveUpAt: START + 14 * 24 * HOUR },
+    ]);
   });
 
   test("sends for the next one, which does nothing before its time", async () => {
@@ -386,7 +388,7 @@ describe("its count", () => {
   });
 
   test("does not heed what comes too late", async () => {
-    const stale = { ...(await one()), ...end, giveUpAt: START - 1 };
+    const stale = { ...(await one()), ...end, life: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await tally()).toEqual([0, 0]);
   });

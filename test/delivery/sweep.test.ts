@@ -66,7 +66,7 @@ describe("an accepted event without an outcome", () => {
       state: "waiting",
       because: "recovered",
       attempts: 0,
-      giveUpAt: START + 72 * 3_600_000,
+      giveUpAt: START + 14 * 86_400_000,
     };
     expect(await storedRows()).toMatchObject([recovered]);
   });

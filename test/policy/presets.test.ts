@@ -64,8 +64,8 @@ const published: Record<PresetName, Row> = {
       [240, 720],
       [960, 2880],
       [3600, 10_800],
-      [14_400, 43_200],
-      [14_400, 43_200],
+      [14_400, 28_800],
+      [14_400, 28_800],
     ],
     attempts: 8,
     hours: 48,
@@ -146,7 +146,13 @@ describe.each(presetNames)("%s", (name) => {
     expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("retries after %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("retries after %s", (kind) => {
     expect(classify({ kind }, policy.rules)).toBe("retry");
   });
 

@@ -6,7 +6,14 @@ import type { Condition, Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { held, nothingWaits, resumed, type Settlement, settle } from "../../src/policy/settlement.ts";
+import {
+  held,
+  holdCleared,
+  nothingWaits,
+  resumed,
+  type Settlement,
+  settle,
+} from "../../src/policy/settlement.ts";
 import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
 
 const ask: Ask = {
@@ -223,6 +230,43 @@ describe("the pause that is lifted", () => {
     expect(state.condition.window.size).toBe(1);
     expect(state.bell.at).toBe(now);
     expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
+  });
+
+  it("ends the receiver's hold: a person wants it tried again", () => {
+    const waiting = held(wide, now + 86_400_000, now).state;
+    const state = resumed(waiting, now + 1_000);
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+    expect(state.bell.at).toBe(now + 1_000);
+  });
+
+  it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 9 } as const;
+    const state = resumed({ ...wide, condition: { ...wide.condition, circuit } }, now + 1_000);
+    const { grant, state: probing } = lease(state, {}, now + 1_000);
+    expect(grant.deliveries).toHaveLength(1);
+    const { state: after } = settling(probing, grant, [failed(now + 1_050)], now + 1_100);
+    expect(after.condition.circuit).toMatchObject({ kind: "open", trips: 1 });
+  });
+});
+
+describe("the hold that a person clears", () => {
+  const holding = held(wide, now + 86_400_000, now).state;
+
+  it("is over at once: traffic begins with one, and what waits is rung for", () => {
+    const { state, events } = holdCleared(holding, now + 1_000);
+    expect(events).toEqual(["hold_ended"]);
+    expect(state.condition).toMatchObject({ heldUntil: 0, window: { size: 1 } });
+    expect(state.bell.at).toBe(now + 1_000);
+    expect(state.history.at(-1)).toEqual({ at: now + 1_000, what: "hold_cleared" });
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+  });
+
+  it("does not open a circuit that is open, and is nothing where there is no hold", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
+    const open = { ...holding, condition: { ...holding.condition, circuit } };
+    expect(holdCleared(open, now + 1_000).state.condition.circuit).toEqual(circuit);
+    expect(holdCleared(wide, now)).toEqual({ state: wide, events: [] });
+    expect(holdCleared(holding, now + 86_400_000).state).toBe(holding);
   });
 });
 

@@ -219,6 +219,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         if (!settings.paused) break;
         settings = { ...settings, paused: false };
         state = resumed(state, now);
+        quietUntil = 0;
         fromOne = true;
         break;
       case "evict":
