@@ -10,6 +10,18 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE TABLE `bundles` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`tokens` text NOT NULL,
+	`accepted_at` integer NOT NULL,
+	`deliver_at` integer,
+	`count` integer NOT NULL,
+	`plan` text NOT NULL,
+	`header` text NOT NULL,
+	`body` blob NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `bundles_scheduled` ON `bundles` (`deliver_at`) WHERE deliver_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `counts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`count` integer NOT NULL
@@ -74,20 +86,16 @@ CREATE TABLE `destinations` (
 --> statement-breakpoint
 CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
 CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
-CREATE TABLE `events` (
-	`id` integer PRIMARY KEY NOT NULL,
+CREATE TABLE `idempotency_keys` (
 	`tenant` text NOT NULL,
-	`type` text NOT NULL,
-	`accepted_at` integer NOT NULL,
-	`idempotency_key` text,
-	`fingerprint` text,
-	`deliver_at` integer,
-	`plan` text NOT NULL,
-	`body` text NOT NULL
-);
+	`key` text NOT NULL,
+	`fingerprint` text NOT NULL,
+	`bundles` text NOT NULL,
+	`places` text NOT NULL,
+	`created_at` integer NOT NULL,
+	PRIMARY KEY(`tenant`, `key`)
+) WITHOUT ROWID;
 --> statement-breakpoint
-CREATE UNIQUE INDEX `events_by_idempotency_key` ON `events` (`tenant`,`idempotency_key`) WHERE idempotency_key IS NOT NULL;--> statement-breakpoint
-CREATE INDEX `events_scheduled` ON `events` (`deliver_at`) WHERE deliver_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `mails` (
 	`about` text PRIMARY KEY NOT NULL,
 	`sent_at` integer NOT NULL
@@ -136,3 +144,30 @@ CREATE TABLE `sweeps` (
 	`page` integer DEFAULT 0 NOT NULL,
 	`parts` text DEFAULT '{}' NOT NULL
 );
+--> statement-breakpoint
+CREATE TABLE `tenants` (
+	`id` text PRIMARY KEY NOT NULL,
+	`revision` integer NOT NULL
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_replaced` BEFORE INSERT ON `destinations` BEGIN
+	INSERT INTO `tenants` (`id`, `revision`)
+	SELECT `tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM `destinations` WHERE `id` = new.`id`
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_added` AFTER INSERT ON `destinations` BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES (new.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_changed` AFTER UPDATE OF `id`, `tenant`, `event_types`, `filter`, `deleted_at` ON `destinations` BEGIN
+	INSERT INTO `tenants` (`id`, `revision`)
+	VALUES (old.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER)), (new.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_removed` AFTER DELETE ON `destinations` BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES (old.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;

@@ -20,6 +20,10 @@ const masterKeys = z
   });
 
 const DAYS_EXPECTED = "expected whole days, 1 to 3650";
+const SHARDS_EXPECTED = "expected a whole number, 1 to 64";
+const LINGER_EXPECTED = "expected milliseconds, 0 to 25";
+/** Where an object may be asked to live: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
+const locations = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const;
 const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
   error: "expected a mail address, such as ops@example.com",
 });
@@ -44,6 +48,9 @@ const variables = z.object({
       error: "expected an https URL",
     })
     .default(""),
+  INTAKE_SHARDS: z.coerce.number({ error: SHARDS_EXPECTED }).int({ error: SHARDS_EXPECTED }).min(1, { error: SHARDS_EXPECTED }).max(64, { error: SHARDS_EXPECTED }).default(1),
+  INTAKE_LINGER_MS: z.coerce.number({ error: LINGER_EXPECTED }).min(0, { error: LINGER_EXPECTED }).max(25, { error: LINGER_EXPECTED }).default(0),
+  INTAKE_LOCATION: z.enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` }).default(""),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
 });
@@ -62,6 +69,12 @@ export type Config = Readonly<{
   eventDatabases?: number;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
   dnsResolver?: string;
+  /** Objects that commit single events, each a thousand requests a second or so. */
+  intakeShards: number;
+  /** How long they wait for company while there is some, ms. */
+  intakeLingerMs: number;
+  /** Where they are to live: near the database; absent: near whoever posts first. */
+  intakeLocation?: (typeof locations)[number];
   /** Whom mails to the operator go to, and from; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
@@ -86,6 +99,9 @@ export function parseConfig(env: object): Config {
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
+    intakeShards: parsed.data.INTAKE_SHARDS,
+    intakeLingerMs: parsed.data.INTAKE_LINGER_MS,
+    ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
     ...(to && from && { alertEmail: { to, from } }),
   };
 }

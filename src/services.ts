@@ -6,6 +6,8 @@ import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
 import type { BellMessage, DeliveryMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
+import type { Intake } from "./ingest/intake.ts";
+import { RoutingCache } from "./ingest/routing-cache.ts";
 import { type Log, logToConsole } from "./log.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 
@@ -20,6 +22,10 @@ export type Services = Readonly<{
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<BellMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
+  /** Commits single events for everybody; absent where each request commits its own. */
+  intake?: DurableObjectNamespace<Intake> | undefined;
+  /** What this isolate knows of tenants' destinations. */
+  routing: RoutingCache;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
   /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
@@ -31,14 +37,20 @@ export type Services = Readonly<{
   now: () => number;
   /** Uniform in [0, 1). */
   random: () => number;
-  /** Resolves after so many milliseconds. */
-  sleep: (ms: number) => Promise<void>;
+  /** Resolves after so many milliseconds; rejects when the signal aborts it. */
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   log: Log;
   /** Keeps the invocation alive until the work is done. */
   background: (work: Promise<unknown>) => void;
 }>;
 
-type Settled = Readonly<{ env: Env; config: Config; vault: Vault; further: readonly D1Database[] }>;
+type Settled = Readonly<{
+  env: Env;
+  config: Config;
+  vault: Vault;
+  further: readonly D1Database[];
+  routing: RoutingCache;
+}>;
 
 let settled: Settled | undefined;
 
@@ -46,12 +58,13 @@ let settled: Settled | undefined;
 function settledBy(env: Env): Settled {
   if (settled?.env === env) return settled;
   const config = parseConfig(env);
-  settled = { env, config, vault: vaultOf(config.masterKeys), ...furtherDatabases(env) };
+  const routing = new RoutingCache();
+  settled = { env, config, vault: vaultOf(config.masterKeys), routing, ...furtherDatabases(env) };
   return settled;
 }
 
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault, further } = settledBy(env);
+  const { config, vault, further, routing } = settledBy(env);
   return {
     config,
     vault,
@@ -60,13 +73,15 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
     gates: env.GATES,
+    intake: env.INTAKE,
+    routing,
     ingestLimit: env.INGEST_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),
     now: () => Date.now(),
     random: () => Math.random(),
-    sleep: (ms) => scheduler.wait(ms),
+    sleep: (ms, signal) => scheduler.wait(ms, signal && { signal }),
     log: logToConsole,
     background: (work) => ctx.waitUntil(work),
   };

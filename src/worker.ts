@@ -11,6 +11,7 @@ import { watch } from "./metrics/watch.ts";
 import { servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/destination-gate.ts";
+export { Intake } from "./ingest/intake.ts";
 
 const app = createApp();
 const dashboard = createDashboard();

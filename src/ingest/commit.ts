@@ -314,11 +314,16 @@ async function routesFor(
   database: number,
   tenants: readonly string[],
 ): Promise<ReadonlyMap<string, Routes>> {
-  const known = services.routing.known(tenants);
-  const isFresh = database === 0 && services.routing.floor(database) > 0;
-  if (known && isFresh) return known;
-  const read = await within(services, services.routing.read(services.db, tenants));
-  return read;
+  const known = database === 0 ? services.routing.known(tenants) : undefined;
+  if (known && services.routing.hasFloor(database)) return known;
+  const [routes] = await within(
+    services,
+    Promise.all([
+      services.routing.read(services.db, tenants),
+      services.routing.readFloor(databaseAt(services, database), database),
+    ]),
+  );
+  return routes;
 }
 
 function tokensOf(entry: Entry): string[] {
@@ -352,11 +357,18 @@ async function repeatedOnce<T>(services: Services, commit: () => Promise<T>): Pr
   }
 }
 
+/** The timer ends with the work: one that goes on would keep an object in memory, and billed. */
 async function within<T>(services: Services, work: Promise<T>): Promise<T> {
-  const late = services
-    .sleep(PATIENCE_MS)
-    .then(() => Promise.reject(new Error("The database does not answer")));
-  return Promise.race([work, late]);
+  const done = new AbortController();
+  const late = services.sleep(PATIENCE_MS, done.signal).then(() => {
+    throw new Error("The database does not answer");
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    late.catch(() => {});
+    done.abort();
+  }
 }
 
 /** What SQLite refuses comes back however often it is repeated; everything else may pass. */

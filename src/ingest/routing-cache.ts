@@ -29,13 +29,21 @@ export class RoutingCache {
   /** The highest bundle number known of each database. */
   readonly #floors: number[] = [];
 
-  /** The highest bundle of a database that is known here; 0 when none is. */
+  /** The highest bundle of a database that is known here: what is committed from now on comes after it. */
   floor(database: number): number {
     return this.#floors[database] ?? 0;
   }
 
+  hasFloor(database: number): boolean {
+    return this.#floors[database] !== undefined;
+  }
+
   raiseFloor(database: number, bundle: number): void {
     this.#floors[database] = Math.max(this.floor(database), bundle);
+  }
+
+  async readFloor(db: D1Database, database: number): Promise<void> {
+    if (!this.hasFloor(database)) this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
   }
 
   /** What is known of the tenants; undefined as soon as one of them is not known. */
@@ -46,28 +54,20 @@ export class RoutingCache {
     return new Map(found as [string, Routes][]);
   }
 
-  /**
-   * Reads the tenants' destinations from the first database, and the highest bundle number that it has. One
-   * transaction: revisions and destinations belong together.
-   */
-  async read(
-    db: D1Database,
-    tenants: readonly string[],
-  ): Promise<Readonly<{ routes: ReadonlyMap<string, Routes>; highest: number }>> {
+  /** Reads the tenants' destinations. One transaction: revisions and destinations belong together. */
+  async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const wanted = JSON.stringify(tenants);
-    const [revisions, rows, highest] = await db.batch<Record<string, unknown>>([
+    const [revisions, rows] = await db.batch<Record<string, unknown>>([
       db.prepare(REVISIONS).bind(wanted),
       db.prepare(ROUTES).bind(wanted),
-      db.prepare(HIGHEST),
     ]);
     const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
-    for (const { tenant, revision } of (revisions?.results ?? []) as { tenant: string; revision: number }[]) {
-      this.#keep(tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) });
-    }
+    const read = ((revisions?.results ?? []) as { tenant: string; revision: number }[]).map(
+      ({ tenant, revision }) => [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
+    );
+    for (const [tenant, found] of read) this.#keep(tenant, found);
     this.#forget(tenants);
-    const read = this.known(tenants);
-    if (!read) throw new Error("What has just been read is known");
-    return { routes: read, highest: Number(highest?.results[0]?.id ?? 0) };
+    return new Map(read);
   }
 
   #keep(tenant: string, routes: Routes): void {

@@ -10,7 +10,8 @@
  * this file and the migrations together. Columns named `…_at` are epoch milliseconds.
  */
 import { sql } from "drizzle-orm";
-import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { EventFilter } from "../policy/event-filter.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
 import type { PreviousSecret } from "../secrets/previous-secrets.ts";
@@ -30,34 +31,51 @@ export type AttemptEntry = Readonly<{
 }>;
 
 /**
- * What was posted. `id` is given in order, so that the sweep's watermark is exact: in the first database by
- * SQLite, in another from that one's first number on (policy/placement.ts). It is never reused, because the
- * newest row is never removed.
+ * What was posted: the events that were committed together, of one tenant or of many (core/bundle.ts). `id` is given
+ * in order, from the database's first number on (core/placement.ts), so that the sweep's watermark is exact. It is
+ * never reused, because the newest row is never removed.
  */
-export const events = sqliteTable(
-  "events",
+export const bundles = sqliteTable(
+  "bundles",
   {
     id: integer().primaryKey(),
-    tenant: text().notNull(),
-    type: text().notNull(),
+    /** By which a repeated commit is known: a JSON array, of each event's token or of one for all of them. */
+    tokens: text().notNull(),
     acceptedAt: integer("accepted_at").notNull(),
-    /** The sender's name for the request that posted it; at most one event of a tenant has it. */
-    idempotencyKey: text("idempotency_key"),
-    /** Digest of what was posted under the key, so that the key with other content is told apart. */
-    fingerprint: text(),
     /** Not to be delivered before this; null: at once. */
     deliverAt: integer("deliver_at"),
-    /** The destinations chosen at acceptance: a JSON array of ids. */
-    plan: jsonText<readonly string[]>([])().notNull(),
-    /** The exact bytes that every attempt sends. Last, so that reading the rest does not read it. */
-    body: text().notNull(),
+    /** Events in it. */
+    count: integer().notNull(),
+    /** The destinations chosen at acceptance, each with the indexes of the events that it gets, as runs. */
+    plan: jsonText<Plan>({})().notNull(),
+    /** What each event is: its tenant, its type, the bytes of its body. */
+    header: jsonText<StoredHeader>({ version: 1, encoding: "plain", tenants: [], types: [], events: [] })().notNull(),
+    /** The exact bytes that every attempt sends, joined and compressed. Last, so that reading the rest does not read it. */
+    body: blob().notNull(),
   },
-  (t) => [
-    uniqueIndex("events_by_idempotency_key")
-      .on(t.tenant, t.idempotencyKey)
-      .where(sql`idempotency_key IS NOT NULL`),
-    index("events_scheduled").on(t.deliverAt).where(sql`deliver_at IS NOT NULL`),
-  ],
+  (t) => [index("bundles_scheduled").on(t.deliverAt).where(sql`deliver_at IS NOT NULL`)],
+);
+
+/** Raised by triggers with every change of a tenant's destinations that routing can see; by hand counts too. */
+export const tenants = sqliteTable("tenants", {
+  id: text().primaryKey(),
+  revision: integer().notNull(),
+});
+
+/** Senders' names for their requests, so that sending one again does nothing twice. Kept as long as its events. */
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    tenant: text().notNull(),
+    key: text().notNull(),
+    /** Digest of what was posted under the key, so that the key with other content is told apart. */
+    fingerprint: text().notNull(),
+    /** The bundles that its events are in, and for each event in the order posted which of them and the index there. */
+    bundles: jsonText<readonly number[]>([])().notNull(),
+    places: jsonText<readonly (readonly [number, number])[]>([])().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.tenant, t.key] })],
 );
 
 /** One event for one destination, written with its first outcome. */
