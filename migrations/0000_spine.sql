@@ -16,6 +16,7 @@ CREATE TABLE `bundles` (
 	`accepted_at` integer NOT NULL,
 	`deliver_at` integer,
 	`count` integer NOT NULL,
+	`planned` integer NOT NULL,
 	`plan` text NOT NULL,
 	`header` text NOT NULL,
 	`body` blob NOT NULL

@@ -84,6 +84,28 @@ export function isIn(runs: Runs, index: number): boolean {
   return false;
 }
 
+/** Deliveries of one bundle: of each of these destinations what the bundle's plan has for it. */
+export type BundlePart = Readonly<{
+  bundle: number;
+  destinations: readonly string[];
+  /** Of these indexes alone; absent: of all that are planned. */
+  indexes?: Runs | undefined;
+}>;
+
+/** Names a delivery: the event's number and the destination's id. */
+export type DeliveryName = Readonly<{ event: number; destination: string }>;
+
+/** Deliveries as parts, each of one bundle and destination. */
+export function partsOf(deliveries: readonly DeliveryName[]): BundlePart[] {
+  const groups = Map.groupBy(deliveries, ({ event, destination }) => `${bundleOf(event)} ${destination}`);
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    if (!first) return [];
+    const indexes = [...new Set(group.map(({ event }) => indexOf(event)))].sort((a, b) => a - b);
+    return [{ bundle: bundleOf(first.event), destinations: [first.destination], indexes: runsOf(indexes) }];
+  });
+}
+
 /** How many deliveries a plan stands for. */
 export function deliveriesOf(plan: Plan): number {
   return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);

@@ -6,13 +6,14 @@
  * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
  * whole batches have ended: a receiver that does not answer soon is awaited in the background.
  */
+import type { BundlePart } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Lane } from "../policy/lease.ts";
 import type { Services } from "../services.ts";
-import { homeOf } from "../store/shards.ts";
+import { homeOfBundle } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
-import { type Carrier, carriersOf, dispose } from "./carry.ts";
+import { type Carrier, carrierFinder, carriersOf, dispose, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
@@ -23,40 +24,40 @@ const STARTS_MS = 5_000;
 /** How long it waits for one answer. */
 const PATIENCE_MS = 1_000;
 /** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
-const PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 300_000;
+const PAUSE_S = 5;
+const LONGEST_PAUSE_S = 300;
 
 export async function consume(services: Services, batch: MessageBatch): Promise<void> {
   const carriers = carriersOf(services, batch);
   try {
     await deliver(services, carriers);
   } catch (error) {
-    services.log({ what: "batch_failed", deliveries: carriers.length, error: faultOf(error) });
-    for (const carrier of carriers) await dispose(services, carrier, services.now() + pauseFor(carrier));
+    services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
+    for (const carrier of carriers) postpone(carrier, pauseFor(carrier));
   }
 }
 
 async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
   const lookedUpAt = services.now();
-  const works = await loadWork(
+  const { works, missing } = await loadWork(
     services,
-    carriers.map(({ named }) => named),
+    carriers.flatMap(({ parts }) => parts),
   );
-  const carrierOf = new Map<Work | undefined, Carrier>(carriers.map((carrier, i) => [works[i], carrier]));
-  for (const [i, carrier] of carriers.entries()) if (!works[i]) await setAside(services, carrier);
-  const { due, verdicts: sorted } = sortOut(
-    services,
-    works.filter((work) => work !== undefined),
-    "queue",
-  );
+  const { due, verdicts: sorted } = sortOut(services, works, "queue");
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
   const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
-  for (const { work, againAt } of verdicts) {
-    const carrier = carrierOf.get(work);
-    if (carrier) await dispose(services, carrier, againAt);
+  const unbound = logMissing(services, missing);
+  const carrierOf = carrierFinder(carriers);
+  const open = Map.groupBy(
+    verdicts.flatMap(({ work, againAt: at }) => (at === undefined ? [] : [{ work, at }])),
+    ({ work }) => carrierOf(work),
+  );
+  for (const carrier of carriers) {
+    if (carrier.parts.some(({ bundle }) => unbound.has(bundle))) postpone(carrier, pauseFor(carrier));
+    else await dispose(services, carrier, open.get(carrier));
   }
 }
 
@@ -73,7 +74,10 @@ function startGroups(
       if (!first) throw new Error("A group has at least one delivery");
       const deliveries = works.map(({ event }) => event.id);
       const ask = { lane: laneOf(first), deliveries, startWithinMs: STARTS_MS };
-      const load = (granted: readonly number[]) => works.filter(({ event }) => granted.includes(event.id));
+      const load = (granted: readonly number[]) => {
+        const wanted = new Set(granted);
+        return works.filter(({ event }) => wanted.has(event.id));
+      };
       return startGroup(services, shared, {
         destination: first.destination,
         ask,
@@ -94,17 +98,19 @@ function laneOf({ row }: Work): Lane {
 }
 
 /**
- * The event or the destination is not in D1: there is nothing to deliver. Or not yet: of a database that has
- * just been added, an isolate that is not of the newest version knows nothing.
+ * Bundles or destinations that are not in D1: there is nothing to deliver. Or not yet: of a database that has just
+ * been added, an isolate that is not of the newest version knows nothing. Returns the bundles of such.
  */
-async function setAside(services: Services, carrier: Carrier): Promise<void> {
-  const { event, destination } = carrier.named;
-  const isBound = homeOf(services, event) !== undefined;
-  const what = isBound ? "delivery_unknown" : "database_not_bound";
-  services.log({ what, event_row: event, destination });
-  await dispose(services, carrier, isBound ? undefined : services.now() + pauseFor(carrier));
+function logMissing(services: Services, missing: readonly BundlePart[]): ReadonlySet<number> {
+  const unbound = missing.filter(({ bundle }) => homeOfBundle(services, bundle) === undefined);
+  for (const part of missing) {
+    const what = unbound.includes(part) ? "database_not_bound" : "delivery_unknown";
+    services.log({ what, bundle: part.bundle, destination: part.destinations.join(" ") });
+  }
+  return new Set(unbound.map(({ bundle }) => bundle));
 }
 
-function pauseFor({ messages: [first] }: Carrier): number {
-  return Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** Math.min((first?.attempts ?? 1) - 1, 10));
+/** In seconds. */
+function pauseFor({ message }: Carrier): number {
+  return Math.min(LONGEST_PAUSE_S, PAUSE_S * 2 ** Math.min(message.attempts - 1, 10));
 }

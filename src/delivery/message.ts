@@ -2,12 +2,9 @@
  * What travels through the queues: ids only. Bodies and limits are read from D1 when a message arrives,
  * so that a message stays small and nothing in it can be out of date.
  */
-export type DeliveryMessage = Readonly<{
-  /** The event's row. */
-  event: number;
-  /** The destination's id. */
-  destination: string;
-}>;
+import type { BundlePart } from "../core/bundle.ts";
+
+export type DeliveryMessage = Readonly<{ bundles: readonly BundlePart[] }>;
 
 /** The gate's bell: work off what waits for this destination, together with so many drains in all. */
 export type DrainMessage = Readonly<{ destination: string; drains: number }>;
@@ -38,10 +35,26 @@ export type BellMessage = DrainMessage | ReplayMessage | TollMessage | UpkeepMes
 
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
-  const { event, destination } = (body ?? {}) as Partial<DeliveryMessage>;
-  return Number.isSafeInteger(event) && typeof destination === "string"
-    ? { event: event as number, destination }
-    : undefined;
+  const { bundles } = (body ?? {}) as Partial<DeliveryMessage>;
+  return Array.isArray(bundles) && bundles.every(isPart) ? { bundles } : undefined;
+}
+
+function isPart(given: unknown): given is BundlePart {
+  const { bundle, destinations, indexes } = (given ?? {}) as Partial<BundlePart>;
+  return (
+    Number.isSafeInteger(bundle) &&
+    Array.isArray(destinations) &&
+    destinations.every((id) => typeof id === "string") &&
+    (indexes === undefined || (Array.isArray(indexes) && indexes.every(Number.isSafeInteger)))
+  );
+}
+
+/** Queues takes whole seconds, a day at most; whoever comes too early is sent on again. */
+const LONGEST_DELAY_S = 86_400;
+
+/** Seconds until `at`, rounded up, so that nothing comes before its time. */
+export function delaySecondsUntil(at: number, now: number): number {
+  return Math.min(LONGEST_DELAY_S, Math.max(0, Math.ceil((at - now) / 1000)));
 }
 
 export function drainMessage(body: unknown): DrainMessage | undefined {

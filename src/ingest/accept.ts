@@ -5,9 +5,9 @@
  * everybody who asks at the same time; only when intake has certainly not taken it, it is committed here, alone.
  * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
  */
-import { placeByKey, placeByTime } from "../core/placement.ts";
-import { findCommitted } from "../db/bundles.ts";
-import { allOf } from "../db/shards.ts";
+import { placeByKey, placeByTime } from "../policy/placement.ts";
+import { findCommitted } from "../store/bundles.ts";
+import { allOf } from "../store/shards.ts";
 import { randomText } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
 import type { Services } from "../services.ts";

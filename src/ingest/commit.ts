@@ -24,11 +24,11 @@ import {
   type NewKey,
   type StoredKey,
   type Unit,
-} from "../db/bundles.ts";
-import { databaseAt } from "../db/shards.ts";
+} from "../store/bundles.ts";
+import { databaseAt } from "../store/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { storeBodies } from "../db/bodies.ts";
+import { storeBodies } from "../store/bodies.ts";
 import type { Routes } from "./routing-cache.ts";
 
 export type PreparedEvent = Readonly<{

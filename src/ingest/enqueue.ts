@@ -1,6 +1,6 @@
 /** Putting committed bundles on the queue: ids only, in as few messages as name about a hundred deliveries each. */
-import { countOf, type Runs } from "../core/bundle.ts";
-import { type BundlePart, type DeliveryMessage, delaySecondsUntil } from "../delivery/message.ts";
+import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
+import { type DeliveryMessage, delaySecondsUntil } from "../delivery/message.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { CommittedBundle } from "./commit.ts";
@@ -36,7 +36,7 @@ export function messagesFor(
 }
 
 function packed(bundles: readonly CommittedBundle[]): BundlePart[][] {
-  const messages: BundlePart[][] = [];
+  const messages: { bundle: number; destinations: string[] }[][] = [];
   let room = 0;
   for (const { id, plan } of bundles) {
     let open: string[] | undefined;

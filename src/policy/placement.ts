@@ -12,6 +12,11 @@ export const ROW_BITS = 40;
 
 const ROWS = 2 ** ROW_BITS;
 
+/** For the bundles of one database: each has room for 128 events (core/bundle.ts). */
+export const BUNDLE_BITS = ROW_BITS - 7;
+
+const BUNDLES = 2 ** BUNDLE_BITS;
+
 /** Databases that numbers below 2^53, which JavaScript counts exactly, have room for. */
 export const MOST_DATABASES = 2 ** 53 / ROWS;
 
@@ -23,6 +28,16 @@ export function databaseNumberOf(event: number): number {
   return Math.floor(event / ROWS);
 }
 
+/** The number of the database that the bundle lives in. */
+export function databaseNumberOfBundle(bundle: number): number {
+  return Math.floor(bundle / BUNDLES);
+}
+
+/** The number before that of a database's first bundle. */
+export function beforeFirstBundleOf(database: number): number {
+  return database * BUNDLES;
+}
+
 /** The number before that of a database's first event. */
 export function beforeFirstOf(database: number): number {
   return database * ROWS;
@@ -30,7 +45,7 @@ export function beforeFirstOf(database: number): number {
 
 /** Whether an event could have this number. */
 export function isEventNumber(number: number): boolean {
-  return Number.isSafeInteger(number) && number > 0 && number % ROWS !== 0;
+  return Number.isSafeInteger(number) && number > 0 && number % ROWS >= 128;
 }
 
 /** Where a tenant's new events go at `now` (epoch ms), of `count` databases. */

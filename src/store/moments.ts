@@ -1,10 +1,10 @@
 /**
- * Times as event rows. Events are numbered in the order in which they were accepted, so a range of time is
- * a range of keys: found by halving, in as many rows read as the number of events has bits, without an index
- * that every event would have to pay for.
+ * Times as numbers of events. Bundles are numbered in the order in which they were accepted, so a range of time is
+ * a range of keys: found by halving, in as many rows read as the number of bundles has bits, without an index that
+ * every bundle would have to pay for.
  */
-
-import { ROW_BITS } from "../policy/placement.ts";
+import { eventAt } from "../core/bundle.ts";
+import { BUNDLE_BITS } from "../policy/placement.ts";
 
 /**
  * Workers' clocks differ a little, and so may the order of times from that of numbers: ranges are this much
@@ -13,16 +13,16 @@ import { ROW_BITS } from "../policy/placement.ts";
 const SKEW_MS = 60_000;
 
 /**
- * Keeps `lo` below and `hi` at the first event that was not accepted before `?1`. It begins below the first
- * number of this database, which its newest event tells.
+ * Keeps `lo` below and `hi` at the first bundle that was not accepted before `?1`. It begins below the first
+ * number of this database, which its newest bundle tells.
  */
 const FIRST = `
   WITH RECURSIVE halving (lo, hi) AS (
-    SELECT newest.id >> ${ROW_BITS} << ${ROW_BITS}, newest.id + 1
-    FROM (SELECT coalesce((SELECT max(id) FROM events), 0) AS id) newest
+    SELECT newest.id >> ${BUNDLE_BITS} << ${BUNDLE_BITS}, newest.id + 1
+    FROM (SELECT coalesce((SELECT max(id) FROM bundles), 0) AS id) newest
     UNION ALL
-    SELECT iif(e.accepted_at < ?1, e.id, lo), iif(e.accepted_at < ?1, hi, (lo + hi) / 2)
-    FROM halving JOIN events e ON e.id = (SELECT min(id) FROM events WHERE id >= (lo + hi) / 2)
+    SELECT iif(b.accepted_at < ?1, b.id, lo), iif(b.accepted_at < ?1, hi, (lo + hi) / 2)
+    FROM halving JOIN bundles b ON b.id = (SELECT min(id) FROM bundles WHERE id >= (lo + hi) / 2)
     WHERE hi - lo > 1
   )
   SELECT min(hi) AS first FROM halving`;
@@ -34,10 +34,10 @@ export type TimeRange = Readonly<{
   until?: number | undefined;
 }>;
 
-/** No event of the time range has a smaller row than `first`, or a larger one than `last`. */
+/** No event of the time range has a smaller number than `first`, or a larger one than `last`. */
 export type EventRange = Readonly<{ first: number; last: number }>;
 
-/** The event rows that a range of time lies in. */
+/** The numbers of events that a range of time lies in. */
 export async function eventRangeOf(db: D1Database, { since, until }: TimeRange): Promise<EventRange> {
   const [first, after] = await Promise.all([
     since === undefined ? 1 : firstAt(db, since - SKEW_MS),
@@ -47,5 +47,5 @@ export async function eventRangeOf(db: D1Database, { since, until }: TimeRange):
 }
 
 async function firstAt(db: D1Database, at: number): Promise<number> {
-  return (await db.prepare(FIRST).bind(at).first<number>("first")) ?? 1;
+  return eventAt((await db.prepare(FIRST).bind(at).first<number>("first")) ?? 0, 0);
 }

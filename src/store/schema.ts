@@ -44,8 +44,9 @@ export const bundles = sqliteTable(
     acceptedAt: integer("accepted_at").notNull(),
     /** Not to be delivered before this; null: at once. */
     deliverAt: integer("deliver_at"),
-    /** Events in it. */
+    /** Events in it, and deliveries planned for them together. */
     count: integer().notNull(),
+    planned: integer().notNull(),
     /** The destinations chosen at acceptance, each with the indexes of the events that it gets, as runs. */
     plan: jsonText<Plan>({})().notNull(),
     /** What each event is: its tenant, its type, the bytes of its body. */

@@ -5,7 +5,7 @@
  *
  * What is about one event is asked of its database; what is about a destination's deliveries, of all.
  */
-import { databaseNumberOf } from "../policy/placement.ts";
+import { databaseNumberOf, databaseNumberOfBundle } from "../policy/placement.ts";
 
 export type Databases = Readonly<{
   /** The first: destinations, keys, replays and the sweep's heartbeat are here alone. */
@@ -29,6 +29,11 @@ export function databaseAt(databases: Databases, number: number): D1Database {
 /** The database that the event lives in; undefined when it is not bound. */
 export function homeOf(databases: Databases, event: number): D1Database | undefined {
   return allOf(databases)[databaseNumberOf(event)];
+}
+
+/** The one that the bundle lives in; undefined when it is not bound. */
+export function homeOfBundle(databases: Databases, bundle: number): D1Database | undefined {
+  return allOf(databases)[databaseNumberOfBundle(bundle)];
 }
 
 /** The items by the databases that their events live in. Those whose database is not bound are left out. */

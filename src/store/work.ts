@@ -1,112 +1,158 @@
-/** What a consumer or a drain needs to work on deliveries, in one round trip whatever their number. */
+/** What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip. */
 import type { InferSelectModel } from "drizzle-orm";
-import type { DeliveryMessage } from "../delivery/message.ts";
+import {
+  type BundlePart,
+  eventAt,
+  headerAt,
+  indexesOf,
+  isIn,
+  type Plan,
+  type Runs,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { readBodies } from "./bodies.ts";
 import type { Destination } from "./destination-settings.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { deliveries, destinations } from "./schema.ts";
-import { type Databases, sharesOf } from "./shards.ts";
+import { type Databases, homeOfBundle } from "./shards.ts";
 
 export type DeliveryRow = InferSelectModel<typeof deliveries>;
 
-export type EventRow = Readonly<{
+export type LoadedEvent = Readonly<{
   id: number;
+  tenant: string;
   type: string;
-  body: string;
+  /** Undefined when what is stored cannot be read: it has been damaged. */
+  body: string | undefined;
   acceptedAt: number;
   /** Not to be delivered before this; null: at once. */
   deliverAt: number | null;
 }>;
 
 /** From when on an event could be delivered: its age counts from here. Epoch ms. */
-export function dueAtOf({ acceptedAt, deliverAt }: Pick<EventRow, "acceptedAt" | "deliverAt">): number {
+export function dueAtOf({ acceptedAt, deliverAt }: Pick<LoadedEvent, "acceptedAt" | "deliverAt">): number {
   return deliverAt ?? acceptedAt;
 }
 
 /** One delivery with all that an attempt needs. */
 export type Work = Readonly<{
-  event: EventRow;
+  event: LoadedEvent;
   destination: Destination;
   /** Undefined before the first outcome. */
   row: DeliveryRow | undefined;
 }>;
 
-/**
- * Loads what the messages name, in their order; undefined where the event or the destination is unknown. One
- * round trip to each database that has some of the events, all at once, and one to the first in any case.
- */
-export async function loadWork(
-  databases: Databases,
-  messages: readonly DeliveryMessage[],
-): Promise<(Work | undefined)[]> {
-  if (messages.length === 0) return [];
-  const shares = sharesOf(databases, messages, ({ event }) => event);
+export type Loaded = Readonly<{
+  works: readonly Work[];
+  /** Parts whose bundle or destination is not there. */
+  missing: readonly BundlePart[];
+}>;
+
+/** Stored bytes of bodies that one round trip brings, unless one bundle alone has more; on the wire twice as many. */
+const BODY_BYTES = 2 * 1024 * 1024;
+
+/** Bodies beyond what one round trip may bring are left out, and asked for in another. */
+const BUNDLES = `
+  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header,
+    iif(upto - size < ?2, hex(body), NULL) AS body
+  FROM (
+    SELECT *, length(body) AS size, sum(length(body)) OVER (ORDER BY id) AS upto FROM bundles
+    WHERE id IN (SELECT value FROM json_each(?1)))`;
+
+const DESTINATIONS = "SELECT * FROM destinations WHERE id IN (SELECT value FROM json_each(?1))";
+
+const ROWS = `
+  SELECT d.* FROM json_each(?1) w CROSS JOIN deliveries d
+  ON d.destination_id = w.value ->> 1 AND d.event_id >= (w.value ->> 0) * 128 AND d.event_id < (w.value ->> 0) * 128 + 128`;
+
+type BundleRow = Readonly<{
+  id: number;
+  acceptedAt: number;
+  deliverAt: number | null;
+  plan: string;
+  header: string;
+  body: string | null;
+}>;
+
+/** Loads the deliveries of the parts: one round trip to each database that has some, and more only for large bodies. */
+export async function loadWork(databases: Databases, parts: readonly BundlePart[]): Promise<Loaded> {
+  if (parts.length === 0) return { works: [], missing: [] };
+  const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
   const { db: first } = databases;
+  const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
   const [[places = [], ...stored], ...others] = await Promise.all([
-    rowsOf(first, [destinationsOf(first, messages), ...storedOf(first, shares.get(first) ?? [])]),
-    ...[...shares].filter(([db]) => db !== first).map(([db, share]) => rowsOf(db, storedOf(db, share))),
+    rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [])]),
+    ...[...shares].flatMap(([db, share]) => (db && db !== first ? [rowsOf(db, storedIn(db, share))] : [])),
   ]);
   const known = [stored, ...others];
-  const events = new Map(
-    known.flatMap(([rows = []]) => rows as EventRow[]).map((event) => [event.id, event]),
-  );
-  const targets = new Map(places.map((raw) => [raw.id, modelOf(destinations, raw)]));
+  const targets = new Map(places.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
   const outcomes = known.flatMap(([, rows = []]) => rows).map((raw) => modelOf(deliveries, raw));
-  const rows = new Map(outcomes.map((row) => [keyOf(row), row]));
-  return messages.map((message) => {
-    const event = events.get(message.event);
-    const destination = targets.get(message.destination);
-    const row = rows.get(keyOf({ eventId: message.event, destinationId: message.destination }));
-    return event && destination && { event, destination, row };
-  });
+  const rows = new Map(outcomes.map((row) => [`${row.eventId} ${row.destinationId}`, row]));
+  const works: Work[] = [];
+  const missing: BundlePart[] = [];
+  const bundles = new Map(known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])));
+  for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
+    const row = bundles.get(bundle);
+    const events = row && (await eventsOf(databases, row, own));
+    for (const part of own) {
+      for (const id of part.destinations) {
+        const destination = targets.get(id);
+        if (!events || !destination) missing.push({ ...part, destinations: [id] });
+        else {
+          for (const event of events.planned(id, part.indexes)) {
+            works.push({ event, destination, row: rows.get(`${event.id} ${id}`) });
+          }
+        }
+      }
+    }
+  }
+  return { works, missing };
 }
 
 async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
   return (await db.batch<RawRow>(statements)).map(({ results }) => results);
 }
 
-/*
- * D1 bills the rows that `json_each` makes of a parameter as rows read, but not those of VALUES. So the
- * keys are spelled out: events as the whole numbers that they are, destinations as parameters, of which
- * there may be a hundred, as many as there are messages in a batch.
- */
-
-function destinationsOf(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement {
-  const places = placesOf(messages);
-  return db
-    .prepare(
-      `WITH wanted (id) AS (VALUES ${places.map((_, i) => `(?${i + 1})`)})
-       SELECT d.* FROM wanted CROSS JOIN destinations d ON d.id = wanted.id`,
-    )
-    .bind(...places);
-}
-
-/** The events, and the deliveries that have a row; nothing for nothing. */
-function storedOf(db: D1Database, messages: readonly DeliveryMessage[]): D1PreparedStatement[] {
-  if (messages.length === 0) return [];
-  const events = [...new Set(messages.map(({ event }) => event))];
-  const places = placesOf(messages);
-  const parameter = new Map(places.map((destination, i) => [destination, `?${i + 1}`]));
-  const pairs = messages.map(({ event, destination }) => `(${event}, ${parameter.get(destination)})`);
+/** The bundles, and the deliveries that have a row; nothing for nothing. */
+function storedIn(db: D1Database, parts: readonly BundlePart[]): D1PreparedStatement[] {
+  if (parts.length === 0) return [];
+  const pairs = parts.flatMap(({ bundle, destinations }) => destinations.map((id) => [bundle, id]));
   return [
-    db.prepare(
-      `WITH wanted (id) AS (VALUES ${events.map((event) => `(${event})`)})
-       SELECT e.id, e.type, e.body, e.accepted_at AS acceptedAt, e.deliver_at AS deliverAt
-       FROM wanted CROSS JOIN events e ON e.id = wanted.id`,
-    ),
-    db
-      .prepare(
-        `WITH wanted (event, destination) AS (VALUES ${pairs})
-         SELECT d.* FROM wanted CROSS JOIN deliveries d
-         ON d.destination_id = wanted.destination AND d.event_id = wanted.event`,
-      )
-      .bind(...places),
+    db.prepare(BUNDLES).bind(listOf(parts.map(({ bundle }) => bundle)), BODY_BYTES),
+    db.prepare(ROWS).bind(JSON.stringify(pairs)),
   ];
 }
 
-function placesOf(messages: readonly DeliveryMessage[]): string[] {
-  return [...new Set(messages.map(({ destination }) => destination))];
+function listOf(values: readonly (string | number)[]): string {
+  return JSON.stringify([...new Set(values)]);
 }
 
-function keyOf({ eventId, destinationId }: Pick<DeliveryRow, "eventId" | "destinationId">): string {
-  return `${eventId} ${destinationId}`;
+/** The events of a bundle as they are asked for. Of what is not, nothing is kept: bodies weigh. */
+async function eventsOf(databases: Databases, row: BundleRow, parts: readonly BundlePart[]) {
+  const plan: Plan = JSON.parse(row.plan);
+  const header: StoredHeader = JSON.parse(row.header);
+  const isWanted = (index: number) =>
+    parts.some(({ destinations, indexes }) =>
+      destinations.some((id) => isIn(plan[id] ?? [], index) && (!indexes || isIn(indexes, index))),
+    );
+  const bodies = await readBodies(row.body ?? (await bodyOf(databases, row.id)), header);
+  const decoder = new TextDecoder();
+  const events = new Map<number, LoadedEvent>();
+  for (let index = 0; index < header.events.length / 3; index++) {
+    if (!isWanted(index)) continue;
+    const { tenant = "", type = "" } = headerAt(header, index) ?? {};
+    const { acceptedAt, deliverAt } = row;
+    const body = bodies?.[index] && decoder.decode(bodies[index]);
+    events.set(index, { id: eventAt(row.id, index), tenant, type, body, acceptedAt, deliverAt });
+  }
+  const planned = (destination: string, indexes: Runs | undefined) =>
+    indexesOf(plan[destination] ?? []).flatMap((index) =>
+      indexes && !isIn(indexes, index) ? [] : (events.get(index) ?? []),
+    );
+  return { planned };
+}
+
+async function bodyOf(databases: Databases, bundle: number): Promise<string> {
+  const statement = homeOfBundle(databases, bundle)?.prepare("SELECT hex(body) AS body FROM bundles WHERE id = ?1");
+  return (await statement?.bind(bundle).first<string>("body")) ?? "";
 }

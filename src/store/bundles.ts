@@ -6,8 +6,8 @@
  * however late, finds the token and changes nothing. What has happened is told by RETURNING and by tokens, never by
  * `last_insert_rowid()` or `meta.changes`, which triggers and neighbours change.
  */
-import type { Plan, StoredHeader } from "../core/bundle.ts";
-import { beforeFirstBundleOf } from "../core/placement.ts";
+import { deliveriesOf, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { beforeFirstBundleOf } from "../policy/placement.ts";
 
 export type NewBundle = Readonly<{
   /** Of each event in order, or one for all of them where a request has made the bundle. */
@@ -74,8 +74,8 @@ const GUARDS = `
  * tokens of this bundle alone, for its neighbours of the same commit are there already.
  */
 const INSERT = `
-  INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, plan, header, body)
-  SELECT coalesce((SELECT max(id) FROM bundles), ?5) + 1, ?2, ?6, ?7, ?8, ?9, ?10, unhex(?11)
+  INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
+  SELECT coalesce((SELECT max(id) FROM bundles), ?5) + 1, ?2, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
   WHERE ${GUARDS} RETURNING id`;
 
 /** Only behind its bundles, and not once more where that has happened already. */
@@ -106,7 +106,7 @@ export async function commitUnits(
     const guards = [JSON.stringify(revisions), namesOf(keys), beforeFirstBundleOf(database), acceptedAt];
     return [
       ...bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }) => {
-        const columns = [deliverAt, count, JSON.stringify(plan), JSON.stringify(header), hex];
+        const columns = [deliverAt, count, deliveriesOf(plan), JSON.stringify(plan), JSON.stringify(header), hex];
         return insert.bind(floor, JSON.stringify(tokens), ...guards, ...columns);
       }),
       ...keys.map(({ tokens, tenant, key, fingerprint, places }) => {
