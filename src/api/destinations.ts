@@ -1,6 +1,6 @@
 /** Destinations: created, read, listed, changed and deleted. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { ringGate } from "../gate/gate-client.ts";
+import { endDeleted } from "../delivery/wake.ts";
 import { destinationIdFor, newDestinationId } from "../id.ts";
 import { breakerOf } from "../store/destination-settings.ts";
 import {
@@ -192,7 +192,7 @@ export function registerDestinations(api: Api): void {
     const tombstone = { deletedAt: now, updatedAt: now };
     const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
     if (row === undefined) return noSuch("destination", id);
-    services.background(ringGate(services, id));
+    services.background(endDeleted(services, id));
     return c.body(null, 204);
   });
 }

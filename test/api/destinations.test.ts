@@ -496,11 +496,11 @@ describe("two changes at the same moment", () => {
 });
 
 describe("DELETE /v1/destinations/:id", () => {
-  it("leaves a tombstone, rings the gate and finds nothing the second time", async () => {
-    const { call, gateCalls } = testApi();
+  it("leaves a tombstone, sends for a drain past the gate and finds nothing the second time", async () => {
+    const { call, gateCalls, steps } = testApi();
     const id = await create(call);
     expect(await call("DELETE", `/v1/destinations/${id}`)).toMatchObject({ status: 204, text: "" });
-    expect(gateCalls).toEqual([`ring waiting ${id}`]);
+    expect(steps).toEqual([{ destination: id, drains: 1 }]);
     expect(await countRows("destinations")).toBe(1);
     for (const [method, path, body] of [
       ["DELETE", "", undefined],
@@ -515,7 +515,8 @@ describe("DELETE /v1/destinations/:id", () => {
       });
     }
     expect((await call("GET", "/v1/destinations")).json.data).toEqual([]);
-    expect(gateCalls).toHaveLength(1);
+    expect(gateCalls).toEqual([]);
+    expect(steps).toHaveLength(1);
   });
 });
 
