@@ -6,6 +6,7 @@ const done = {
   created: "The destination is there. What is posted from now on goes to it.",
   paused: "Paused. What is posted meanwhile waits.",
   resumed: "Resumed. What has waited goes out, beginning with one at a time.",
+  "hold-cleared": "The hold is over. What has waited goes out, beginning with one at a time.",
   limits: "Saved. It holds from the next batch.",
   policy: "Saved. It holds from the next attempt.",
   retried: "It waits for its destination's door, and is tried again.",
