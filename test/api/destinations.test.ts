@@ -366,6 +366,15 @@ describe("GET /v1/destinations", () => {
 });
 
 describe("PATCH /v1/destinations/:id", () => {
+  it("has the gate start afresh when the URL is another one, and only then", async () => {
+    const { call, gateCalls } = testApi();
+    const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/old" });
+    await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/old", timeout_ms: 900 });
+    expect(gateCalls).toEqual([]);
+    await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/new" });
+    expect(gateCalls).toEqual([`ring resumed ${json.id}`]);
+  });
+
   it("changes what it is given and nothing else", async () => {
     const { call } = testApi();
     const id = await create(call, everything);

@@ -130,6 +130,20 @@ describe("/metrics", () => {
     expect(later.value("oldest_due_seconds")).toBeGreaterThan(80_000);
   });
 
+  test("counts what is in retry for a day from its first attempt, not from its acceptance", async () => {
+    const destination = await newDestination();
+    world.receiver.script(urlOf(destination), 503);
+    const [held, other] = await world.post(2);
+    if (!held || !other) throw new Error("Both events are for the destination");
+    world.clock.pass(3 * 24 * 3_600_000);
+    await world.bring([held]);
+    expect((await scraped()).value("retrying_for_a_day")).toBe(0);
+    await execute("UPDATE deliveries SET state = 'waiting'");
+    expect((await scraped()).value("retrying_for_a_day")).toBe(0);
+    world.clock.pass(24 * 3_600_000 + 1);
+    expect((await scraped()).value("retrying_for_a_day")).toBe(1);
+  });
+
   test("tells the health of the machinery: sweep, database, repeats, dead letters", async () => {
     const { shaky } = await someTraffic();
     await execute("INSERT INTO sweeps (id, heartbeat_at) VALUES (1, ?1)", world.clock.now() - 90_000);
