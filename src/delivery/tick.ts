@@ -5,9 +5,10 @@ import { wakeReplays } from "./replay.ts";
 import { removeOld } from "./retention.ts";
 import { noticeStall } from "./stall.ts";
 import { sweep } from "./sweep.ts";
+import { tellStatusLeftBehind } from "./tell-status.ts";
 
 /** The silence of the sweep is noticed before the next one ends it. */
-const duties = [noticeStall, sweep, wakeReplays, removeOld];
+const duties = [noticeStall, sweep, wakeReplays, removeOld, tellStatusLeftBehind];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
 export async function tick(services: Services): Promise<void> {

@@ -126,6 +126,23 @@ export const destinations = sqliteTable(
   (t) => [index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`)],
 );
 
+/**
+ * Changes of a destination's status of which nobody has been told, as they were. A trigger of the migration writes
+ * them, in the transaction that sets `status_changed_at` and changes `status`.
+ */
+export const statusChanges = sqliteTable(
+  "status_changes",
+  {
+    changedAt: integer("changed_at").notNull(),
+    destinationId: text("destination_id").notNull(),
+    status: text().$type<"active" | "paused">().notNull(),
+    reason: text(),
+    tenant: text().notNull(),
+    url: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
+);
+
 /** The sweep's memory: how far it has looked, and when it last did. One row. */
 export const sweeps = sqliteTable("sweeps", {
   id: integer().primaryKey(),
