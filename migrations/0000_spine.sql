@@ -127,6 +127,23 @@ CREATE TABLE `sessions` (
 	`ended_at` integer
 );
 --> statement-breakpoint
+CREATE TABLE `status_changes` (
+	`changed_at` integer NOT NULL,
+	`destination_id` text NOT NULL,
+	`status` text NOT NULL,
+	`reason` text,
+	`tenant` text NOT NULL,
+	`url` text NOT NULL,
+	PRIMARY KEY(`changed_at`, `destination_id`, `status`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_status_changed` AFTER UPDATE OF `status_changed_at` ON `destinations`
+WHEN new.status <> old.status
+BEGIN
+	INSERT OR IGNORE INTO status_changes (changed_at, destination_id, status, reason, tenant, url)
+	VALUES (new.status_changed_at, new.id, new.status, new.status_reason, new.tenant, new.url);
+END;
+--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,

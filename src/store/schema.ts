@@ -137,6 +137,23 @@ export const destinations = sqliteTable(
   ],
 );
 
+/**
+ * Changes of a destination's status of which nobody has been told, as they were. A trigger of the migration writes
+ * them, in the transaction that sets `status_changed_at` and changes `status`.
+ */
+export const statusChanges = sqliteTable(
+  "status_changes",
+  {
+    changedAt: integer("changed_at").notNull(),
+    destinationId: text("destination_id").notNull(),
+    status: text().$type<"active" | "paused">().notNull(),
+    reason: text(),
+    tenant: text().notNull(),
+    url: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
+);
+
 /** What the sweep remembers of one of its parts. */
 export type SweepPart = Readonly<{
   /** When it last got on, epoch ms: with all that there was to do, or with as much as it may do at once. */

@@ -148,9 +148,11 @@ describe("/metrics", () => {
     const { shaky } = await someTraffic();
     await execute("INSERT INTO sweeps (id, heartbeat_at) VALUES (1, ?1)", world.clock.now() - 90_000);
     await addToCount(env.DB, "deduplicated", 3);
+    await addToCount(env.DB, "keyed", 7);
     const { value } = await scraped();
     expect(value("sweep_heartbeat_age_seconds")).toBe(90);
     expect(value("deduplicated_total")).toBe(3);
+    expect(value("keyed_requests_total")).toBe(10);
     expect(value("dead_letters", { destination: shaky })).toBe(1);
     expect(value("database_bytes", { database: "DB" })).toBeGreaterThan(10_000);
     expect(value("database_headroom_bytes")).toBe(10_000_000_000 - (value("database_bytes") ?? 0));
@@ -210,6 +212,7 @@ describe("/v1/stats", () => {
       results: { "2xx": 4, "5xx": 1, "4xx": 1, timeout: 0 },
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
+      keyed_requests: 0,
       coverage: { total: 2, asked: 2, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
@@ -232,7 +235,7 @@ describe("/v1/stats", () => {
     const { fine } = await someTraffic();
     await newDestination({ tenant: "other" });
     const ofOne = await stats(`?destination_id=${fine}`);
-    expect(ofOne.json).toMatchObject({ attempts: 3, deduplicated: null, coverage: { total: 1 } });
+    expect(ofOne.json).toMatchObject({ attempts: 3, deduplicated: null, keyed_requests: null });
     expect((await stats("?tenant=other")).json).toMatchObject({ attempts: 0, coverage: { total: 1 } });
   });
 
