@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isoTime } from "../iso-time.ts";
-import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../secrets/previous-secrets.ts";
+import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../policy/previous-secrets.ts";
 import { labelOf } from "../secrets/seal.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
