@@ -56,7 +56,9 @@ const getDeliveries = createRoute({
       status: statusParam.optional(),
       because: becauseParam.optional(),
       since: timeParam.optional().openapi({ description: "The event was accepted then or later." }),
-      until: timeParam.optional().openapi({ description: "The event was accepted before that." }),
+      until: timeParam
+        .optional()
+        .openapi({ description: "The event was accepted before that; a time after `since`." }),
       limit: limitParam,
       cursor: cursorParam(deliveryCursor),
     }),

@@ -81,5 +81,5 @@ function answerOf(stored: readonly StoredRow[], fingerprint: string, count: numb
 function complete(stored: readonly StoredRow[], last: number, count: number): AcceptedEvent[] {
   const found = new Map(stored.map((row) => [row.id, acceptedOf(row)]));
   const ids = Array.from({ length: count }, (_, i) => last - count + 1 + i);
-  return ids.map((id) => found.get(id) ?? { id, plan: [] });
+  return ids.map((id) => found.get(id) ?? { id, plan: [], isRemoved: true });
 }

@@ -24,6 +24,8 @@ export type AcceptedEvent = Readonly<{
   plan: readonly string[];
   /** When it is to be delivered, epoch ms, unless at once. */
   deliverAt?: number;
+  /** It was stored once and is there no more: who was to get it is not known any more. */
+  isRemoved?: true;
 }>;
 
 /** An event as D1 gives it back. */

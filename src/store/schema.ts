@@ -12,8 +12,8 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EventFilter } from "../policy/event-filter.ts";
+import type { PreviousSecret } from "../policy/previous-secrets.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
-import type { PreviousSecret } from "../secrets/previous-secrets.ts";
 import { jsonText } from "./json-column.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
