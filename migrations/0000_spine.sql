@@ -10,6 +10,9 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
+CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
+--> statement-breakpoint
 CREATE TABLE `counts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`count` integer NOT NULL
@@ -72,7 +75,8 @@ CREATE TABLE `destinations` (
 	`deleted_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`,`id`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_ever_of_tenant` ON `destinations` (`tenant`,`id`);--> statement-breakpoint
 CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `events` (
 	`id` integer PRIMARY KEY NOT NULL,
@@ -117,6 +121,8 @@ CREATE TABLE `replays` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `replays_under_way` ON `replays` (`destination_id`) WHERE state IN ('running', 'paused');--> statement-breakpoint
+CREATE INDEX `replays_by_tenant` ON `replays` (`tenant`);--> statement-breakpoint
+CREATE INDEX `replays_by_destination` ON `replays` (`destination_id`);--> statement-breakpoint
 CREATE TABLE `sessions` (
 	`id` text PRIMARY KEY NOT NULL,
 	`key_id` text,
@@ -127,6 +133,7 @@ CREATE TABLE `sessions` (
 	`ended_at` integer
 );
 --> statement-breakpoint
+CREATE INDEX `sessions_by_expiry` ON `sessions` (`expires_at`);--> statement-breakpoint
 CREATE TABLE `status_changes` (
 	`changed_at` integer NOT NULL,
 	`destination_id` text NOT NULL,

@@ -37,7 +37,7 @@ export type AcceptedRow = Readonly<{ id: number; plan: string; deliverAt: number
  * or `*`; none, or what a person has edited into something that is no JSON, takes every type.
  */
 const PLAN = `(
-      SELECT json_group_array(d.id) FROM destinations d
+      SELECT json_group_array(d.id) FROM destinations d INDEXED BY destinations_by_tenant
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
           SELECT 1 FROM json_each(iif(json_valid(d.event_types), d.event_types, '["*"]')) p
