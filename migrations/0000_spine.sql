@@ -10,6 +10,9 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
+CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
+--> statement-breakpoint
 CREATE TABLE `bundles` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`tokens` text NOT NULL,
@@ -85,7 +88,8 @@ CREATE TABLE `destinations` (
 	`deleted_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`,`id`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_ever_of_tenant` ON `destinations` (`tenant`,`id`);--> statement-breakpoint
 CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
 	`tenant` text NOT NULL,
@@ -126,6 +130,8 @@ CREATE TABLE `replays` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `replays_under_way` ON `replays` (`destination_id`) WHERE state IN ('running', 'paused');--> statement-breakpoint
+CREATE INDEX `replays_by_tenant` ON `replays` (`tenant`);--> statement-breakpoint
+CREATE INDEX `replays_by_destination` ON `replays` (`destination_id`);--> statement-breakpoint
 CREATE TABLE `sessions` (
 	`id` text PRIMARY KEY NOT NULL,
 	`key_id` text,
@@ -135,6 +141,24 @@ CREATE TABLE `sessions` (
 	`expires_at` integer NOT NULL,
 	`ended_at` integer
 );
+--> statement-breakpoint
+CREATE INDEX `sessions_by_expiry` ON `sessions` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `status_changes` (
+	`changed_at` integer NOT NULL,
+	`destination_id` text NOT NULL,
+	`status` text NOT NULL,
+	`reason` text,
+	`tenant` text NOT NULL,
+	`url` text NOT NULL,
+	PRIMARY KEY(`changed_at`, `destination_id`, `status`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_status_changed` AFTER UPDATE OF `status_changed_at` ON `destinations`
+WHEN new.status <> old.status
+BEGIN
+	INSERT OR IGNORE INTO status_changes (changed_at, destination_id, status, reason, tenant, url)
+	VALUES (new.status_changed_at, new.id, new.status, new.status_reason, new.tenant, new.url);
+END;
 --> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,

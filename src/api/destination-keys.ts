@@ -5,8 +5,8 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { faultOf } from "../log.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import { toBase64, toBase64Url } from "../secrets/base64.ts";
-import { previousSecrets } from "../secrets/previous-secrets.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";

@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isoTime } from "../iso-time.ts";
-import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../secrets/previous-secrets.ts";
+import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../policy/previous-secrets.ts";
 import { labelOf } from "../secrets/seal.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
@@ -16,7 +16,7 @@ import { chosenSecret, secretInput, shownSecret, showSecret } from "./destinatio
 import { destinationView } from "./destination-view.ts";
 import { jsonBody } from "./json-body.ts";
 import { invalid, noSuch, type ProblemResponse, problem, problemResponses } from "./problems.ts";
-import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
+import { idParam, jsonAnswer, optionalJson } from "./route-parts.ts";
 import { strict } from "./strict.ts";
 
 const DAY_S = 86_400;
@@ -49,8 +49,8 @@ const rotate = createRoute({
     "Each secret signs until its own overlap ends, also when it is rotated again before that: the current one and " +
     `${MOST_PREVIOUS} before it at most. One more is refused (409) until the first of them ends. With a secret of your ` +
     "own, or with secret_version, the request may be repeated.",
-  middleware: [requires("admin"), jsonBody()],
-  request: { params: idParam, body: jsonRequest(rotationSchema) },
+  middleware: [requires("admin"), jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(rotationSchema) },
   responses: {
     200: jsonAnswer(destinationSchema.extend(shownSecret), "The destination, and its new secret this once."),
     ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),

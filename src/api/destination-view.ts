@@ -5,7 +5,7 @@ import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { isoTime } from "../iso-time.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
-import { previousSecrets } from "../secrets/previous-secrets.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import { labelOf } from "../secrets/seal.ts";
 import { breakerOf, type Destination, limitsOf, statusOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";

@@ -1,6 +1,7 @@
 /** Destinations: created, read, listed, changed and deleted. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { ringGate } from "../gate/gate-client.ts";
+import { endDeleted } from "../delivery/wake.ts";
+import { resumeGate } from "../gate/gate-client.ts";
 import { destinationIdFor, newDestinationId } from "../id.ts";
 import { breakerOf } from "../store/destination-settings.ts";
 import {
@@ -167,7 +168,8 @@ export function registerDestinations(api: Api): void {
   api.openapi(
     patchDestination,
     async (c) => {
-      const { db, now } = c.get("services");
+      const services = c.get("services");
+      const { db, now } = services;
       const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
       const leads = await leadErrors(c.get("services"), input.url);
       if (leads.length > 0) return invalid(leads);
@@ -178,7 +180,10 @@ export function registerDestinations(api: Api): void {
         const errors = breakerErrors(input.breaker, breakerOf(stored));
         if (errors.length > 0) return invalid(errors);
         const row = await changeDestination(db, id, change, tenant, decidedOn(input, stored));
-        if (row) return c.json(destinationView(row, c.get("principal")), 200);
+        if (!row) continue;
+        // What the old URL's receiver has asked for, and how it was doing, says nothing of the new one's.
+        if (row.url !== stored.url) services.background(resumeGate(services, id));
+        return c.json(destinationView(row, c.get("principal")), 200);
       }
       return problem(409, "The destination is being changed by others at the same moment");
     },
@@ -192,7 +197,7 @@ export function registerDestinations(api: Api): void {
     const tombstone = { deletedAt: now, updatedAt: now };
     const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
     if (row === undefined) return noSuch("destination", id);
-    services.background(ringGate(services, id));
+    services.background(endDeleted(services, id));
     return c.body(null, 204);
   });
 }

@@ -123,6 +123,7 @@ const stats = {
   ...rates,
   retrying_for_a_day: 0,
   deduplicated: 3,
+  keyed_requests: 480,
   results: { "2xx": 88, "5xx": 14 },
   attempt_distribution: { "1": 90, "2": 12 },
   series: [

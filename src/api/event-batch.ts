@@ -38,7 +38,9 @@ const postEvents = createRoute({
   },
 });
 
+/** Registered before the events, among whose ids `batch` would be looked for. */
 export function registerEventBatch(api: Api): void {
+  api.use(postEvents.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
   api.openapi(
     postEvents,
     async (c) => {

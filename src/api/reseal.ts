@@ -5,7 +5,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { faultOf } from "../log.ts";
-import { previousSecrets } from "../secrets/previous-secrets.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { Services } from "../services.ts";
 import { replaceSecrets, type SealedSecrets, sealedSecrets } from "../store/sealed-secrets.ts";
 import { requires } from "./auth.ts";

@@ -59,6 +59,10 @@ export const statsSchema = z
     deduplicated: z.int().nullable().openapi({
       description: "Requests ever that were answered from what was stored; null for a part of the whole.",
     }),
+    keyed_requests: z.int().nullable().openapi({
+      description:
+        "Requests ever with an `Idempotency-Key`, the deduplicated among them; new ones are counted once a minute.",
+    }),
     results: z.record(z.string(), z.int()).openapi({ description: "Attempts by what they came to." }),
     attempt_distribution: z.record(z.string(), z.int()).openapi({ description: "Attempts by their number." }),
     series: z

@@ -1,6 +1,6 @@
 /** A new signing secret, asked for twice: the first press only opens the second. */
 import type { FC } from "hono/jsx";
-import { previousSecrets } from "../secrets/previous-secrets.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { untilOf } from "./figures.ts";
 

@@ -7,7 +7,7 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { Destination } from "../store/destination-settings.ts";
+import type { StatusChange } from "../store/status-changes.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { heed } from "./heed.ts";
@@ -47,11 +47,11 @@ export async function attemptGroups(
   return { verdicts, late: rests.length > 0 };
 }
 
-/** @param gone destinations that have just been paused for that */
+/** @param gone pauses that have just been made */
 async function settleAll(
   services: Services,
   ended: readonly GroupRun[],
-  gone: readonly Destination[],
+  gone: readonly StatusChange[],
   continues: boolean,
 ): Promise<void> {
   const settled = await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));

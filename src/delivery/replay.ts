@@ -41,7 +41,8 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const job = await findReplayJob(services.db, id);
   if (job?.replay.state !== "running" || job.replay.nextStepAt > now) return;
   const { replay, destination } = job;
-  if (!destination || destination.deletedAt !== null) return endReplaysOfDeleted(services, replay.destinationId);
+  if (!destination || destination.deletedAt !== null)
+    return endReplaysOfDeleted(services, replay.destinationId);
   const parts = await partsOf(services, replay);
   const sum = summedUp(
     replay,

@@ -69,7 +69,8 @@ async function removeEvents(services: Services, page: number, until: number): Pr
   const [events, deliveries] = [sum(removed, "events"), sum(removed, "deliveries")];
   if (events > 0) services.log({ what: "removed", events, deliveries, took_ms: services.now() - now });
   // Where the walk is behind with what cannot go yet, there is no haste.
-  if (more && events > 0 && page < PAGES && services.now() < until) await sendForMore(services, page + 1, until);
+  if (more && events > 0 && page < PAGES && services.now() < until)
+    await sendForMore(services, page + 1, until);
   if (failure !== undefined) throw failure;
 }
 

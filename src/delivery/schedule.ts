@@ -19,7 +19,7 @@ const AHEAD_MS = 90_000;
 /** What is due sooner is put on the queue when it is accepted: as far ahead, and the time to commit it. */
 const SOON_MS = AHEAD_MS + 60_000;
 /** What one statement looks at. */
-const PAGE = { events: 1_000, deliveries: 2_000 };
+const PAGE = { events: 400, deliveries: 4_000 };
 
 /** Whether an event that is accepted now goes on the queue now. */
 export function isSoon({ deliverAt }: AcceptedEvent, now: number): boolean {

@@ -3,7 +3,7 @@
  * a rotation every secret before signs too until it expires, so that a receiver changes over when it likes.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-import { previousSecrets } from "../secrets/previous-secrets.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { SigningKey } from "../secrets/signing-key.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Destination } from "../store/destination-settings.ts";

@@ -15,13 +15,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { countQueries } from "../store/query-count.ts";
 import type { SweepPart } from "../store/schema.ts";
-import {
-  beginSweep,
-  beginSweepPage,
-  type SweepLease,
-  type SweepParts,
-  saveSweep,
-} from "../store/sweep.ts";
+import { beginSweep, beginSweepPage, type SweepLease, type SweepParts, saveSweep } from "../store/sweep.ts";
 import type { UpkeepMessage } from "./message.ts";
 import { recoverLost, recoverRetries } from "./recover.ts";
 import { enqueueScheduled } from "./schedule.ts";
@@ -127,7 +121,8 @@ async function step(
   await wakeNamed(counted, [...woken], hasTime);
   const goesOn = left.length > 0 && held.page < PAGES && services.now() < until;
   const isOurs = await save(goesOn ? services.now() + LEASE_MS : 0);
-  if (goesOn && isOurs && !(await isSentFor(services, { ...held, page: held.page + 1 }, until))) await save(0);
+  if (goesOn && isOurs && !(await isSentFor(services, { ...held, page: held.page + 1 }, until)))
+    await save(0);
   services.log({
     what: "sweep",
     ...(held.page > 0 && { page: held.page }),

@@ -1,14 +1,16 @@
 /** Every minute: what the clock is for. Each by itself, so that the failure of one keeps none of the others. */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { countKeyed } from "../store/counts.ts";
 import type { UpkeepMessage } from "./message.ts";
 import { wakeReplays } from "./replay.ts";
 import { removeDeleted, removeMore, removeOld } from "./retention.ts";
 import { noticeStall } from "./stall.ts";
 import { sweep, sweepPage } from "./sweep.ts";
+import { tellStatusLeftBehind } from "./tell-status.ts";
 
 /** The silence of the sweep is noticed before the next one ends it. */
-const duties = [noticeStall, sweep, wakeReplays, removeOld, removeDeleted];
+const duties = [noticeStall, sweep, wakeReplays, removeOld, removeDeleted, tellStatusLeftBehind, countKeyed];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
 export async function tick(services: Services): Promise<void> {

@@ -46,6 +46,11 @@ export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now
       "Requests that were answered from what had been stored before.",
       one(vitals.deduplicated),
     ),
+    counter(
+      "keyed_requests_total",
+      "Requests with an Idempotency-Key that were answered, repeats among them; new ones are counted once a minute.",
+      one(vitals.keyed + vitals.deduplicated),
+    ),
     gauge(
       "queue_messages",
       "Messages in the queue, delayed retries included.",

@@ -24,7 +24,10 @@ export async function watch(services: Services): Promise<void> {
   const crossed = crossings(await figuresOfAll(services, now));
   for (const { threshold, value, limit } of crossed)
     services.log({ what: "threshold_crossed", threshold, value, limit });
-  await announce(services, ...crossed.map((crossing) => thresholdEvent(crossing, now)));
+  await announce(
+    services,
+    crossed.map((crossing) => thresholdEvent(crossing, now)),
+  );
 }
 
 async function figuresOfAll(services: Services, now: number) {

@@ -28,7 +28,10 @@ export const breakerSchema = z.strictObject({
   min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
   window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
   cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
-  max_cooldown_s: whole([1, 86_400], "The longest opening: each doubles the last; 45 by default."),
+  max_cooldown_s: whole(
+    [1, 86_400],
+    "The longest opening: each doubles the last; 45 by default, and not shorter than `cooldown_s`.",
+  ),
 });
 
 export type Limits = Readonly<z.infer<typeof limitsSchema>>;

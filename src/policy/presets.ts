@@ -37,7 +37,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     delays: { base: 30, factor: 2, cap: hour },
     jitter: "equal",
     maxAttempts: unlimitedAttempts,
-    giveUpAfterMs: 72 * hourMs,
+    giveUpAfterMs: 74 * hourMs,
     expireUnattemptedAfterMs,
     rules: { clientErrors: { retried: [404, 408, 409, 425, 429] }, attemptLimits: {} },
     retryAfter: "floor",

@@ -14,20 +14,13 @@ const NEXT = `
     WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)
   ORDER BY deliver_at, id LIMIT ?4`;
 
-/** As many of the next as have no more than ?5 planned deliveries together, or one that has more by itself. */
-const PAGE = `
-  SELECT id, accepted_at, deliver_at, plan, events FROM (
-    SELECT *, sum(json_array_length(plan)) OVER (ORDER BY deliver_at, id) AS planned, count(*) OVER () AS events
-    FROM (${NEXT}))
-  WHERE planned <= ?5 OR planned = json_array_length(plan)`;
-
 export type ScheduledPage = Readonly<{
   events: readonly (AcceptedEvent & { deliverAt: number })[];
   /** Whether there are more after them. */
   more: boolean;
 }>;
 
-/** The next events after `after` that are due by `until` (epoch ms). */
+/** The next events after `after` that are due by `until` (epoch ms): as many as `most` has room for, one at least. */
 export async function nextScheduled(
   db: D1Database,
   after: Position,
@@ -35,17 +28,26 @@ export async function nextScheduled(
   most: Most,
 ): Promise<ScheduledPage> {
   const { results } = await db
-    .prepare(`${PAGE} ORDER BY deliver_at, id`)
-    .bind(after.at, after.event, until, most.events, most.deliveries)
-    .all<{ id: number; deliver_at: number; plan: string; events: number }>();
-  const events = results.map(({ id, deliver_at: deliverAt, plan }) => ({
-    id,
-    plan: JSON.parse(plan),
-    deliverAt,
-  }));
-  const [found = 0] = results.map((row) => row.events);
-  return { events, more: found === most.events || found > events.length };
+    .prepare(NEXT)
+    .bind(after.at, after.event, until, most.events)
+    .all<{ id: number; deliver_at: number; plan: string }>();
+  const events: (AcceptedEvent & { deliverAt: number })[] = [];
+  let room = most.deliveries;
+  for (const { id, deliver_at: deliverAt, plan: text } of results) {
+    const plan: string[] = JSON.parse(text);
+    room -= plan.length;
+    if (room < 0 && events.length > 0) return { events, more: true };
+    events.push({ id, plan, deliverAt });
+  }
+  return { events, more: events.length === most.events };
 }
+
+/** As many of the next as have no more than ?5 planned deliveries together, or one that has more by itself. */
+const PAGE = `
+  SELECT id, accepted_at, deliver_at, plan, events FROM (
+    SELECT *, sum(json_array_length(plan)) OVER (ORDER BY deliver_at, id) AS planned, count(*) OVER () AS events
+    FROM (${NEXT}))
+  WHERE planned <= ?5 OR planned = json_array_length(plan)`;
 
 const LOST = `
   WITH page AS MATERIALIZED (${PAGE}),

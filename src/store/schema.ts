@@ -13,8 +13,8 @@ import { sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { EventFilter } from "../policy/event-filter.ts";
+import type { PreviousSecret } from "../policy/previous-secrets.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
-import type { PreviousSecret } from "../secrets/previous-secrets.ts";
 import { jsonText } from "./json-column.ts";
 
 /** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
@@ -151,9 +151,28 @@ export const destinations = sqliteTable(
     deletedAt: integer("deleted_at"),
   },
   (t) => [
-    index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`),
+    // In order of id, so that a page of a tenant's own costs what it shows. The second has the deleted ones too.
+    index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
+    index("destinations_ever_of_tenant").on(t.tenant, t.id),
     index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
   ],
+);
+
+/**
+ * Changes of a destination's status of which nobody has been told, as they were. A trigger of the migration writes
+ * them, in the transaction that sets `status_changed_at` and changes `status`.
+ */
+export const statusChanges = sqliteTable(
+  "status_changes",
+  {
+    changedAt: integer("changed_at").notNull(),
+    destinationId: text("destination_id").notNull(),
+    status: text().$type<"active" | "paused">().notNull(),
+    reason: text(),
+    tenant: text().notNull(),
+    url: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
 );
 
 /** What the sweep remembers of one of its parts. */
@@ -198,19 +217,26 @@ export const counts = sqliteTable("counts", {
 });
 
 /** Who may call the API. The key itself is shown once and never stored: its digest is. */
-export const apiKeys = sqliteTable("api_keys", {
-  id: text().primaryKey(),
-  name: text(),
-  /** The only tenant that it sees and touches; null: all of them. */
-  tenant: text(),
-  scopes: jsonText<readonly string[]>([])().notNull(),
-  hash: text().notNull(),
-  createdAt: integer("created_at").notNull(),
-  expiresAt: integer("expires_at"),
-  /** To the hour, so that a busy key does not write a row per request. */
-  lastUsedAt: integer("last_used_at"),
-  revokedAt: integer("revoked_at"),
-});
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text().primaryKey(),
+    name: text(),
+    /** The only tenant that it sees and touches; null: all of them. */
+    tenant: text(),
+    scopes: jsonText<readonly string[]>([])().notNull(),
+    hash: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at"),
+    /** To the hour, so that a busy key does not write a row per request. */
+    lastUsedAt: integer("last_used_at"),
+    revokedAt: integer("revoked_at"),
+  },
+  (t) => [
+    index("api_keys_standing").on(t.id).where(sql`revoked_at IS NULL`),
+    index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
+  ],
+);
 
 /** Where a replay stands. */
 export type ReplayState = "running" | "paused" | "completed" | "cancelled";
@@ -243,7 +269,11 @@ export const replays = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
     endedAt: integer("ended_at"),
   },
-  (t) => [uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`)],
+  (t) => [
+    uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`),
+    index("replays_by_tenant").on(t.tenant),
+    index("replays_by_destination").on(t.destinationId),
+  ],
 );
 
 /** Mails to the operator that went out within the hour, by what they were about. */
@@ -253,14 +283,18 @@ export const mails = sqliteTable("mails", {
 });
 
 /** A person at the dashboard. Its id is that of the portal link it was opened by, so a link opens one only. */
-export const sessions = sqliteTable("sessions", {
-  id: text().primaryKey(),
-  /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
-  keyId: text("key_id"),
-  /** The only tenant that it sees and touches; null: all of them. */
-  tenant: text(),
-  scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
-  createdAt: integer("created_at").notNull(),
-  expiresAt: integer("expires_at").notNull(),
-  endedAt: integer("ended_at"),
-});
+export const sessions = sqliteTable(
+  "sessions",
+  {
+    id: text().primaryKey(),
+    /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
+    keyId: text("key_id"),
+    /** The only tenant that it sees and touches; null: all of them. */
+    tenant: text(),
+    scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [index("sessions_by_expiry").on(t.expiresAt)],
+);

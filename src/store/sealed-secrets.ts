@@ -2,7 +2,7 @@
 
 import { asc, gt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import type { PreviousSecret } from "../secrets/previous-secrets.ts";
+import type { PreviousSecret } from "../policy/previous-secrets.ts";
 import { destinations } from "./schema.ts";
 
 export type SealedSecrets = Readonly<{

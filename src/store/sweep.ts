@@ -1,6 +1,7 @@
 /** What the sweep looks for in D1, each in one bounded statement, and what it remembers. */
-import { drizzle } from "drizzle-orm/d1";
+
 import { sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
 import type { DeliveryMessage } from "../delivery/message.ts";
 import type { Position } from "./cursors.ts";
 import type { Destination } from "./destination-settings.ts";

@@ -233,6 +233,28 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
   });
 
+  it.each([
+    ["no body and no type", undefined, {}],
+    ["no body as JSON", "", {}],
+    ["no body as a form", "", { "content-type": "application/x-www-form-urlencoded" }],
+  ])("takes %s for an empty object", async (_what, body, headers) => {
+    const { id } = await create();
+    const path = `/v1/destinations/${id}/rotate-secret`;
+    const { status, json } = await call("POST", path, body, headers);
+    expect([status, json.secret_version]).toEqual([200, 2]);
+  });
+
+  it.each([
+    ["overlap_seconds=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ['{"overlap_seconds":', {}, 400],
+    ["[]", {}, 400],
+  ])("refuses %s: what is there must be JSON", async (body, headers, status) => {
+    const { id } = await create();
+    const answer = await call("POST", `/v1/destinations/${id}/rotate-secret`, body, headers);
+    expect(answer.status).toBe(status);
+    expect((await call("GET", `/v1/destinations/${id}`)).json.secret_version).toBe(1);
+  });
+
   it("finds no destination of another tenant, and lets nobody but an admin rotate", async () => {
     const { id } = await create({ tenant: "acme" });
     const other = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "beta" }) });

@@ -87,6 +87,34 @@ describe("POST /v1/events", () => {
     expect(await countRows("events")).toBe(0);
   });
 
+  it("names the line and the column at which a body is no JSON", async () => {
+    const { json } = await testApi().call("POST", "/v1/events", '{\n  "type": "a",\n  "data": nope\n}');
+    expect(json.detail).toBe("The body is not valid JSON at line 3 column 12: Unexpected token 'o'");
+  });
+
+  it("says that no destination takes the event, and nothing of the sort when one does", async () => {
+    const { call } = testApi();
+    await call("POST", "/v1/destinations", { url: "https://example.com/", event_types: ["order.*"] });
+    const nobody = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 });
+    const hint =
+      "No destination of the tenant default takes this event: look at their event_types and filter, and at the tenant";
+    expect([nobody.status, nobody.json]).toEqual([202, { id: nobody.json.id, hint, deliveries: [] }]);
+    const somebody = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
+    expect(Object.keys(somebody.json)).toEqual(["id", "deliveries"]);
+    const events = [
+      { type: "order.paid", data: 1 },
+      { type: "order.paid", data: 1, tenant: "acme" },
+    ];
+    const batch = await call("POST", "/v1/events/batch", { events });
+    const hints = batch.json.events.map((event: { hint?: string }) => event.hint?.slice(0, 33));
+    expect(hints).toEqual([undefined, "No destination of the tenant acme"]);
+    const keyed = { "idempotency-key": "k" };
+    const first = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 }, keyed);
+    expect((await call("POST", "/v1/events", { type: "invoice.paid", data: 1 }, keyed)).json).toEqual(
+      first.json,
+    );
+  });
+
   it("counts brackets in strings as text", async () => {
     const { call } = testApi();
     const data = `\\"${"[{".repeat(600)}`;
@@ -357,7 +385,7 @@ describe("GET /v1/events/:id", () => {
     expect((await call("GET", `/v1/events/${json.id}`)).json.deliveries).toEqual([]);
   });
 
-  it.each([[eventId(4711)], ["evt_nonsense"], ["batch"], ["%zz"]])("knows no event %s", async (id) => {
+  it.each([[eventId(4711)], ["evt_nonsense"], ["%zz"]])("knows no event %s", async (id) => {
     expect(await testApi().call("GET", `/v1/events/${id}`)).toMatchObject({
       status: 404,
       json: { type: "/problems/not-found" },

@@ -149,6 +149,28 @@ describe("a destination", () => {
     expect(browser.gateCalls).toEqual([`ring resumed ${id}`]);
   });
 
+  it("is let out of its receiver's hold by a button that is there while it is held", async () => {
+    const id = await destinationOf();
+    const cleared: string[] = [];
+    const gate = {
+      clearHold: async () => {
+        cleared.push(id);
+        return [];
+      },
+    };
+    const held = testDashboard({ gate, view: { heldUntil: NOW + 60_000 } });
+    await held.signIn();
+    const button = `action="/dashboard/destinations/${id}/clear-hold"`;
+    expect((await held.get(`/dashboard/destinations/${id}`)).html).toContain(button);
+    const { status, headers } = await held.post(`/dashboard/destinations/${id}/clear-hold`);
+    expect([status, headers.get("location")]).toEqual([
+      303,
+      `/dashboard/destinations/${id}?done=hold-cleared`,
+    ]);
+    expect(cleared).toEqual([id]);
+    expect((await (await signedIn()).get(`/dashboard/destinations/${id}`)).html).not.toContain(button);
+  });
+
   it("is tested, and what came of it is shown as text", async () => {
     const id = await destinationOf();
     const receiver = receivers();

@@ -26,6 +26,7 @@ const health = {
     heartbeatAt: 0,
     oldestDueAt: 0,
     deduplicated: 0,
+    keyed: 0,
     databases: [{ name: "DB", bytes: 0, headroomBytes: 0 }],
   },
   retryingForADay: 0,

@@ -47,6 +47,7 @@ const figures: readonly (readonly [figure: string, series: string])[] = [
   ["timeout rate", "breakwater_timeout_rate"],
   ["attempt distribution", "breakwater_attempts_by_number_total"],
   ["dedupe hits", "breakwater_deduplicated_total"],
+  ["requests that could be dedupe hits", "breakwater_keyed_requests_total"],
   ["queue delay", "breakwater_start_delay_seconds"],
   ["queue delay by destination", "breakwater_queue_delay_seconds_bucket"],
   ["waiting depth by destination", "breakwater_waiting_deliveries"],

@@ -31,10 +31,10 @@ const published: Record<PresetName, Row> = {
       [240, 480],
       [480, 960],
       [960, 1920],
-      ...times(8, [1800, 3600]),
+      ...times(13, [1800, 3600]),
     ],
-    attempts: 16,
-    hours: 72,
+    attempts: "unlimited",
+    hours: 74,
     header: "floor",
   },
   textbook: {

@@ -125,12 +125,15 @@ export async function tour(routes: readonly string[]) {
   }
   const clock = { tick, watch };
   for (const duty of ["tick", "watch"] as const)
-    if (routes.includes(duty))
-      add(duty, await measured(async () => ((await clock[duty](services)), 0)));
+    if (routes.includes(duty)) add(duty, await measured(async () => (await clock[duty](services), 0)));
   return { costs, statements };
 }
 
-const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} } as unknown as ExecutionContext;
+const context = {
+  waitUntil: () => {},
+  passThroughOnException: () => {},
+  props: {},
+} as unknown as ExecutionContext;
 
 /** Makes a request as somebody, and gives its status. */
 function visitorOf(services: Services, principal: Principal) {
@@ -147,7 +150,9 @@ function visitorOf(services: Services, principal: Principal) {
     const isPage = path.startsWith("/dashboard");
     const body = isPage ? pageBody(path) : apiBody(method, path);
     const headers = {
-      ...(isPage ? { cookie, origin: ORIGIN, "sec-fetch-site": "same-origin" } : { authorization: "Bearer x" }),
+      ...(isPage
+        ? { cookie, origin: ORIGIN, "sec-fetch-site": "same-origin" }
+        : { authorization: "Bearer x" }),
       ...(!isPage && body !== undefined && { "content-type": "application/json" }),
     };
     const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };

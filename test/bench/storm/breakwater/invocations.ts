@@ -22,6 +22,14 @@ export const noTroubles: Troubles = { failing: 0, unanswered: 0, crashing: 0 };
 /** Counts by names such as `d1`, `gate admit` and `deliveries sendBatch`. */
 export type Counts = ReadonlyMap<string, number>;
 
+const WANTED = "as the simulation wants it";
+
+/** Whether an error is one of the troubles, told on by production code perhaps. */
+export function isWanted(error: unknown): boolean {
+  const { message, cause } = error instanceof Error ? error : { message: String(error), cause: undefined };
+  return message.includes(WANTED) || (cause !== undefined && isWanted(cause));
+}
+
 /** What lives behind a handler that has returned lives so long. */
 const BEHIND_MS = 30_000;
 
@@ -68,12 +76,12 @@ export function virtualInvocations(
     const ms = latencies[kind](engine.random);
     const fate = drawn(troubles(), engine.random);
     await engine.sleep(ms / 2);
-    if (fate === "failing") throw new Error(`Network connection lost (${name}), as the simulation wants it`);
+    if (fate === "failing") throw new Error(`Network connection lost (${name}), ${WANTED}`);
     const result = await work();
     await engine.sleep(ms / 2);
     if (fate === "crashing") die(life);
     if (life.over) return never();
-    if (fate === "unanswered") throw new Error(`The answer was lost (${name}), as the simulation wants it`);
+    if (fate === "unanswered") throw new Error(`The answer was lost (${name}), ${WANTED}`);
     return result;
   }
 
