@@ -1,9 +1,9 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
 import type { z } from "@hono/zod-openapi";
-import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
-import type { AcceptedEvent } from "../store/events.ts";
+import { accept, type PostedEvent } from "../ingest/accept.ts";
+import type { AcceptedEvent } from "../ingest/commit.ts";
 import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import { byLine } from "./event-lines.ts";
@@ -17,7 +17,7 @@ export type GivenEvent = z.infer<typeof newEvent>;
 /** How far ahead an event may be scheduled. */
 const FARTHEST_DAYS = 30;
 
-type Refused = ProblemResponse<403 | 409 | 422>;
+type Refused = ProblemResponse<403 | 409 | 422 | 503>;
 export type Acceptance =
   | Readonly<{ kind: "accepted"; events: z.infer<typeof acceptedEvent>[] }>
   | Readonly<{ kind: "refused"; answer: Refused }>;
@@ -39,9 +39,9 @@ export async function acceptEvents(
   if (posted === undefined) return refused(problem(403, NOT_YOUR_TENANT));
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
   if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
-  if (key === undefined) return accepted(await accept(c.get("services"), posted), posted);
-  const result = await acceptOnce(c.get("services"), posted, key);
+  const result = await accept(c.get("services"), posted, key);
   if (result.kind === "conflict") return refused(keyTaken());
+  if (result.kind === "unavailable") return refused(unavailable(c));
   if (result.kind === "replayed") c.header(REPLAYED, "true");
   return accepted(result.events, posted);
 }
@@ -53,6 +53,12 @@ function accepted(events: readonly AcceptedEvent[], posted: readonly PostedEvent
 
 function refused(answer: Refused): Acceptance {
   return { kind: "refused", answer };
+}
+
+/** Perhaps it was stored and perhaps not: under a key the repeat does nothing twice. */
+function unavailable(c: ApiContext) {
+  c.header("retry-after", "5");
+  return problem(503, "The events could not be stored now; expected to be sent again, best under an Idempotency-Key");
 }
 
 function keyTaken() {

@@ -128,13 +128,15 @@ export type StoredHeader = Readonly<{
   tenants: readonly string[];
   types: readonly string[];
   events: readonly number[];
+  /** The idempotency keys that stand for events here, each with its tenant: they go with the bundle. */
+  keys?: readonly (readonly [tenant: string, key: string])[];
 }>;
 
 const FIELDS = 3;
 
 export function storedHeader(
   events: readonly EventHeader[],
-  stored: Pick<StoredHeader, "encoding" | "checksum">,
+  stored: Pick<StoredHeader, "encoding" | "checksum" | "keys">,
 ): StoredHeader {
   const tenants = [...new Set(events.map(({ tenant }) => tenant))];
   const types = [...new Set(events.map(({ type }) => type))];

@@ -4,17 +4,17 @@
  * The events go the way of all events: stored, sent, retried, held. That of which they tell is never their own
  * delivery: trouble at a destination of the operator's raises none, so that nothing can go round in circles.
  */
-import { isoTime } from "../iso-time.ts";
+import { acceptNotices, type Notice } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { insertNotices, type NewNotice, OPERATOR } from "../store/notices.ts";
+import { OPERATOR } from "../store/notices.ts";
 import { forgetting, type StatusChange } from "../store/status-changes.ts";
-import { enqueue } from "./enqueue.ts";
 import { mail } from "./mail.ts";
 import type { OperationalEvent } from "./operational-event.ts";
 
 /**
- * Safe to repeat. A failure is logged, not thrown: what is told has happened all the same.
+ * Safe to repeat: an event is stored once, by its key. A failure is logged, not thrown: what is told has happened all
+ * the same.
  * @param told changes of status that are no longer untold once the events are stored
  */
 export async function announce(
@@ -22,11 +22,11 @@ export async function announce(
   events: readonly OperationalEvent[],
   told: readonly StatusChange[] = [],
 ): Promise<void> {
-  const { db, now } = services;
   if (events.length + told.length === 0) return;
   try {
-    const notices = events.map((event) => noticeOf(event, now()));
-    await enqueue(services, await insertNotices(db, notices, now(), forgetting(db, told)));
+    if (events.length > 0) await acceptNotices(services, events.map(noticeOf));
+    const forgotten = forgetting(services.db, told);
+    if (forgotten.length > 0) await services.db.batch([...forgotten]);
     for (const event of events) await mail(services, event);
   } catch (error) {
     const types = [...new Set(events.map(({ type }) => type))].join(" ");
@@ -34,8 +34,8 @@ export async function announce(
   }
 }
 
-function noticeOf({ type, key, data }: OperationalEvent, now: number): NewNotice {
-  return { type, key, body: JSON.stringify({ type, timestamp: isoTime(now), data }) };
+function noticeOf({ type, key, data }: OperationalEvent): Notice {
+  return { tenant: OPERATOR, type, data, key };
 }
 
 /** Whether trouble at this destination is told of. */

@@ -11,14 +11,12 @@ import { tellDead } from "./tell-dead.ts";
 
 export async function bury(services: Services, batch: MessageBatch): Promise<void> {
   const carriers = carriersOf(services, batch);
-  const works = await loadWork(
+  const { works } = await loadWork(
     services,
-    carriers.map(({ named }) => named),
+    carriers.flatMap(({ parts }) => parts),
   );
   const now = services.now();
-  const open = works
-    .filter((work) => work !== undefined)
-    .filter(({ row }) => (row?.endedAt ?? null) === null);
+  const open = works.filter(({ row }) => (row?.endedAt ?? null) === null);
   const verdicts = open.map((work) => ({ work, row: overRow(work, "dead", "poison", now) }));
   await report(services, verdicts);
   tellDead(services, verdicts);

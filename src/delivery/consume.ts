@@ -39,7 +39,7 @@ export async function consume(services: Services, batch: MessageBatch): Promise<
 
 async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
   const lookedUpAt = services.now();
-  const { works, missing } = await loadWork(
+  const { works, missing, unknown } = await loadWork(
     services,
     carriers.flatMap(({ parts }) => parts),
   );
@@ -49,14 +49,14 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
   const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
-  const unbound = logMissing(services, missing);
+  const later = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
   const carrierOf = carrierFinder(carriers);
   const open = Map.groupBy(
     verdicts.flatMap(({ work, againAt: at }) => (at === undefined ? [] : [{ work, at }])),
     ({ work }) => carrierOf(work),
   );
   for (const carrier of carriers) {
-    if (carrier.parts.some(({ bundle }) => unbound.has(bundle))) postpone(carrier, pauseFor(carrier));
+    if (carrier.parts.some(({ bundle }) => later.has(bundle))) postpone(carrier, pauseFor(carrier));
     else await dispose(services, carrier, open.get(carrier));
   }
 }

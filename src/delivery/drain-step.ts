@@ -1,4 +1,5 @@
 /** One step of a drain: look at what waits, ask for it, work off what was let in. */
+import { partsOf } from "../core/bundle.ts";
 import { reportNothingWaits } from "../gate/gate-client.ts";
 import type { Answer } from "../policy/ask.ts";
 import { LEASED, type Reach } from "../policy/reach.ts";
@@ -7,7 +8,7 @@ import type { Destination } from "../store/destination-settings.ts";
 import { sumOver } from "../store/shards.ts";
 import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
 import { lookAtWaiting } from "../store/waiting-look.ts";
-import { loadWork } from "../store/work.ts";
+import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import type { Connections } from "./connections.ts";
@@ -69,13 +70,9 @@ async function attempt(
   const over: Verdict[] = [];
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const works = await loadWork(services, wanted);
-    if (works.includes(undefined)) await endOrphans(services, destination, granted);
-    const { due, verdicts } = sortOut(
-      services,
-      works.filter((work) => work !== undefined),
-      "drain",
-    );
+    const { works, missing } = await loadWork(services, partsOf(wanted));
+    if (missing.length > 0) await endOrphans(services, destination, granted);
+    const { due, verdicts } = sortOut(services, inOrder(works, granted), "drain");
     over.push(...verdicts);
     return due;
   };
@@ -89,6 +86,12 @@ async function attempt(
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
   return { answer, late };
+}
+
+/** As they were granted: the order in which they are to go. */
+function inOrder(works: readonly Work[], granted: readonly number[]): readonly Work[] {
+  const places = new Map(granted.map((event, place) => [event, place]));
+  return works.toSorted((a, b) => (places.get(a.event.id) ?? 0) - (places.get(b.event.id) ?? 0));
 }
 
 async function endOrphans(

@@ -23,7 +23,7 @@ import { waitingRow } from "./outcome-rows.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 
 /** What one statement looks at. */
-const PAGE = { events: 1_000, deliveries: 2_000 };
+const PAGE = { bundles: 500, deliveries: 2_000 };
 /** Pages of the walk by time in one step: the walk by row is to get its share. */
 const SCHEDULED_PAGES = 5;
 /** Retries that one statement lets wait. */
@@ -96,7 +96,7 @@ async function letWait(
   const rows = lost.flatMap(({ event: id, destination: name, acceptedAt, deliverAt }) => {
     const destination = known.get(name);
     // A row is not made of what an event says.
-    const event = { id, acceptedAt, deliverAt, type: "", body: "" };
+    const event = { id, acceptedAt, deliverAt, tenant: "", type: "", body: "" };
     return destination
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];

@@ -24,7 +24,7 @@ import {
   type ReplayChange,
 } from "../store/replays.ts";
 import { countWaiting } from "../store/waiting.ts";
-import { delaySecondsUntil } from "./carry.ts";
+import { delaySecondsUntil } from "./message.ts";
 
 /** A step that is this late has been lost. */
 const LATE_MS = 30_000;

@@ -17,7 +17,7 @@ import type { Services } from "../services.ts";
 import { moveCursor, readCursor } from "../store/cursors.ts";
 import { countQueries, inTurn } from "../store/query-count.ts";
 import {
-  oldEvents,
+  oldBundles,
   oldTombstones,
   type Removed,
   removeEnded,
@@ -28,7 +28,7 @@ import {
 import type { UpkeepMessage } from "./message.ts";
 
 /** What one statement looks at: a step with one database gets through 10,000 events. */
-const PAGE = { events: 500, deliveries: 2_000 };
+const PAGE = { bundles: 500, deliveries: 2_000 };
 /** Queries after which a step begins nothing more. */
 const QUERIES = 80;
 /** A step begins nothing more after this. */
@@ -88,9 +88,9 @@ async function removeFrom(
   let after = from.event;
   let isEnd = false;
   do {
-    const { events, upto, isLast } = await oldEvents(db, after, bounds);
-    if (events.length > 0)
-      done.push(await removeEnded(db, events, await standingsOf(services.db, events), now));
+    const { bundles, upto, isLast } = await oldBundles(db, after, bounds);
+    if (bundles.length > 0)
+      done.push(await removeEnded(db, bundles, await standingsOf(services.db, bundles), now));
     after = isLast ? 0 : upto;
     isEnd = isLast;
   } while (!isEnd && mayGoOn());

@@ -18,9 +18,11 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(services: Services, work: Work, { timeoutMs, signer }: How): Promise<Attempt> {
   const { event, destination, row } = work;
-  const message = { id: eventId(event.id), body: event.body, attempt: (row?.attempts ?? 0) + 1 };
+  const { body } = event;
+  if (body === undefined) throw new Error("A delivery whose body cannot be read must not be attempted");
+  const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
-  return { work, ...(await call(services, { url: destination.url, headers, body: event.body, timeoutMs })) };
+  return { work, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
 }
 
 /**

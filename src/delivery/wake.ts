@@ -6,13 +6,14 @@
  * limit would find what is over at once, and cost two more written rows for each delivery that ever waits; to walk
  * costs rows read, of which a thousand cost as much as one written.
  */
+import type { DeliveryName } from "../core/bundle.ts";
 import { ringGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { inTurn } from "../store/query-count.ts";
 import { standingOf, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
 import { expireWaiting } from "../store/waiting-ends.ts";
-import type { DeliveryMessage, DrainMessage } from "./message.ts";
+import type { DrainMessage } from "./message.ts";
 import { endReplaysOfDeleted } from "./replay.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 import { countDead } from "./tell-dead.ts";
@@ -114,7 +115,7 @@ export async function expireOverdue(
   const ended = new Map<string, number>();
   const walked = await inTurn(services, Number(first) || 0, mayGoOn, async (db, number) => {
     const [destination = "", event = 0] = places.slice(2 * number, 2 * number + 2);
-    const start: DeliveryMessage = { destination: String(destination), event: Number(event) };
+    const start: DeliveryName = { destination: String(destination), event: Number(event) };
     const upto = await expireRound(db, start, { now, mayGoOn, ended });
     while (places.length < 2 * number) places.push("", 0);
     places.splice(2 * number, 2, upto.destination, upto.event);
@@ -131,9 +132,9 @@ type Round = Pick<PartTurn, "now" | "mayGoOn"> & Readonly<{ ended: Map<string, n
 /** Goes on after `start`, then from the beginning, until it has come round or may not go on; returns where it is. */
 async function expireRound(
   db: D1Database,
-  start: DeliveryMessage,
+  start: DeliveryName,
   { now, mayGoOn, ended }: Round,
-): Promise<DeliveryMessage> {
+): Promise<DeliveryName> {
   let at = start;
   let isPastEnd = start.destination === "";
   do {
@@ -147,9 +148,9 @@ async function expireRound(
   return at;
 }
 
-const BEGINNING: DeliveryMessage = { destination: "", event: 0 };
+const BEGINNING: DeliveryName = { destination: "", event: 0 };
 
-function isAfter(one: DeliveryMessage, other: DeliveryMessage): boolean {
+function isAfter(one: DeliveryName, other: DeliveryName): boolean {
   if (other.destination === "") return false;
   if (one.destination !== other.destination) return one.destination > other.destination;
   return one.event > other.event;

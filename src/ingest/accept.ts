@@ -5,6 +5,7 @@
  * everybody who asks at the same time; only when intake has certainly not taken it, it is committed here, alone.
  * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
  */
+import { routed } from "../core/routing.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import { findCommitted } from "../store/bundles.ts";
 import { allOf } from "../store/shards.ts";
@@ -61,6 +62,30 @@ export async function accept(
 function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
   const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
   return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+}
+
+/** An event of our own. Its key says which it is: it is stored once, however often it is told. */
+export type Notice = PostedEvent & Readonly<{ key: string }>;
+
+/**
+ * Stores events of our own in the first database, beside the destinations that they are for; only those that somebody
+ * takes. Throws when they cannot be stored.
+ */
+export async function acceptNotices(services: Services, notices: readonly Notice[]): Promise<void> {
+  const now = services.now();
+  const tenants = [...new Set(notices.map(({ tenant }) => tenant))];
+  const routes = await services.routing.read(services.db, tenants);
+  const wanted = notices.filter(({ tenant, type, data }) => {
+    return routed(routes.get(tenant)?.routes ?? [], type, () => data).length > 0;
+  });
+  const entries = wanted.map(({ key, ...event }): Entry => ({
+    token: randomText(TOKEN_LENGTH),
+    events: [prepared(event, now)],
+    key: { key, fingerprint: key },
+  }));
+  const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
+  await enqueueBundles(services, bundles);
+  if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
 }
 
 /**

@@ -271,6 +271,10 @@ async function unitOf(
   const news = await Promise.all(
     bundles.map(async (items, i): Promise<NewBundle> => {
       const { hex, ...stored } = await storeBodies(items.map(({ event }) => event.body));
+      const keys = entries.flatMap((entry): [string, string][] => {
+        const isFirst = bundles.findIndex((some) => some.some((item) => item.entry === entry)) === i;
+        return entry.key && isFirst ? [[ownerOf(entry), entry.key.key]] : [];
+      });
       const headers = items.map(({ event: { tenant, type, body } }) => ({
         tenant,
         type,
@@ -285,7 +289,7 @@ async function unitOf(
             routed(routes.get(tenant)?.routes ?? [], type, data),
           ),
         ),
-        header: storedHeader(headers, stored),
+        header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
         hex,
       };
     }),

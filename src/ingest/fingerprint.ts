@@ -2,7 +2,7 @@
  * What a request to accept events says, in a few bytes: the same content has the same fingerprint, whether
  * it came alone, in a list or in lines, and however it was spaced. Numbers count as they were written.
  */
-import type { PostedEvent } from "./ingest.ts";
+import type { PostedEvent } from "./accept.ts";
 
 /** SHA-256 in hexadecimal. */
 export async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {

@@ -41,7 +41,7 @@ async function plainOf(hex: string, { encoding, checksum }: StoredHeader): Promi
 }
 
 async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise<Uint8Array> {
-  return new Response(new Blob([bytes as BlobPart]).stream().pipeThrough(stream)).bytes();
+  return new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream)).bytes();
 }
 
 function concatenated(parts: readonly Uint8Array[]): Uint8Array {

@@ -4,7 +4,8 @@
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import type { TimeRange } from "./moments.ts";
-import { deliveries, destinations, events } from "./schema.ts";
+import { bundleIdOf, tenantOf, typeOf } from "./event-columns.ts";
+import { bundles, deliveries, destinations } from "./schema.ts";
 
 /** The key of a delivery: every list is in its order, descending. */
 export type DeliveryKey = Readonly<{ destinationId: string; eventId: number }>;
@@ -32,20 +33,22 @@ export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter)
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
     because === undefined ? undefined : eq(deliveries.because, because),
-    ofEvent &&
-      sql`EXISTS (SELECT 1 FROM ${events} WHERE ${events.id} = ${deliveries.eventId} AND ${ofEvent})`,
+    ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
   );
 }
 
+const EVENT = "deliveries.event_id";
+const BUNDLE = sql.raw(bundleIdOf(EVENT));
+
 /** Whose a delivery is: its destination's, or where no destinations are, beyond the first database, its event's. */
 const OWNER = sql`coalesce(${destinations.tenant},
-  (SELECT ${events.tenant} FROM ${events} WHERE ${events.id} = ${deliveries.eventId}))`;
+  (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
 /** What is asked of the event alone. */
-export function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
+function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
-    type === undefined ? undefined : eq(events.type, type),
-    since === undefined ? undefined : gte(events.acceptedAt, since),
-    until === undefined ? undefined : lt(events.acceptedAt, until),
+    type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
+    since === undefined ? undefined : gte(bundles.acceptedAt, since),
+    until === undefined ? undefined : lt(bundles.acceptedAt, until),
   );
 }

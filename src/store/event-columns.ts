@@ -1,4 +1,4 @@
-/** What a bundle's header says of one event, in SQL: for lists and replays that look at many deliveries at once. */
+/** What a bundle says of its events, in SQL: for what looks at many deliveries at once. See core/bundle.ts. */
 
 /** SQL of the number of the bundle that an event is in, from SQL of its number. */
 export function bundleIdOf(event: string): string {
@@ -17,4 +17,14 @@ export function typeOf(header: string, event: string): string {
 
 function nameOf(list: string, header: string, place: string): string {
   return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
+}
+
+/** SQL of how many events runs stand for. */
+export function countOf(runs: string): string {
+  return `(SELECT coalesce(sum(iif(r.key % 2, r.value + 1, -r.value)), 0) FROM json_each(${runs}) r)`;
+}
+
+/** SQL of the condition that a delivery's event is in a bundle. */
+export function isInBundle(event: string, bundle: string): string {
+  return `${event} >= ${bundle} * 128 AND ${event} < ${bundle} * 128 + 128`;
 }

@@ -3,6 +3,7 @@
  * accepted in its time. Found in order of their events from its cursor on; set to wait in portions, each in
  * the same transaction as the cursor that passes it, so that two steps at once make one.
  */
+import { bundleIdOf, typeOf } from "./event-columns.ts";
 import type { EventRange } from "./moments.ts";
 import { REOPENED } from "./reopen.ts";
 import type { NewReplay, Replay, ReplayChange } from "./replays.ts";
@@ -17,13 +18,15 @@ const sources: Readonly<Record<Include, string>> = {
   delivered: "deliveries WHERE",
 };
 
-/** Whether a replay `r` means a delivery `d`, whose event is `e`. Patterns of types are as in a plan. */
+const TYPE = typeOf("b.header", "d.event_id");
+
+/** Whether a replay `r` means a delivery `d`, whose bundle is `b`. Patterns of types are as in core/routing.ts. */
 const IS_MEANT = `d.state = r.include AND d.ended_at <= r.created_at
-  AND e.accepted_at >= r.since AND e.accepted_at < r.until
+  AND b.accepted_at >= r.since AND b.accepted_at < r.until
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) p
-    WHERE p.value = e.type OR p.value = '*'
-      OR (substr(p.value, -2) = '.*' AND substr(e.type, 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1))))`;
+    WHERE p.value = ${TYPE} OR p.value = '*'
+      OR (substr(p.value, -2) = '.*' AND substr(${TYPE}, 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1))))`;
 
 /** A replay over more than this is to be asked for in parts. */
 export const LARGEST = 1_000_000;
@@ -54,7 +57,7 @@ export async function beginReplay(
 ): Promise<Replay | undefined> {
   const row = { id, destinationId, include, ...rest };
   const total = `UPDATE replays AS r SET total = (
-      SELECT count(*) FROM (${next(include)}) d JOIN events e ON e.id = d.event_id WHERE ${IS_MEANT})
+      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${IS_MEANT})
     WHERE id = ?1 RETURNING *`;
   const [, counted] = await db.batch<RawRow>([
     insertion(db, row),
@@ -134,7 +137,7 @@ async function lookOn(
   const { results } = await db
     .prepare(
       `SELECT d.event_id AS event, coalesce(${IS_MEANT}, 0) AS meant
-       FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN events e ON e.id = d.event_id
+       FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
        WHERE r.id = ?1 ORDER BY d.event_id`,
     )
     .bind(id, destinationId, cursor, last, limit)

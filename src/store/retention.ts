@@ -1,69 +1,77 @@
 /**
- * Removing what is old: an event and its deliveries together, in one transaction, once all of them have ended.
+ * Removing what is old: a bundle, its deliveries and its idempotency keys together, in one transaction, once all of
+ * its deliveries have ended. What is over in a bundle that stays is hidden by whoever lists it.
  *
- * A row of a delivery without its event cannot arise. Whoever writes one has loaded the event before, a few
- * minutes ago at the most; and an event is removed only when the last of its deliveries ended longer ago than
- * that. The newest event always stays, so that SQLite gives no number twice.
+ * A row of a delivery without its bundle cannot arise. Whoever writes one has loaded the bundle before, a few
+ * minutes ago at the most; and a bundle is removed only when the last of its deliveries ended longer ago than
+ * that. The newest bundle always stays, so that no number is given twice.
  */
+import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
+import { countOf, isInBundle } from "./event-columns.ts";
 import { allOf, type Databases } from "./shards.ts";
 
 /** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
 const QUIET_MS = 60 * 60_000;
 
-/** An event that has been kept for long enough, and the destinations that it was planned for. */
-export type OldEvent = Readonly<{ event: number; plan: readonly string[] }>;
+/** A bundle that has been kept for long enough, with what it was planned for. */
+export type OldBundle = Readonly<{ bundle: number; plan: Plan; keys: NonNullable<StoredHeader["keys"]> }>;
 
 export type OldPage = Readonly<{
-  events: readonly OldEvent[];
-  /** The last event that was looked at; `after` when there was none. */
+  bundles: readonly OldBundle[];
+  /** The last bundle that was looked at; `after` when there was none. */
   upto: number;
   /** Whether everything after it is younger, or there is nothing. */
   isLast: boolean;
 }>;
 
-type Row = Readonly<{ event: number; acceptedAt: number; dueAt: number; plan: string }>;
+type Row = Readonly<{
+  bundle: number;
+  acceptedAt: number;
+  dueAt: number;
+  planned: number;
+  plan: string;
+  keys: string | null;
+}>;
 
 /** Nothing but the first row is read while that is too young. */
 const PAGE = `
-  SELECT id AS event, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, plan
-  FROM events WHERE id > ?1 ORDER BY id LIMIT coalesce(
-    (SELECT iif(accepted_at <= ?2, ?3, 0) FROM events WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
+  SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
+    header -> '$.keys' AS keys
+  FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
+    (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
 
 type Bounds = Readonly<{
   /** Accepted by this, and due by this if they were scheduled: epoch ms. */
   horizon: number;
-  events: number;
+  bundles: number;
   /** Planned deliveries of them together, unless the first alone has more. */
   deliveries: number;
 }>;
 
-/** The next old events after a number. Those that were accepted before, and are due only after, the horizon are passed. */
-export async function oldEvents(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
-  const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.events).all<Row>();
+/** The next old bundles after one. Those that were accepted before, and are due only after, the horizon are passed. */
+export async function oldBundles(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
+  const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
   const old = young < 0 ? results : results.slice(0, young);
   const fitting = within(old, bounds.deliveries);
   return {
-    events: fitting
+    bundles: fitting
       .filter(({ dueAt }) => dueAt <= bounds.horizon)
-      .map(({ event, plan }) => ({ event, plan })),
-    upto: fitting.at(-1)?.event ?? after,
-    isLast: fitting.length === old.length && old.length < bounds.events,
+      .map(({ bundle, plan, keys }) => ({ bundle, plan: JSON.parse(plan), keys: JSON.parse(keys ?? "[]") })),
+    upto: fitting.at(-1)?.bundle ?? after,
+    isLast: fitting.length === old.length && old.length < bounds.bundles,
   };
 }
 
 /** As many of them, the first at least, as have no more deliveries together. */
-function within(rows: readonly Row[], deliveries: number) {
-  const fitting: (OldEvent & { dueAt: number })[] = [];
-  let room = deliveries;
-  for (const { event, dueAt, plan: text } of rows) {
-    const plan: string[] = JSON.parse(text);
-    room -= plan.length;
-    if (room < 0 && fitting.length > 0) break;
-    fitting.push({ event, dueAt, plan });
-  }
-  return fitting;
+function within(rows: readonly Row[], deliveries: number): readonly Row[] {
+  let together = 0;
+  const beyond = rows.findIndex(({ planned }, i) => {
+    together += planned;
+    return i > 0 && together > deliveries;
+  });
+  return beyond < 0 ? rows : rows.slice(0, beyond);
 }
 
 /** What is known of destinations where they are stored: in the first database. */
@@ -83,8 +91,8 @@ const STANDINGS = `
     LEFT JOIN replays r ON r.destination_id = d.id AND d.deleted_at IS NULL AND r.state IN ('running', 'paused')
   WHERE d.id IS NULL OR r.id IS NOT NULL`;
 
-export async function standingsOf(first: D1Database, events: readonly OldEvent[]): Promise<Standings> {
-  const ids = [...new Set(events.flatMap(({ plan }) => plan))];
+export async function standingsOf(first: D1Database, bundles: readonly OldBundle[]): Promise<Standings> {
+  const ids = [...new Set(bundles.flatMap(({ plan }) => Object.keys(plan)))];
   type Row = { destination: string; gone: number; since: number | null; until: number | null };
   const { results } = await first.prepare(STANDINGS).bind(JSON.stringify(ids)).all<Row>();
   return {
@@ -97,37 +105,49 @@ export async function standingsOf(first: D1Database, events: readonly OldEvent[]
 
 /** Looked at again here, whatever was seen before: a delivery may have been made to wait again. */
 const REMOVE = `
-  DELETE FROM events WHERE id IN (SELECT value ->> 'event' FROM json_each(?1))
-    AND id < (SELECT max(id) FROM events)
+  DELETE FROM bundles WHERE id IN (SELECT value ->> 'bundle' FROM json_each(?1))
+    AND id < (SELECT max(id) FROM bundles)
     AND NOT EXISTS (
-      SELECT 1 FROM json_each(events.plan) p
-      WHERE p.value NOT IN (SELECT value FROM json_each(?2)) AND NOT EXISTS (
-        SELECT 1 FROM deliveries d WHERE d.destination_id = p.value AND d.event_id = events.id
+      SELECT 1 FROM json_each(bundles.plan) p
+      WHERE p.key NOT IN (SELECT value FROM json_each(?2)) AND ${countOf("p.value")} > (
+        SELECT count(*) FROM deliveries d
+        WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "bundles.id")}
           AND d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?3))
     AND NOT EXISTS (
-      SELECT 1 FROM json_each(?4) r JOIN json_each(events.plan) p ON p.value = r.value ->> 'destination'
-      WHERE events.accepted_at >= r.value ->> 'since' AND events.accepted_at < r.value ->> 'until')`;
+      SELECT 1 FROM json_each(?4) r JOIN json_each(bundles.plan) p ON p.key = r.value ->> 'destination'
+      WHERE bundles.accepted_at >= r.value ->> 'since' AND bundles.accepted_at < r.value ->> 'until')
+  RETURNING count`;
+
+const GONE = "NOT EXISTS (SELECT 1 FROM bundles WHERE id = b.value ->> 'bundle')";
 
 const REMOVE_DELIVERIES = `
   DELETE FROM deliveries WHERE (destination_id, event_id) IN (
-    SELECT p.value, e.value ->> 'event' FROM json_each(?1) e JOIN json_each(e.value -> 'plan') p
-    WHERE NOT EXISTS (SELECT 1 FROM events WHERE id = e.value ->> 'event'))`;
+    SELECT d.destination_id, d.event_id FROM json_each(?1) b JOIN json_each(b.value -> 'plan') p
+    CROSS JOIN deliveries d ON d.destination_id = p.key AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
+    WHERE ${GONE})`;
+
+const REMOVE_KEYS = `
+  DELETE FROM idempotency_keys WHERE (tenant, key) IN (
+    SELECT k.value ->> 0, k.value ->> 1 FROM json_each(?1) b JOIN json_each(b.value -> 'keys') k WHERE ${GONE})`;
 
 export type Removed = Readonly<{ events: number; deliveries: number }>;
 
-/** Removes those of the events whose deliveries have all ended, and with them the deliveries. */
+/** Removes those of the bundles whose deliveries have all ended, and with them the deliveries and the keys. */
 export async function removeEnded(
   db: D1Database,
-  events: readonly OldEvent[],
+  bundles: readonly OldBundle[],
   { gone, replays }: Standings,
   now: number,
 ): Promise<Removed> {
-  const list = JSON.stringify(events);
-  const [removed, swept] = await db.batch([
+  const list = JSON.stringify(bundles);
+  const hasKeys = bundles.some(({ keys }) => keys.length > 0);
+  const [removed, deliveries] = await db.batch<{ count: number }>([
     db.prepare(REMOVE).bind(list, JSON.stringify(gone), now - QUIET_MS, JSON.stringify(replays)),
     db.prepare(REMOVE_DELIVERIES).bind(list),
+    ...(hasKeys ? [db.prepare(REMOVE_KEYS).bind(list)] : []),
   ]);
-  return { events: removed?.meta.changes ?? 0, deliveries: swept?.meta.changes ?? 0 };
+  const events = (removed?.results ?? []).reduce((sum, { count }) => sum + count, 0);
+  return { events, deliveries: deliveries?.meta.changes ?? 0 };
 }
 
 /** A deleted destination, and its place in the order in which they were deleted. */

@@ -2,6 +2,7 @@
  * What is to be tried again, and for how long already, read off the partial indexes, which hold nothing
  * else. Every count is bounded, because counting costs a row read for each.
  */
+import { bundleIdOf, tenantOf } from "./event-columns.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 
 /** Retries counted in each database, and retrying and waiting ones looked at for their age. */
@@ -25,18 +26,20 @@ export async function retriesByDestination(databases: Databases): Promise<Readon
   return addedUp(counted.flatMap(({ results }) => results.map(({ id, count }) => [id, count])));
 }
 
+const TENANT = tenantOf("b.header", "d.event_id");
+
 const OLD = `
   SELECT count(*) AS count FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries
     WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${AGES_COUNTED}
-  ) d JOIN events e ON e.id = d.event_id
-  WHERE d.first_attempt_at < ?1 AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
+  ) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+  WHERE d.first_attempt_at < ?1 AND (?2 IS NULL OR ${TENANT} = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
   UNION ALL
   SELECT count(*) FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
-  ) d JOIN events e ON e.id = d.event_id
+  ) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
   WHERE d.first_attempt_at < ?1
-    AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)`;
+    AND (?2 IS NULL OR ${TENANT} = ?2) AND (?3 IS NULL OR d.destination_id = ?3)`;
 
 export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
 

@@ -2,9 +2,10 @@
 
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import type { DeliveryMessage } from "../delivery/message.ts";
+import { type DeliveryName, eventAt, indexesOf } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
 import type { Destination } from "./destination-settings.ts";
+import { countOf, isInBundle } from "./event-columns.ts";
 import { destinations, type SweepPart } from "./schema.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -13,7 +14,7 @@ const ID = 1;
 
 const WATERMARK = `SELECT watermark FROM sweeps WHERE id = ${ID}`;
 
-/** The event row up to which every plan has been checked. */
+/** The bundle up to which every plan has been checked. */
 export async function readWatermark(db: D1Database): Promise<number> {
   return (await db.prepare(WATERMARK).first<number>("watermark")) ?? 0;
 }
@@ -22,7 +23,7 @@ const MOVE = `
   INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, ?1, 0)
   ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark)`;
 
-/** Everything up to this event row has been checked, and what was lost of it is waiting. */
+/** Everything up to this bundle has been checked, and what was lost of it is waiting. */
 export async function moveWatermark(db: D1Database, watermark: number): Promise<void> {
   await db.prepare(MOVE).bind(watermark).run();
 }
@@ -104,31 +105,36 @@ export async function readHeartbeat(db: D1Database): Promise<number | null> {
 }
 
 /** A planned delivery without an outcome, and the times that its age limit counts from. */
-export type LostDelivery = DeliveryMessage & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+export type LostDelivery = DeliveryName & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+
+/** SQL: what a bundle of `page` has planned for a destination and has fewer rows of. */
+export const LOST_PARTS = `
+  SELECT page.id AS bundle, p.key AS destination, p.value AS runs,
+    page.accepted_at AS acceptedAt, page.deliver_at AS deliverAt
+  FROM page JOIN json_each(page.plan) p
+  WHERE (SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "page.id")})
+    < ${countOf("p.value")}`;
 
 /**
- * The next events after the watermark, up to the first that was accepted too recently to be lost, and as many as
+ * The next bundles after the watermark, up to the first that was accepted too recently to be lost, and as many as
  * have no more than ?6 planned deliveries together, or one that has more by itself. Those that are scheduled are
  * passed, unless the walk in order of time has been where they are.
  */
 const LOST = `
   WITH page AS (
-      SELECT *, sum(json_array_length(plan)) OVER (ORDER BY id) AS planned
-      FROM (SELECT id, accepted_at, deliver_at, plan FROM events WHERE id > ?1 ORDER BY id LIMIT ?3)),
-    ends AS (SELECT count(*) AS events, max(id) AS last,
+      SELECT *, sum(planned) OVER (ORDER BY id) AS together
+      FROM (SELECT id, accepted_at, deliver_at, planned, plan FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?3)),
+    ends AS (SELECT count(*) AS bundles, max(id) AS last,
       min(iif(accepted_at > ?2, id, NULL)) AS young,
-      min(iif(planned > ?6 AND planned > json_array_length(plan), id, NULL)) AS heavy FROM page),
+      min(iif(together > ?6 AND together > planned, id, NULL)) AS heavy FROM page),
     upto AS (SELECT coalesce(min(coalesce(young, heavy), coalesce(heavy, young)) - 1, last, ?1) AS id,
-      coalesce(heavy < young, heavy IS NOT NULL OR (young IS NULL AND events = ?3)) AS more FROM ends)
+      coalesce(heavy < young, heavy IS NOT NULL OR (young IS NULL AND bundles = ?3)) AS more FROM ends)
   SELECT upto.id AS upto, upto.more, lost.* FROM upto LEFT JOIN (
-    SELECT page.id AS event, p.value AS destination, accepted_at AS acceptedAt, deliver_at AS deliverAt
-    FROM page JOIN json_each(page.plan) p
-    WHERE (page.deliver_at IS NULL OR (page.deliver_at, page.id) <= (?4, ?5))
-      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.destination_id = p.value AND d.event_id = page.id)
-  ) lost ON lost.event <= upto.id`;
+    ${LOST_PARTS} AND (page.deliver_at IS NULL OR (page.deliver_at, page.id) <= (?4, ?5))
+  ) lost ON lost.bundle <= upto.id`;
 
 export type LostPage = Readonly<{
-  /** Every plan up to this event row has been checked. */
+  /** Every plan up to this bundle has been checked. */
   upto: number;
   /** Whether there is something to check after it already. */
   more: boolean;
@@ -142,29 +148,48 @@ type Reach = Readonly<{
   scheduledUpto: Position;
 }>;
 
-/** What one statement looks at: so many events, and planned deliveries of them together. */
-export type Most = Readonly<{ events: number; deliveries: number }>;
+/** What one statement looks at: so many bundles, and planned deliveries of them together. */
+export type Most = Readonly<{ bundles: number; deliveries: number }>;
 
-/** Checks some events after the row `after`, as far as the reach goes. */
+/** Checks some bundles after `after`, as far as the reach goes. */
 export async function findLost(
   db: D1Database,
   after: number,
   { horizon, scheduledUpto: { at, event } }: Reach,
   most: Most,
 ): Promise<LostPage> {
-  type Row = Omit<LostDelivery, "event"> & { upto: number; more: number; event: number | null };
-  const find = db.prepare(LOST).bind(after, horizon, most.events, at, event, most.deliveries);
+  type Row = LostPart & { upto: number; more: number };
+  const find = db.prepare(LOST).bind(after, horizon, most.bundles, at, event, most.deliveries);
   const { results } = await find.all<Row>();
   const [first] = results;
-  return { upto: first?.upto ?? after, more: Boolean(first?.more), lost: lostOf(results) };
+  return { upto: first?.upto ?? after, more: Boolean(first?.more), lost: await lostOf(db, results) };
 }
 
-/** The lost deliveries of rows that may be without any. */
-export function lostOf(
-  rows: readonly (Omit<LostDelivery, "event"> & { event: number | null })[],
-): readonly LostDelivery[] {
-  return rows.flatMap(({ event, destination, acceptedAt, deliverAt }) =>
-    event === null ? [] : [{ event, destination, acceptedAt, deliverAt }],
+/** What a bundle has planned for a destination and has fewer rows of; without a bundle: nothing. */
+export type LostPart = Readonly<{
+  bundle: number | null;
+  destination: string;
+  runs: string;
+  acceptedAt: number;
+  deliverAt: number | null;
+}>;
+
+const KNOWN = `
+  SELECT d.destination_id AS destination, d.event_id AS event FROM json_each(?1) w CROSS JOIN deliveries d
+  ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
+
+/** The deliveries of the parts that have no row. */
+export async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<readonly LostDelivery[]> {
+  const named = parts.filter(({ bundle }) => bundle !== null);
+  if (named.length === 0) return [];
+  const pairs = JSON.stringify(named.map(({ bundle, destination }) => [bundle, destination]));
+  const { results } = await db.prepare(KNOWN).bind(pairs).all<DeliveryName>();
+  const known = new Set(results.map(({ event, destination }) => `${event} ${destination}`));
+  return named.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt }) =>
+    indexesOf(JSON.parse(runs))
+      .map((index) => eventAt(bundle ?? 0, index))
+      .filter((event) => !known.has(`${event} ${destination}`))
+      .map((event) => ({ event, destination, acceptedAt, deliverAt })),
   );
 }
 

@@ -2,7 +2,8 @@
  * The ends of what waits, without an attempt: its age limit is over, its destination is deleted, or its event
  * is gone. Looked for first, then ended together with the count of the replays that set it to wait.
  */
-import type { DeliveryMessage } from "../delivery/message.ts";
+import type { DeliveryName } from "../core/bundle.ts";
+import { bundleIdOf } from "./event-columns.ts";
 import { tallyFailed } from "./replay-tally.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
@@ -21,7 +22,7 @@ const END = `
 /** Ends what still waits of these; returns how many. */
 async function endWaiting(
   db: D1Database,
-  deliveries: readonly DeliveryMessage[],
+  deliveries: readonly DeliveryName[],
   { state, because, dueBy = Number.MAX_SAFE_INTEGER }: End,
   now: number,
 ): Promise<number> {
@@ -50,7 +51,7 @@ export async function cancelWaiting(
 
 const ORPHANS = `
   SELECT value AS event_id FROM json_each(?1)
-  WHERE NOT EXISTS (SELECT 1 FROM events WHERE events.id = value)`;
+  WHERE NOT EXISTS (SELECT 1 FROM bundles WHERE bundles.id = ${bundleIdOf("value")})`;
 
 /** Ends those of the waiting deliveries whose event somebody has removed, for which nothing is left to send; how many. */
 export async function buryOrphans(
@@ -75,7 +76,7 @@ const NEXT = `
 
 export type Expired = Readonly<{
   /** The last one looked at; undefined when there is none after it. */
-  upto: DeliveryMessage | undefined;
+  upto: DeliveryName | undefined;
   looked: number;
   /** How many have ended, by destination. */
   ended: ReadonlyMap<string, number>;
@@ -84,11 +85,11 @@ export type Expired = Readonly<{
 /** Ends those of the next `limit` waiting deliveries of all destinations whose age limit is over. */
 export async function expireWaiting(
   db: D1Database,
-  after: DeliveryMessage,
+  after: DeliveryName,
   now: number,
   limit: number,
 ): Promise<Expired> {
-  type Row = DeliveryMessage & { giveUpAt: number };
+  type Row = DeliveryName & { giveUpAt: number };
   const { results } = await db.prepare(NEXT).bind(after.destination, after.event, limit).all<Row>();
   const over = results.filter(({ giveUpAt }) => giveUpAt <= now);
   const count = await endWaiting(db, over, { state: "dead", because: "expired", dueBy: now }, now);
@@ -101,7 +102,7 @@ export async function expireWaiting(
   };
 }
 
-function keysOf(destination: string, events: readonly number[]): DeliveryMessage[] {
+function keysOf(destination: string, events: readonly number[]): DeliveryName[] {
   return events.map((event) => ({ destination, event }));
 }
 

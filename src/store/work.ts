@@ -46,8 +46,12 @@ export type Loaded = Readonly<{
   works: readonly Work[];
   /** Parts whose bundle or destination is not there. */
   missing: readonly BundlePart[];
+  /** Parts of bundles of a later version than this code knows: another isolate can read them. */
+  unknown: readonly BundlePart[];
 }>;
 
+/** Of the headers that this code can read. */
+const VERSION = 1;
 /** Stored bytes of bodies that one round trip brings, unless one bundle alone has more; on the wire twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 
@@ -76,7 +80,7 @@ type BundleRow = Readonly<{
 
 /** Loads the deliveries of the parts: one round trip to each database that has some, and more only for large bodies. */
 export async function loadWork(databases: Databases, parts: readonly BundlePart[]): Promise<Loaded> {
-  if (parts.length === 0) return { works: [], missing: [] };
+  if (parts.length === 0) return { works: [], missing: [], unknown: [] };
   const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
   const { db: first } = databases;
   const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
@@ -90,9 +94,14 @@ export async function loadWork(databases: Databases, parts: readonly BundlePart[
   const rows = new Map(outcomes.map((row) => [`${row.eventId} ${row.destinationId}`, row]));
   const works: Work[] = [];
   const missing: BundlePart[] = [];
+  const unknown: BundlePart[] = [];
   const bundles = new Map(known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])));
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
+    if (row && versionOf(row) > VERSION) {
+      unknown.push(...own);
+      continue;
+    }
     const events = row && (await eventsOf(databases, row, own));
     for (const part of own) {
       for (const id of part.destinations) {
@@ -106,7 +115,11 @@ export async function loadWork(databases: Databases, parts: readonly BundlePart[
       }
     }
   }
-  return { works, missing };
+  return { works, missing, unknown };
+}
+
+function versionOf({ header }: BundleRow): number {
+  return Number((JSON.parse(header) as { version: unknown }).version);
 }
 
 async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
@@ -135,7 +148,10 @@ async function eventsOf(databases: Databases, row: BundleRow, parts: readonly Bu
     parts.some(({ destinations, indexes }) =>
       destinations.some((id) => isIn(plan[id] ?? [], index) && (!indexes || isIn(indexes, index))),
     );
-  const bodies = await readBodies(row.body ?? (await bodyOf(databases, row.id)), header);
+  // What cannot be read is read once more before it counts as damaged.
+  const bodies =
+    (row.body === null ? undefined : await readBodies(row.body, header)) ??
+    (await readBodies(await bodyOf(databases, row.id), header));
   const decoder = new TextDecoder();
   const events = new Map<number, LoadedEvent>();
   for (let index = 0; index < header.events.length / 3; index++) {

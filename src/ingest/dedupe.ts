@@ -2,7 +2,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { addToCount } from "../store/counts.ts";
-import type { PostedEvent } from "./ingest.ts";
+import type { PostedEvent } from "./accept.ts";
 
 /** A failure is logged, not thrown: the answer does not depend on it. */
 export async function noteRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
