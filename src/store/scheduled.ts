@@ -42,6 +42,15 @@ export async function nextScheduled(
   return { events, more: events.length === most.events };
 }
 
+/** The rows of the next `limit` events after `after`, whenever they are due, in the order of their times. */
+export async function scheduledAfter(db: D1Database, after: Position, limit: number): Promise<number[]> {
+  const { results } = await db
+    .prepare(`SELECT id FROM (${NEXT}) ORDER BY deliver_at, id`)
+    .bind(after.at, after.event, Number.MAX_SAFE_INTEGER, limit)
+    .all<{ id: number }>();
+  return results.map(({ id }) => id);
+}
+
 /** As many of the next as have no more than ?5 planned deliveries together, or one that has more by itself. */
 const PAGE = `
   SELECT id, accepted_at, deliver_at, plan, events FROM (
