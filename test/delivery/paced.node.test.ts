@@ -35,3 +35,16 @@ describe("a rate of one in ten seconds without bursts", () => {
     expect(gateCalls(world.calls()) / 30).toBeLessThanOrEqual(12);
   });
 });
+
+describe("a rate of five a second whose burst nobody has set", () => {
+  it("lets no more than two seconds' worth through in any one second", async () => {
+    const world = virtualWorld({ seed: 3 });
+    const shop = world.destination({ ratePerSecond: 5 });
+    void world.post(60);
+    await world.run(2 * MINUTE);
+    const starts = world.requestsTo(shop).map(({ at }) => at);
+    expect(starts).toHaveLength(60);
+    const inASecond = starts.map((from) => starts.filter((at) => at >= from && at < from + 1_000).length);
+    expect(Math.max(...inASecond)).toBeLessThanOrEqual(10);
+  });
+});
