@@ -62,7 +62,7 @@ CREATE TABLE `destinations` (
 	`status_changed_at` integer,
 	`max_concurrency` integer DEFAULT 10 NOT NULL,
 	`rate_per_second` real DEFAULT 100 NOT NULL,
-	`rate_burst` integer DEFAULT 200 NOT NULL,
+	`rate_burst` integer,
 	`timeout_ms` integer DEFAULT 15000 NOT NULL,
 	`retry` text,
 	`breaker_failure_ratio` real DEFAULT 0.5 NOT NULL,

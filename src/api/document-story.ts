@@ -56,7 +56,7 @@ const destination = {
   previous_secrets: [],
   ...settings,
   timeout_ms: 15_000,
-  rate_burst: 200,
+  rate_burst: 20,
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
 };
 

@@ -118,7 +118,8 @@ export const destinations = sqliteTable(
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
-    rateBurst: integer("rate_burst").notNull().default(200),
+    /** Null: what follows from the rate. */
+    rateBurst: integer("rate_burst"),
     timeoutMs: integer("timeout_ms").notNull().default(15_000),
     retry: jsonText<RetrySpec | null>(null)(),
     breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
