@@ -31,7 +31,7 @@ const delivery = {
   because: "http_503",
   attempts: 1,
   next_attempt_at: "2026-11-21T09:00:24.310Z",
-  give_up_at: "2026-11-24T09:00:00.512Z",
+  give_up_at: "2026-11-24T11:00:01.164Z",
   last_status: 503,
   log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
 };
