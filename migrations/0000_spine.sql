@@ -10,6 +10,11 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE TABLE `backlog_looks` (
+	`at` integer PRIMARY KEY NOT NULL,
+	`backlogs` text NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `counts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`count` integer NOT NULL
