@@ -13,6 +13,11 @@ CREATE TABLE `api_keys` (
 CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
 CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
 --> statement-breakpoint
+CREATE TABLE `backlog_looks` (
+	`at` integer PRIMARY KEY NOT NULL,
+	`backlogs` text NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `counts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`count` integer NOT NULL

@@ -258,6 +258,13 @@ export const replays = sqliteTable(
   ],
 );
 
+/** How deep backlogs were when the watch looked, within the last hour. */
+export const backlogLooks = sqliteTable("backlog_looks", {
+  at: integer().primaryKey(),
+  /** By destination. */
+  backlogs: text().notNull(),
+});
+
 /** Mails to the operator that went out within the hour, by what they were about. */
 export const mails = sqliteTable("mails", {
   about: text().primaryKey(),
