@@ -4,15 +4,16 @@
  *
  * What goes to the operator itself is left out, so that its trouble raises nothing.
  */
-import { announce, isTold } from "../delivery/announce.ts";
+import { announce } from "../delivery/announce.ts";
 import { mailboxOf } from "../delivery/mail.ts";
 import { thresholdEvent } from "../delivery/operational-event.ts";
 import { MINUTE_MS } from "../policy/tallies.ts";
+import { emptyTally } from "../policy/tally.ts";
 import { crossings } from "../policy/thresholds.ts";
 import type { Services } from "../services.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
-import { fleetSum, readFleet } from "./fleet.ts";
+import { GATES_WATCHED, tallyOfAll } from "./fleet.ts";
 
 const EVERY_MINUTES = 15;
 
@@ -27,12 +28,17 @@ export async function watch(services: Services): Promise<void> {
   await announce(services, ...crossed.map((crossing) => thresholdEvent(crossing, now)));
 }
 
+/**
+ * Rates are judged over all destinations or not at all: those of a part would be false alarms, or false calm.
+ * Where there are too many to ask, a log line says that no rate is judged.
+ */
 async function figuresOfAll(services: Services, now: number) {
-  const [fleet, all, own] = await Promise.all([
-    readFleet(services, {}, { windows: ["1h", "24h"], series: false }),
+  const [sums, all, own] = await Promise.all([
+    tallyOfAll(services, ["1h", "24h"], OPERATOR),
     retryingForADay(services, {}, now),
     retryingForADay(services, { tenant: OPERATOR }, now),
   ]);
-  const others = { ...fleet, seen: fleet.seen.filter(({ row }) => isTold(row)) };
-  return { hour: fleetSum(others, "1h"), day: fleetSum(others, "24h"), retryingForADay: all - own };
+  if (sums === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
+  const none = emptyTally(now);
+  return { hour: sums?.["1h"] ?? none, day: sums?.["24h"] ?? none, retryingForADay: all - own };
 }

@@ -197,7 +197,7 @@ describe("/v1/stats", () => {
       results: { "2xx": 4, "5xx": 1, "4xx": 1, timeout: 0 },
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
-      coverage: { total: 2, asked: 2, unreachable: 0 },
+      coverage: { total: 2, asked: 2, sampled: null, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
     expect(series).toHaveLength(15);
