@@ -1,9 +1,10 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
 import type { z } from "@hono/zod-openapi";
+import { capsOf } from "../config.ts";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
-import type { AcceptedEvent } from "../store/events.ts";
+import { type AcceptedEvent, TooManyDeliveries } from "../store/events.ts";
 import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import { byLine } from "./event-lines.ts";
@@ -39,11 +40,22 @@ export async function acceptEvents(
   if (posted === undefined) return refused(problem(403, NOT_YOUR_TENANT));
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
   if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
-  if (key === undefined) return accepted(await accept(c.get("services"), posted), posted);
-  const result = await acceptOnce(c.get("services"), posted, key);
-  if (result.kind === "conflict") return refused(keyTaken());
-  if (result.kind === "replayed") c.header(REPLAYED, "true");
-  return accepted(result.events, posted);
+  try {
+    if (key === undefined) return accepted(await accept(c.get("services"), posted), posted);
+    const result = await acceptOnce(c.get("services"), posted, key);
+    if (result.kind === "conflict") return refused(keyTaken());
+    if (result.kind === "replayed") c.header(REPLAYED, "true");
+    return accepted(result.events, posted);
+  } catch (error) {
+    if (!(error instanceof TooManyDeliveries)) throw error;
+    const field = given.length === 1 ? fieldOf(0, "type") : "events";
+    return refused(invalid([tooMany(field, error, capsOf(c.get("services").config).deliveries)]));
+  }
+}
+
+function tooMany(field: string, { planned }: TooManyDeliveries, most: number): FieldError {
+  const expected = `at most ${most} in one request: fewer events, or events that fewer destinations want`;
+  return { field, fault: `would make ${planned} deliveries`, expected };
 }
 
 /** @param posted the same events as they were posted, in the same order */

@@ -130,7 +130,7 @@ const stats = {
     { at: "2026-11-21T08:59:00.000Z", attempts: 102, retries: 12, failures: 14, delivered: 88, dead: 0 },
   ],
   destinations: [{ destination_id: DESTINATION, ...rates, circuit: "open", storm: false }],
-  coverage: { total: 1, asked: 1, unreachable: 0 },
+  coverage: { total: 1, asked: 1, sampled: null, unreachable: 0 },
 };
 
 /** Examples by the names of the schemas that they are of. */
