@@ -13,6 +13,11 @@ CREATE TABLE `api_keys` (
 CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
 CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
 --> statement-breakpoint
+CREATE TABLE `backlog_looks` (
+	`at` integer PRIMARY KEY NOT NULL,
+	`backlogs` text NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `bundles` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`tokens` text NOT NULL,
@@ -75,7 +80,7 @@ CREATE TABLE `destinations` (
 	`status_changed_at` integer,
 	`max_concurrency` integer DEFAULT 10 NOT NULL,
 	`rate_per_second` real DEFAULT 100 NOT NULL,
-	`rate_burst` integer DEFAULT 200 NOT NULL,
+	`rate_burst` integer,
 	`timeout_ms` integer DEFAULT 15000 NOT NULL,
 	`retry` text,
 	`breaker_failure_ratio` real DEFAULT 0.5 NOT NULL,

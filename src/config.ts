@@ -19,6 +19,15 @@ const masterKeys = z
     return z.NEVER;
   });
 
+/** What a deployment lets through at the door, unless its variables say otherwise. */
+const DESTINATIONS_PER_TENANT = 1_000;
+const DELIVERIES_PER_REQUEST = 100_000;
+
+const atMost = (most: number) => {
+  const error = `expected a whole number, 1 to ${most}`;
+  return z.coerce.number({ error }).int({ error }).min(1, { error }).max(most, { error }).optional();
+};
+
 const DAYS_EXPECTED = "expected whole days, 1 to 3650";
 const SHARDS_EXPECTED = "expected a whole number, 1 to 64";
 const LINGER_EXPECTED = "expected milliseconds, 0 to 25";
@@ -42,15 +51,28 @@ const variables = z.object({
     .default(30),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
   EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
+  MAX_DESTINATIONS_PER_TENANT: atMost(10_000),
+  MAX_DELIVERIES_PER_REQUEST: atMost(1_000_000),
   DNS_RESOLVER: z
     .string()
     .refine((text) => text === "" || URL.parse(text)?.protocol === "https:", {
       error: "expected an https URL",
     })
     .default(""),
-  INTAKE_SHARDS: z.coerce.number({ error: SHARDS_EXPECTED }).int({ error: SHARDS_EXPECTED }).min(1, { error: SHARDS_EXPECTED }).max(64, { error: SHARDS_EXPECTED }).default(1),
-  INTAKE_LINGER_MS: z.coerce.number({ error: LINGER_EXPECTED }).min(0, { error: LINGER_EXPECTED }).max(25, { error: LINGER_EXPECTED }).default(0),
-  INTAKE_LOCATION: z.enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` }).default(""),
+  INTAKE_SHARDS: z.coerce
+    .number({ error: SHARDS_EXPECTED })
+    .int({ error: SHARDS_EXPECTED })
+    .min(1, { error: SHARDS_EXPECTED })
+    .max(64, { error: SHARDS_EXPECTED })
+    .default(1),
+  INTAKE_LINGER_MS: z.coerce
+    .number({ error: LINGER_EXPECTED })
+    .min(0, { error: LINGER_EXPECTED })
+    .max(25, { error: LINGER_EXPECTED })
+    .default(0),
+  INTAKE_LOCATION: z
+    .enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` })
+    .default(""),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
 });
@@ -67,6 +89,9 @@ export type Config = Readonly<{
   allowPrivateDestinations: boolean;
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
+  /** Destinations that a tenant may have, and deliveries that one request may plan; see `capsOf` for when absent. */
+  maxDestinationsPerTenant?: number;
+  maxDeliveriesPerRequest?: number;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
   dnsResolver?: string;
   /** Objects that commit single events, each a thousand requests a second or so. */
@@ -78,6 +103,14 @@ export type Config = Readonly<{
   /** Whom mails to the operator go to, and from; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
+
+/** How many destinations a tenant may have, and how many deliveries one request may plan. */
+export function capsOf(config: Config) {
+  return {
+    destinations: config.maxDestinationsPerTenant ?? DESTINATIONS_PER_TENANT,
+    deliveries: config.maxDeliveriesPerRequest ?? DELIVERIES_PER_REQUEST,
+  };
+}
 
 /** Reads the environment; throws an error that lists every fault when it cannot be used. */
 export function parseConfig(env: object): Config {
@@ -98,6 +131,12 @@ export function parseConfig(env: object): Config {
     retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
+    ...(parsed.data.MAX_DESTINATIONS_PER_TENANT && {
+      maxDestinationsPerTenant: parsed.data.MAX_DESTINATIONS_PER_TENANT,
+    }),
+    ...(parsed.data.MAX_DELIVERIES_PER_REQUEST && {
+      maxDeliveriesPerRequest: parsed.data.MAX_DELIVERIES_PER_REQUEST,
+    }),
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
     intakeShards: parsed.data.INTAKE_SHARDS,
     intakeLingerMs: parsed.data.INTAKE_LINGER_MS,

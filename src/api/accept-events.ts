@@ -1,9 +1,10 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
 import type { z } from "@hono/zod-openapi";
+import { capsOf } from "../config.ts";
 import { deliveryId, eventId } from "../id.ts";
-import { isoTime } from "../iso-time.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
 import type { AcceptedEvent } from "../ingest/commit.ts";
+import { isoTime } from "../iso-time.ts";
 import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import { byLine } from "./event-lines.ts";
@@ -40,10 +41,26 @@ export async function acceptEvents(
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
   if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
   const result = await accept(c.get("services"), posted, key);
-  if (result.kind === "conflict") return refused(keyTaken());
-  if (result.kind === "unavailable") return refused(unavailable(c));
-  if (result.kind === "replayed") c.header(REPLAYED, "true");
-  return accepted(result.events, posted);
+  switch (result.kind) {
+    case "conflict":
+      return refused(keyTaken());
+    case "unavailable":
+      return refused(unavailable());
+    case "too_many": {
+      const field = given.length === 1 ? fieldOf(0, "type") : "events";
+      return refused(invalid([tooMany(field, result.planned, capsOf(c.get("services").config).deliveries)]));
+    }
+    case "replayed":
+      c.header(REPLAYED, "true");
+      return accepted(result.events, posted);
+    case "accepted":
+      return accepted(result.events, posted);
+  }
+}
+
+function tooMany(field: string, planned: number, most: number): FieldError {
+  const expected = `at most ${most} in one request: fewer events, or events that fewer destinations want`;
+  return { field, fault: `would make ${planned} deliveries`, expected };
 }
 
 /** @param posted the same events as they were posted, in the same order */
@@ -56,9 +73,10 @@ function refused(answer: Refused): Acceptance {
 }
 
 /** Perhaps it was stored and perhaps not: under a key the repeat does nothing twice. */
-function unavailable(c: ApiContext) {
-  c.header("retry-after", "5");
-  return problem(503, "The events could not be stored now; expected to be sent again, best under an Idempotency-Key");
+function unavailable() {
+  const detail =
+    "The events could not be stored now; expected to be sent again, best under an Idempotency-Key";
+  return problem(503, detail, undefined, { "retry-after": "5" });
 }
 
 function keyTaken() {

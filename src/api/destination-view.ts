@@ -63,7 +63,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
     ratePerSecond: orDefault(input.rate_per_second, defaultLimits.rate_per_second),
-    rateBurst: orDefault(input.rate_burst, defaultLimits.rate_burst),
+    rateBurst: input.rate_burst,
     retry: input.retry,
     ...breakerColumns(input.breaker),
   };

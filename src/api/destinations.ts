@@ -1,5 +1,6 @@
 /** Destinations: created, read, listed, changed and deleted. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { capsOf } from "../config.ts";
 import { endDeleted } from "../delivery/wake.ts";
 import { resumeGate } from "../gate/gate-client.ts";
 import { destinationIdFor, newDestinationId } from "../id.ts";
@@ -17,6 +18,7 @@ import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
 import { columnsOf, destinationView } from "./destination-view.ts";
+import type { FieldError } from "./field-errors.ts";
 import { creationHeaders } from "./idempotency.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
@@ -26,6 +28,12 @@ import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
 import { strict } from "./strict.ts";
 
 const tags = ["Destinations"];
+/** The tenant is at fault where the body names none either: it is whose destination it would have been. */
+function tooManyDestinations(tenant: string, most: number): FieldError {
+  const expected = `at most ${most} of a tenant: delete one that is not needed any more`;
+  return { field: "tenant", fault: `is ${tenant}, which has ${most} destinations or more`, expected };
+}
+
 /** A change that was decided on what another has changed meanwhile is decided again. */
 const CHANGE_TRIES = 3;
 
@@ -36,7 +44,8 @@ const createDestination = createRoute({
   description:
     "Events that are posted from now on are delivered there. Keep the secret of the answer: it is not shown again. " +
     "Whatever is left out has its default. With an `Idempotency-Key` no second destination is made by a repeat: it is " +
-    "refused (409) with the id of the one that is there, in `location` too.",
+    "refused (409) with the id of the one that is there, in `location` too. A tenant has at most 1,000 destinations, " +
+    "unless the deployment says otherwise (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
   middleware: [requires("admin"), jsonBody()],
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
@@ -118,7 +127,7 @@ export function registerDestinations(api: Api): void {
   api.openapi(
     createDestination,
     async (c) => {
-      const { db, vault, now } = c.get("services");
+      const { db, vault, now, config } = c.get("services");
       const input = c.req.valid("json");
       const chosen = await chosenSecret(input, "hmac-sha256");
       const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
@@ -136,8 +145,10 @@ export function registerDestinations(api: Api): void {
       const secret = await vault.seal(id, chosen.secret);
       const at = { createdAt: now(), updatedAt: now() };
       const columns = { ...columnsOf(input), ...agreed, url: input.url };
-      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at });
-      if (row === undefined) return createdBefore(id);
+      const most = capsOf(config).destinations;
+      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, most);
+      if (row === "taken") return createdBefore(id);
+      if (row === "full") return invalid([tooManyDestinations(tenant, most)]);
       const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
       return c.json(shown, 201);
     },

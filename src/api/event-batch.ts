@@ -25,7 +25,9 @@ const postEvents = createRoute({
   path: "/v1/events/batch",
   summary: "Post many events at once",
   tags: ["Events"],
-  description: "All of the events are accepted, or none.",
+  description:
+    "All of the events are accepted, or none. One request makes at most 100,000 deliveries, unless the deployment " +
+    "says otherwise (`MAX_DELIVERIES_PER_REQUEST`).",
   middleware: [
     requires("events:write"),
     withinIngestLimit,
@@ -34,7 +36,7 @@ const postEvents = createRoute({
   request: { headers: idempotencyHeaders, body: alsoAs(NDJSON, newEventLines, jsonRequest(newEvents)) },
   responses: {
     202: jsonAnswer(acceptedEvents, "The events are stored; the answer is in their order.", replayedHeader),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429, 503),
   },
 });
 

@@ -36,7 +36,7 @@ const postEvent = createRoute({
       "The event is stored, and will be delivered to these destinations.",
       replayedHeader,
     ),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422, 429, 503),
   },
 });
 

@@ -3,7 +3,16 @@
  * brings the deliveries of whole bundles; it goes when all of them are done with, and else comes again when the next
  * of them is due.
  */
-import { type BundlePart, bundleOf, indexesOf, indexOf, isIn, partsOf, type Runs, runsOf } from "../core/bundle.ts";
+import {
+  type BundlePart,
+  bundleOf,
+  indexesOf,
+  indexOf,
+  isIn,
+  partsOf,
+  type Runs,
+  runsOf,
+} from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Work } from "../store/work.ts";

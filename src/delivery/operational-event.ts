@@ -69,9 +69,13 @@ export function stallEvent(heartbeatAt: number, at: number): OperationalEvent {
 
 /** A figure has crossed the bound beyond which somebody should look. Said once an hour while it lasts. */
 export function thresholdEvent(crossing: Crossing, at: number): OperationalEvent {
-  const { threshold, value, limit, window } = crossing;
+  const { threshold, value, limit, window, destinations } = crossing;
   const key = `threshold.crossed ${threshold} ${Math.floor(at / HOUR_MS)}`;
-  return { type: "threshold.crossed", key, data: { at: isoTime(at), threshold, value, limit, window } };
+  return {
+    type: "threshold.crossed",
+    key,
+    data: { at: isoTime(at), threshold, value, limit, window, destinations },
+  };
 }
 
 function about(

@@ -6,12 +6,12 @@
  * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
  */
 import { routed } from "../core/routing.ts";
-import { placeByKey, placeByTime } from "../policy/placement.ts";
-import { findCommitted } from "../store/bundles.ts";
-import { allOf } from "../store/shards.ts";
 import { randomText } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
+import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
+import { findCommitted } from "../store/bundles.ts";
+import { allOf } from "../store/shards.ts";
 import { answerOf, commitEntries, type Entry, type Outcome, type PreparedEvent } from "./commit.ts";
 import { enqueueBundles } from "./enqueue.ts";
 import { fingerprintOf } from "./fingerprint.ts";
@@ -78,11 +78,13 @@ export async function acceptNotices(services: Services, notices: readonly Notice
   const wanted = notices.filter(({ tenant, type, data }) => {
     return routed(routes.get(tenant)?.routes ?? [], type, () => data).length > 0;
   });
-  const entries = wanted.map(({ key, ...event }): Entry => ({
-    token: randomText(TOKEN_LENGTH),
-    events: [prepared(event, now)],
-    key: { key, fingerprint: key },
-  }));
+  const entries = wanted.map(
+    ({ key, ...event }): Entry => ({
+      token: randomText(TOKEN_LENGTH),
+      events: [prepared(event, now)],
+      key: { key, fingerprint: key },
+    }),
+  );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
   await enqueueBundles(services, bundles);
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");

@@ -5,6 +5,8 @@
  * those that came at the same time. What is missed, because a tenant's destinations have changed, a key is taken or
  * a token is known, is looked up, and what is not found is committed again.
  */
+
+import { capsOf } from "../config.ts";
 import {
   bundled,
   bundleOf,
@@ -16,6 +18,9 @@ import {
   storedHeader,
 } from "../core/bundle.ts";
 import { routed } from "../core/routing.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { storeBodies } from "../store/bodies.ts";
 import {
   commitUnits,
   findCommitted,
@@ -26,9 +31,6 @@ import {
   type Unit,
 } from "../store/bundles.ts";
 import { databaseAt } from "../store/shards.ts";
-import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
-import { storeBodies } from "../store/bodies.ts";
 import type { Routes } from "./routing-cache.ts";
 
 export type PreparedEvent = Readonly<{
@@ -58,6 +60,8 @@ export type AcceptedEvent = Readonly<{
   plan: readonly string[];
   /** When it is to be delivered, epoch ms, unless at once. */
   deliverAt?: number;
+  /** It was stored once and is there no more: who was to get it is not known any more. */
+  isRemoved?: true;
 }>;
 
 export type Outcome =
@@ -65,6 +69,8 @@ export type Outcome =
   | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
   /** The key stands for something else. */
   | Readonly<{ kind: "conflict" }>
+  /** It would make more deliveries than a request may: nothing was stored. */
+  | Readonly<{ kind: "too_many"; planned: number }>
   /** Nobody knows, or nothing was stored. */
   | Readonly<{ kind: "unavailable" }>;
 
@@ -135,9 +141,11 @@ async function commitTogether(context: Context, drafts: readonly Draft[]): Promi
 }
 
 /** Answers the entries of the drafts that changed nothing. */
-async function commitRound(context: Context, drafts: readonly Draft[]): Promise<readonly Entry[]> {
+async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
   const { services, database, acceptedAt } = context;
-  const routes = await routesFor(services, database, tenantsOf(drafts.flatMap((draft) => draft.entries)));
+  const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
+  const drafts = withinCap(context, given, routes);
+  if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
   const commit = { units, acceptedAt, floor: services.routing.floor(database) };
   const committed = await repeatedOnce(services, () =>
@@ -149,6 +157,32 @@ async function commitRound(context: Context, drafts: readonly Draft[]): Promise<
     accept(context, draft, units[i]?.bundles ?? [], ids);
     return [];
   });
+}
+
+/** The drafts without the entries that would make more deliveries than a request may. */
+function withinCap(
+  { services, outcomes }: Context,
+  drafts: readonly Draft[],
+  routes: ReadonlyMap<string, Routes>,
+): readonly Draft[] {
+  const most = capsOf(services.config).deliveries;
+  for (const entry of drafts.flatMap((draft) => draft.entries)) {
+    const possible = entry.events.reduce(
+      (sum, { tenant }) => sum + (routes.get(tenant)?.routes.length ?? 0),
+      0,
+    );
+    const planned =
+      possible > most ? entry.events.reduce((sum, event) => sum + routeOf(event, routes).length, 0) : 0;
+    if (planned > most) outcomes.set(entry, { kind: "too_many", planned });
+  }
+  return drafts.flatMap((draft) => {
+    const rest = draft.entries.filter((entry) => !outcomes.has(entry));
+    return rest.length === draft.entries.length ? [draft] : rest.length > 0 ? [draftOf(rest)] : [];
+  });
+}
+
+function routeOf({ tenant, type, data }: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
+  return routed(routes.get(tenant)?.routes ?? [], type, data);
 }
 
 function accept(
@@ -218,8 +252,9 @@ async function storedEvents(db: D1Database, numbers: readonly number[]): Promise
   const found = await findPlans(db, [...new Set(numbers.map(bundleOf))]);
   const plans = new Map(found.map((bundle) => [bundle.id, bundle]));
   return numbers.map((number) => {
-    const { plan = {}, deliverAt } = plans.get(bundleOf(number)) ?? {};
-    return eventOf(bundleOf(number), indexOf(number), plan, deliverAt);
+    const bundle = plans.get(bundleOf(number));
+    if (!bundle) return { id: number, plan: [], isRemoved: true };
+    return eventOf(bundle.id, indexOf(number), bundle.plan, bundle.deliverAt);
   });
 }
 
@@ -284,11 +319,7 @@ async function unitOf(
         tokens: isRequest ? [partOf(only.token, i)] : items.map(({ entry }) => entry.token),
         deliverAt: items[0]?.event.deliverAt,
         count: items.length,
-        plan: planOf(
-          items.map(({ event: { tenant, type, data } }) =>
-            routed(routes.get(tenant)?.routes ?? [], type, data),
-          ),
-        ),
+        plan: planOf(items.map(({ event }) => routeOf(event, routes))),
         header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
         hex,
       };

@@ -45,8 +45,8 @@ export async function commitByIntake(
   if (!intake || !event) return undefined;
   const { tenant, type, body, deliverAt } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
-  const stub = () =>
-    intake.get(intake.idFromName(`${database}.${shard}`), { locationHint: config.intakeLocation });
+  const place = config.intakeLocation && { locationHint: config.intakeLocation };
+  const stub = () => intake.get(intake.idFromName(`${database}.${shard}`), place);
   const deadlineAt = now + PATIENCE_MS;
   const request = {
     version: INTAKE_VERSION,

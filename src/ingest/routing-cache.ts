@@ -43,7 +43,8 @@ export class RoutingCache {
   }
 
   async readFloor(db: D1Database, database: number): Promise<void> {
-    if (!this.hasFloor(database)) this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
+    if (!this.hasFloor(database))
+      this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
   }
 
   /** What is known of the tenants; undefined as soon as one of them is not known. */
@@ -63,7 +64,8 @@ export class RoutingCache {
     ]);
     const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
     const read = ((revisions?.results ?? []) as { tenant: string; revision: number }[]).map(
-      ({ tenant, revision }) => [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
+      ({ tenant, revision }) =>
+        [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
     );
     for (const [tenant, found] of read) this.#keep(tenant, found);
     this.#forget(tenants);

@@ -78,7 +78,6 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     withdraw(waiting, granted.jobs);
     const continues = refused.length === 0;
     run(granted.grant, granted.jobs, STEP_MS, continues, () => {
-      if (!continues) return;
       if (engine.now() < endsAt) drain(endsAt);
       else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
     });
@@ -110,10 +109,12 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
       news: () => state.condition,
       answered,
       left: (rest) => waiting.push(...rest),
-      over: (signs, left) => {
-        const settlement = { lease: grant.id, signs, left, unsent: jobs.length - signs.length, continues };
+      over: (signs, left, tat) => {
+        const goesOn = continues && signs.length > 0;
+        const started = tat === undefined ? {} : { tatInMs: tat - engine.now() };
+        const settlement = { lease: grant.id, signs, left, continues: goesOn, ...started };
         save(settle(state, settlement, settings, engine.now(), engine.random()).state);
-        next();
+        if (goesOn) next();
       },
     });
   }

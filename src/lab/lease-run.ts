@@ -9,7 +9,7 @@ import { conditionAfter, type Sign, shutBy, withNews } from "../policy/condition
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
-import { placesOf } from "../policy/places.ts";
+import { sendSlotsOf } from "../policy/places.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
 import type { Job } from "./job-queue.ts";
@@ -27,7 +27,7 @@ export type LeaseOrder = Readonly<{
   /** What will not be started under this lease: told as soon as that is known. */
   left: (jobs: readonly Job[]) => void;
   /** All attempts have ended. */
-  over: (signs: readonly Sign[], left: number) => void;
+  over: (signs: readonly Sign[], left: number, tat: number | undefined) => void;
 }>;
 
 export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
@@ -36,7 +36,8 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   const queue = [...order.jobs];
   const running = new Set<Job>();
   const signs: Sign[] = [];
-  const places = placesOf(grant, askedAt);
+  const slots = sendSlotsOf(grant, askedAt);
+  const startsUntil = askedAt + grant.startWithinMs;
   let condition = grant.condition;
   let planned = false;
   let stopped = false;
@@ -49,11 +50,10 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
 
   function mayStart(): boolean {
     condition = withNews(condition, order.news());
-    const inTime = engine.now() < askedAt + grant.startWithinMs;
     return (
       !stopped &&
-      inTime &&
-      places.next(engine.now()) !== undefined &&
+      engine.now() < startsUntil &&
+      (slots.nextAt() ?? startsUntil) < startsUntil &&
       queue.length > 0 &&
       !shutBy(condition, settings, engine.now())
     );
@@ -61,12 +61,12 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
 
   function goOn(): void {
     while (!planned && running.size < width() && mayStart()) {
-      const from = places.next(engine.now())?.from ?? 0;
+      const from = slots.nextAt() ?? 0;
       if (from > engine.now()) plan(from);
       else start();
     }
     if (!planned && (running.size === 0 || !mayStart())) leave();
-    if (!planned && running.size === 0) order.over(signs, left);
+    if (!planned && running.size === 0) order.over(signs, left, slots.tat());
   }
 
   function plan(at: number): void {
@@ -80,7 +80,8 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   function start(): void {
     const job = queue.shift();
     if (!job) return;
-    places.take(engine.now());
+    slots.claim();
+    slots.use(engine.now());
     running.add(job);
     const startedAt = engine.now();
     job.firstAttemptAt ??= startedAt;

@@ -5,9 +5,11 @@
  * There is one alarm. It is set to the earliest moment at which anything could be let in; when it rings
  * too early it is set again, so a later reason never overwrites an earlier one and none is forgotten.
  */
+import { rateUnder } from "./ceiling.ts";
 import { shutBy } from "./condition.ts";
 import { type Bell, type GateState, sideOf } from "./gate-state.ts";
-import { live } from "./lease.ts";
+import { live, tatOf } from "./lease.ts";
+import { sendsBy } from "./rate.ts";
 import { widthOf } from "./window.ts";
 
 /** Connections of one drain: what one invocation of a Worker can have open. */
@@ -16,6 +18,8 @@ export const DRAIN_CONNECTIONS = 6;
 const WRITE_MS = 1_000;
 /** At the latest it is written when its whole batch has been worked on: until then "nothing" means little. */
 const WRITTEN_MS = 5_000;
+/** A drain works off so much under one lease: what the rate allows within it is worth a drain now. */
+const AHEAD_MS = 3_000;
 /** A drain that was sent for and never asked: send again after this long. */
 const LOST_MS = 30_000;
 /** The queue did not take a drain: try it again after this long. */
@@ -91,17 +95,24 @@ export function rings(state: GateState, now: number): Ring {
   const drains = drainsMissing(state, now);
   if (drains <= 0) return silent(now + LOST_MS);
   const bell = { ...expecting(state.bell, drains, now), at: now + LOST_MS };
-  return { bell, drains, abreast: drainsWanted(state) };
+  return { bell, drains, abreast: drainsWanted(state, now) };
 }
 
-/** How many drains the window has room for: one invocation works over a few connections only. */
-function drainsWanted({ condition, breadth }: GateState): number {
-  return Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
+/**
+ * How many drains the window has room for, and the rate something to send: one invocation works over a few
+ * connections only.
+ */
+function drainsWanted({ condition, breadth, rate: owners, leases, tat }: GateState, now: number): number {
+  const byWindow = Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
+  const limits = { ratePerSecond: owners.perSecond, rateBurst: owners.burst };
+  const rate = rateUnder(condition.ceiling, limits, now);
+  const byRate = Math.ceil(sendsBy(now + AHEAD_MS, tatOf(leases, tat), rate, now) / DRAIN_CONNECTIONS);
+  return Math.max(1, Math.min(byWindow, byRate));
 }
 
 function drainsMissing(state: GateState, now: number): number {
   const atWork = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog").length;
-  return drainsWanted(state) - atWork - onTheirWay(state.bell, now);
+  return drainsWanted(state, now) - atWork - onTheirWay(state.bell, now);
 }
 
 function onTheirWay({ rungAt, expected }: Bell, now: number): number {

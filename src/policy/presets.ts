@@ -3,8 +3,9 @@
  * Each reproduces its source; a table test holds every status and every wait to the published figures.
  *
  * Where a source contradicts a rule over all presets, the rule wins: see outcome.ts for 2xx, 3xx and 410,
- * transition.ts for Retry-After and for 429 without it. Where a source is silent, the comment says so.
- * A source that names no age limit gets 72 h, a source that does not speak of Retry-After takes it as a floor.
+ * transition.ts for Retry-After and for 429 without it. So the header that replaces the backoff in three sources
+ * does so with a 429 only. Where a source is silent, the comment says what was chosen: 72 h for an age limit that
+ * it does not name, a floor for a Retry-After that it does not speak of.
  */
 import { type RetryPolicy, unlimitedAttempts } from "./retry-policy.ts";
 
@@ -39,7 +40,10 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 74 * hourMs,
     expireUnattemptedAfterMs,
-    rules: { clientErrors: { retried: [404, 408, 409, 425, 429] }, attemptLimits: {} },
+    rules: {
+      clientErrors: { retried: [402, 404, 408, 409, 423, 425, 429] },
+      attemptLimits: { http_402: 16, http_404: 16, http_408: 16, http_409: 16, http_423: 16, http_425: 16 },
+    },
     retryAfter: "floor",
   },
   textbook: {

@@ -106,7 +106,14 @@ export async function commitUnits(
     const guards = [JSON.stringify(revisions), namesOf(keys), beforeFirstBundleOf(database), acceptedAt];
     return [
       ...bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }) => {
-        const columns = [deliverAt, count, deliveriesOf(plan), JSON.stringify(plan), JSON.stringify(header), hex];
+        const columns = [
+          deliverAt,
+          count,
+          deliveriesOf(plan),
+          JSON.stringify(plan),
+          JSON.stringify(header),
+          hex,
+        ];
         return insert.bind(floor, JSON.stringify(tokens), ...guards, ...columns);
       }),
       ...keys.map(({ tokens, tenant, key, fingerprint, places }) => {

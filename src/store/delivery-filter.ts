@@ -3,8 +3,8 @@
  * walk leads by itself (delivery-walk.ts).
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
-import type { TimeRange } from "./moments.ts";
 import { bundleIdOf, tenantOf, typeOf } from "./event-columns.ts";
+import type { TimeRange } from "./moments.ts";
 import { bundles, deliveries, destinations } from "./schema.ts";
 
 /** The key of a delivery: every list is in its order, descending. */

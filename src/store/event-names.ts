@@ -22,7 +22,9 @@ export async function eventNames(
       return share.flatMap((event): [number, EventName][] => {
         const bundle = bundles.get(bundleOf(event));
         const header = bundle && headerAt(JSON.parse(bundle.header) as StoredHeader, indexOf(event));
-        return header ? [[event, { tenant: header.tenant, type: header.type, acceptedAt: bundle.acceptedAt }]] : [];
+        return header
+          ? [[event, { tenant: header.tenant, type: header.type, acceptedAt: bundle.acceptedAt }]]
+          : [];
       });
     }),
   );

@@ -1,19 +1,18 @@
-/** The destinations of deliveries that were found beyond the first database, which alone has them. */
+/** The destinations of deliveries that were found without them, or beyond the first database, which alone has them. */
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { databaseNumberOf } from "../policy/placement.ts";
 import type { FoundDelivery } from "./deliveries-read.ts";
 import { destinations } from "./schema.ts";
 import type { Databases } from "./shards.ts";
 
-/** The same deliveries with their destinations; not one call when all are of the first database. */
+/** The same deliveries with their destinations; not one call when all have theirs. */
 export async function withDestinations(
   { db }: Databases,
   found: readonly FoundDelivery[],
 ): Promise<readonly FoundDelivery[]> {
-  const further = found.filter(({ eventId }) => databaseNumberOf(eventId) > 0);
-  if (further.length === 0) return found;
-  const ids = JSON.stringify([...new Set(further.map(({ destinationId }) => destinationId))]);
+  const bare = found.filter(({ destination }) => destination === null);
+  if (bare.length === 0) return found;
+  const ids = JSON.stringify([...new Set(bare.map(({ destinationId }) => destinationId))]);
   const rows = await drizzle(db)
     .select()
     .from(destinations)

@@ -1,35 +1,58 @@
 /**
- * Deliveries as their event's plan promises them, with the row of each that has one. The plan is the only
+ * Deliveries as their bundle's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, or, type SQL, sql } from "drizzle-orm";
-import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
-import { beforeFirstOf, databaseNumberOf } from "../policy/placement.ts";
+import { sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import {
+  bundleOf,
+  destinationsOf,
+  eventAt,
+  headerAt,
+  indexesOf,
+  indexOf,
+  isIn,
+  type Plan,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { isoTime } from "../iso-time.ts";
+import { beforeFirstBundleOf, databaseNumberOfBundle } from "../policy/placement.ts";
+import { readBodies } from "./bodies.ts";
+import { type Position, readCursor } from "./cursors.ts";
 import type { DeliveryPage, FoundDelivery, ListFilter } from "./deliveries-read.ts";
-import { type DeliveryFilter, type DeliveryKey, isOfEvent } from "./delivery-filter.ts";
+import type { DeliveryFilter, DeliveryKey } from "./delivery-filter.ts";
 import { type MergedPage, mergedPage } from "./delivery-pages.ts";
-import type { Destination } from "./destination-settings.ts";
+import { isInBundle } from "./event-columns.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
-import { deliveries, destinations, events, sweeps } from "./schema.ts";
+import { scheduledAfter } from "./scheduled.ts";
+import { deliveries } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
-export type StoredEvent = typeof events.$inferSelect;
-
-type Planned = Readonly<{
-  eventId: number;
+export type StoredEvent = Readonly<{
+  id: number;
+  tenant: string;
+  type: string;
   acceptedAt: number;
   deliverAt: number | null;
-  destinationId: string;
-  row: DeliveryRow | null;
-  destination: Destination | null;
+  /** What attempts send; its `data` is null when what is stored cannot be read any more. */
+  body: string;
 }>;
 
-/** How many events one look for queued deliveries goes through, at most. */
-const SCANNED = 5000;
+/** How many bundles one look for queued deliveries goes through, at most, and how many scheduled ones. */
+const SCANNED = 50;
+const SCHEDULED = 50;
 
-const destinationId = sql<string>`planned.value`;
+type BundleRow = Readonly<{
+  id: number;
+  acceptedAt: number;
+  deliverAt: number | null;
+  plan: string;
+  header: string;
+}>;
+
+const COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
 
 /** An event and all its deliveries, in the order of its plan; undefined when there is no such event. */
 export async function findEvent(
@@ -38,38 +61,76 @@ export async function findEvent(
   tenant: string | undefined,
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const home = homeOf(databases, eventId);
-  if (home === undefined) return undefined;
-  const db = drizzle(home);
-  const wanted = and(eq(events.id, eventId), tenant === undefined ? undefined : eq(events.tenant, tenant));
-  // Not a batch: D1 answers one with rows by column name, and the names of joined tables are not unique.
-  const [event, planned] = await Promise.all([
-    db.select().from(events).where(wanted).get(),
-    plans(db).where(wanted).orderBy(sql`planned.key`),
-  ]);
-  return event && { event, deliveries: await withDestinations(databases, planned.map(foundOf)) };
+  const row = await home
+    ?.prepare(`SELECT ${COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
+    .bind(bundleOf(eventId))
+    .first<BundleRow & { body: string }>();
+  const header: StoredHeader | undefined = row && JSON.parse(row.header);
+  const about = header && headerAt(header, indexOf(eventId));
+  if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
+    return undefined;
+  const bodies = await readBodies(row.body, header);
+  const bytes = bodies?.[indexOf(eventId)];
+  const { acceptedAt, deliverAt } = row;
+  const { type } = about;
+  const body = bytes
+    ? new TextDecoder().decode(bytes)
+    : JSON.stringify({ type, timestamp: isoTime(acceptedAt), data: null });
+  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body };
+  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  return { event, deliveries: await foundAt(databases, home, row, eventId, ids) };
 }
 
 /** One delivery; undefined when no event has planned it. */
 export async function findDelivery(
   databases: Databases,
-  key: DeliveryKey,
+  { eventId, destinationId }: DeliveryKey,
   tenant: string | undefined,
 ): Promise<FoundDelivery | undefined> {
-  const home = homeOf(databases, key.eventId);
-  if (home === undefined) return undefined;
-  const isWanted = and(
-    eq(events.id, key.eventId),
-    eq(destinationId, key.destinationId),
-    tenant === undefined ? undefined : eq(events.tenant, tenant),
-  );
-  const planned = await plans(drizzle(home)).where(isWanted).get();
-  const [found] = await withDestinations(databases, planned ? [foundOf(planned)] : []);
+  const home = homeOf(databases, eventId);
+  const row = await home
+    ?.prepare(`SELECT ${COLUMNS} FROM bundles WHERE id = ?1`)
+    .bind(bundleOf(eventId))
+    .first<BundleRow>();
+  if (!home || !row) return undefined;
+  const about = headerAt(JSON.parse(row.header), indexOf(eventId));
+  const isPlanned = isIn((JSON.parse(row.plan) as Plan)[destinationId] ?? [], indexOf(eventId));
+  if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
+  const [found] = await foundAt(databases, home, row, eventId, [destinationId]);
   return found;
 }
 
+/** The deliveries of one event to these destinations, in their order. */
+async function foundAt(
+  databases: Databases,
+  home: D1Database,
+  { acceptedAt, deliverAt }: BundleRow,
+  eventId: number,
+  ids: readonly string[],
+): Promise<readonly FoundDelivery[]> {
+  const known = await drizzle(home)
+    .select()
+    .from(deliveries)
+    .where(
+      sql`${deliveries.eventId} = ${eventId} AND ${deliveries.destinationId} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`,
+    );
+  const rows = new Map(known.map((row) => [row.destinationId, row]));
+  const found = ids.map((destinationId) =>
+    foundOf({ eventId, destinationId, acceptedAt, deliverAt }, rows.get(destinationId)),
+  );
+  return withDestinations(databases, found);
+}
+
+function foundOf({ eventId, destinationId, ...times }: Planned, row: DeliveryRow | undefined): FoundDelivery {
+  const key = { eventId, destinationId, destination: null };
+  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", ...times };
+}
+
 /**
- * Deliveries without a row, of events that the sweep has not passed yet, the newest event first. A page
- * may be short, or empty, and still have a next one: so many events and no more are looked at for each.
+ * Deliveries without a row: first those of events to be delivered at once that the sweep has not passed yet, the
+ * newest event first; then the scheduled ones whose time it has not looked after yet, the first due first. Which of
+ * the two an event belongs to never changes, so no page shows again, or leaves out, what moves meanwhile. A page may
+ * be short, or empty, and still have a next one: so many bundles and no more are looked at for each.
  */
 export async function queuedDeliveries(
   databases: Databases,
@@ -78,75 +139,169 @@ export async function queuedDeliveries(
   const { found, next } = await mergedPage(databases, {
     before,
     limit: filter.limit,
-    order: ({ destinationId, eventId }, acceptedAt) => [acceptedAt, eventId, destinationId],
+    order: (delivery, acceptedAt) => {
+      const { destinationId, eventId } = delivery;
+      const deliverAt = delivery.kind === "planned" ? delivery.deliverAt : null;
+      return deliverAt === null
+        ? [1, acceptedAt, eventId, destinationId]
+        : [0, -deliverAt, -eventId, destinationId];
+    },
     pageOf: (db, before) => queuedIn(db, { ...filter, before }),
   });
-  return { found: found.filter(({ destination }) => destination?.deletedAt === null), next };
+  const shown = await withDestinations(databases, found);
+  return { found: shown.filter(({ destination }) => destination?.deletedAt === null), next };
 }
 
 async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
-  const db = drizzle(d1);
-  const [{ watermark, newest }, { first, last }] = await Promise.all([
-    bounds(db),
+  const after = filter.before && (await scheduledPosition(d1, filter.before));
+  if (after) return scheduledIn(d1, filter, after);
+  const { found, next } = await unscheduledIn(d1, filter);
+  if (next) return { found, next };
+  const limit = filter.limit - found.length;
+  const scheduled = await scheduledIn(d1, { ...filter, before: undefined, limit: Math.max(1, limit) });
+  if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
+  // The next page finds by the last delivery of this one that only scheduled ones are left.
+  const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
+  return { found, next: isMore ? found.at(-1) : undefined };
+}
+
+const BOUNDS = `
+  SELECT coalesce((SELECT watermark FROM sweeps WHERE id = 1), 0) AS watermark,
+    coalesce((SELECT max(id) FROM bundles), 0) AS newest`;
+
+const UNSCHEDULED = `
+  SELECT ${COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
+
+async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const [bounds, range] = await Promise.all([
+    d1.prepare(BOUNDS).first<{ watermark: number; newest: number }>(),
     eventRangeOf(d1, filter.accepted ?? {}),
   ]);
-  const lowest = Math.max(watermark, first - 1, beforeFirstOf(databaseNumberOf(newest)));
-  const top = Math.min(newest, last, filter.before?.eventId ?? newest);
+  const { watermark, newest } = bounds ?? { watermark: 0, newest: 0 };
+  const first = bundleOf(range.first);
+  const lowest = Math.max(watermark, first - 1, beforeFirstBundleOf(databaseNumberOfBundle(newest)));
+  const { before } = filter;
+  const top = Math.min(newest, bundleOf(range.last), before ? bundleOf(before.eventId) : newest);
   const floor = Math.max(lowest, top - SCANNED);
-  const planned = await plans(db)
-    .where(and(gt(events.id, floor), lte(events.id, top), isBefore(filter.before), isOf(filter), isQueued))
-    .orderBy(desc(events.id), desc(destinationId))
-    .limit(filter.limit + 1);
-  const found = planned.slice(0, filter.limit).map(foundOf);
-  const rest = floor > lowest ? { eventId: floor + 1, destinationId: "" } : undefined;
-  return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
+  const { results } = await d1.prepare(UNSCHEDULED).bind(floor, top).all<BundleRow>();
+  const isBefore = ({ eventId, destinationId }: DeliveryKey) =>
+    !before ||
+    eventId < before.eventId ||
+    (eventId === before.eventId && destinationId < before.destinationId);
+  const planned = results.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
+  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
+  return pageOf(found, filter.limit, rest);
 }
 
-/** Beyond the first database no destinations are: what has become of them is looked up afterwards. */
-const isQueued = and(
-  isNull(deliveries.eventId),
-  or(gt(events.id, beforeFirstOf(1)), and(isNotNull(destinations.id), isNull(destinations.deletedAt))),
-);
-
-function isOf(filter: DeliveryFilter): SQL | undefined {
-  return and(
-    filter.destinationId === undefined ? undefined : eq(destinationId, filter.destinationId),
-    filter.tenant === undefined ? undefined : eq(events.tenant, filter.tenant),
-    isOfEvent(filter),
-  );
+function pageOf(found: readonly FoundDelivery[], limit: number, rest: DeliveryKey | undefined): DeliveryPage {
+  const shown = found.slice(0, limit);
+  return { found: shown, next: found.length > limit ? shown.at(-1) : rest };
 }
 
-function isBefore(key: DeliveryKey | undefined): SQL | undefined {
-  return key && sql`(${events.id}, planned.value) < (${key.eventId}, ${key.destinationId})`;
+/**
+ * Where the list of scheduled ones goes on after this delivery; undefined when it is none of them. A place without a
+ * destination is where the look among the others has stopped.
+ */
+async function scheduledPosition(
+  d1: D1Database,
+  { destinationId, eventId }: DeliveryKey,
+): Promise<Position | undefined> {
+  if (destinationId === "") return undefined;
+  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1 AND deliver_at IS NOT NULL";
+  const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
+  // Its bundle once more: there may be deliveries of it left.
+  return at === null ? undefined : { at, event: bundleOf(eventId) - 1 };
 }
 
-/** Every planned delivery of the events that a `where` selects. */
-function plans(db: DrizzleD1Database) {
-  return db
-    .select({
-      eventId: events.id,
-      acceptedAt: events.acceptedAt,
-      deliverAt: events.deliverAt,
-      destinationId,
-      row: getTableColumns(deliveries),
-      destination: getTableColumns(destinations),
-    })
-    .from(events)
-    .innerJoin(sql`json_each(${events.plan}) AS planned`, sql`true`)
-    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, events.id)))
-    .leftJoin(destinations, eq(destinations.id, destinationId))
-    .$dynamic();
+async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+  const after = from ?? (await readCursor(d1, "scheduled_checked"));
+  const looked = await scheduledAfter(d1, after, SCHEDULED);
+  const byId = new Map((await bundlesById(d1, looked)).map((row) => [row.id, row]));
+  const { before } = filter;
+  const isAfter = ({ eventId, destinationId }: DeliveryKey) =>
+    !before ||
+    bundleOf(eventId) !== bundleOf(before.eventId) ||
+    eventId > before.eventId ||
+    (eventId === before.eventId && destinationId < before.destinationId);
+  const planned = looked
+    .flatMap((id) => byId.get(id) ?? [])
+    .flatMap((row) => scheduledOrder(plannedIn(row, filter)))
+    .filter(isAfter);
+  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
+  // Below any destination: all of that bundle has been looked at.
+  const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
+  return pageOf(found, filter.limit, rest);
 }
 
-function foundOf({ eventId, destinationId: id, row, destination, ...times }: Planned): FoundDelivery {
-  const key = { eventId, destinationId: id, destination };
-  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", ...times };
+async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
+  const statement = `SELECT ${COLUMNS} FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+  return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
 }
 
-async function bounds(db: DrizzleD1Database): Promise<{ watermark: number; newest: number }> {
-  const [[swept], [last]] = await db.batch([
-    db.select({ watermark: sweeps.watermark }).from(sweeps).where(eq(sweeps.id, 1)),
-    db.select({ newest: sql<number | null>`max(${events.id})` }).from(events),
-  ]);
-  return { watermark: swept?.watermark ?? 0, newest: last?.newest ?? 0 };
+/** By event ascending, and of one event by destination descending. */
+function scheduledOrder(planned: readonly Planned[]): Planned[] {
+  return planned.toSorted((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? 1 : -1));
+}
+
+type Planned = DeliveryKey & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+
+/** The planned deliveries of a bundle that the filter asks for, by event and destination ascending. */
+function plannedIn(
+  row: BundleRow,
+  { destinationId: only, tenant, type, accepted }: DeliveryFilter,
+): Planned[] {
+  const { id, acceptedAt, deliverAt } = row;
+  const { since = 0, until = Number.POSITIVE_INFINITY } = accepted ?? {};
+  if (acceptedAt < since || acceptedAt >= until) return [];
+  const header: StoredHeader = JSON.parse(row.header);
+  const isWanted = (index: number) => {
+    const about = headerAt(header, index);
+    return (tenant === undefined || about?.tenant === tenant) && (type === undefined || about?.type === type);
+  };
+  return Object.entries(JSON.parse(row.plan) as Plan)
+    .filter(([destination]) => only === undefined || destination === only)
+    .flatMap(([destinationId, runs]) =>
+      indexesOf(runs)
+        .filter(isWanted)
+        .map((index) => ({ eventId: eventAt(id, index), destinationId, acceptedAt, deliverAt })),
+    )
+    .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
+}
+
+const KNOWN = `
+  SELECT d.event_id AS eventId, d.destination_id AS destinationId FROM json_each(?1) w CROSS JOIN deliveries d
+  ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
+
+/** Bundle and destination pairs asked for at once. */
+const PAIRS = 200;
+
+/** The first so many of the planned deliveries that have no row. */
+async function withoutRow(
+  d1: D1Database,
+  planned: readonly Planned[],
+  most: number,
+): Promise<FoundDelivery[]> {
+  const found: FoundDelivery[] = [];
+  const nameOf = ({ eventId, destinationId }: DeliveryKey) => `${bundleOf(eventId)} ${destinationId}`;
+  for (let from = 0; from < planned.length && found.length < most; ) {
+    const names = new Map<string, readonly [number, string]>();
+    let to = from;
+    for (; to < planned.length && names.size < PAIRS; to++) {
+      const one = planned[to];
+      if (one) names.set(nameOf(one), [bundleOf(one.eventId), one.destinationId]);
+    }
+    const { results } = await d1
+      .prepare(KNOWN)
+      .bind(JSON.stringify([...names.values()]))
+      .all<DeliveryKey>();
+    const known = new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
+    for (const one of planned.slice(from, to)) {
+      const isQueued = !known.has(`${one.eventId} ${one.destinationId}`);
+      if (isQueued && found.length < most) found.push(foundOf(one, undefined));
+    }
+    from = to;
+  }
+  return found;
 }

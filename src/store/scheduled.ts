@@ -46,6 +46,15 @@ export async function nextScheduled(
   return { bundles, more: found === most.bundles || found > bundles.length };
 }
 
+/** The next `limit` bundles after `after`, whenever they are due, in the order of their times. */
+export async function scheduledAfter(db: D1Database, after: Position, limit: number): Promise<number[]> {
+  const { results } = await db
+    .prepare(`SELECT id FROM (${NEXT}) ORDER BY deliver_at, id`)
+    .bind(after.at, after.event, Number.MAX_SAFE_INTEGER, limit)
+    .all<{ id: number }>();
+  return results.map(({ id }) => id);
+}
+
 const LOST = `
   WITH page AS MATERIALIZED (${PAGE}),
     last AS (SELECT deliver_at AS at, id AS upto FROM page ORDER BY deliver_at DESC, id DESC LIMIT 1)

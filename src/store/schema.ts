@@ -10,7 +10,16 @@
  * this file and the migrations together. Columns named `…_at` are epoch milliseconds.
  */
 import { sql } from "drizzle-orm";
-import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import {
+  blob,
+  index,
+  integer,
+  primaryKey,
+  real,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { EventFilter } from "../policy/event-filter.ts";
 import type { PreviousSecret } from "../policy/previous-secrets.ts";
@@ -50,7 +59,13 @@ export const bundles = sqliteTable(
     /** The destinations chosen at acceptance, each with the indexes of the events that it gets, as runs. */
     plan: jsonText<Plan>({})().notNull(),
     /** What each event is: its tenant, its type, the bytes of its body. */
-    header: jsonText<StoredHeader>({ version: 1, encoding: "plain", tenants: [], types: [], events: [] })().notNull(),
+    header: jsonText<StoredHeader>({
+      version: 1,
+      encoding: "plain",
+      tenants: [],
+      types: [],
+      events: [],
+    })().notNull(),
     /** The exact bytes that every attempt sends, joined and compressed. Last, so that reading the rest does not read it. */
     body: blob().notNull(),
   },
@@ -137,7 +152,8 @@ export const destinations = sqliteTable(
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
-    rateBurst: integer("rate_burst").notNull().default(200),
+    /** Null: what follows from the rate. */
+    rateBurst: integer("rate_burst"),
     timeoutMs: integer("timeout_ms").notNull().default(15_000),
     retry: jsonText<RetrySpec | null>(null)(),
     breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
@@ -275,6 +291,13 @@ export const replays = sqliteTable(
     index("replays_by_destination").on(t.destinationId),
   ],
 );
+
+/** How deep backlogs were when the watch looked, within the last hour. */
+export const backlogLooks = sqliteTable("backlog_looks", {
+  at: integer().primaryKey(),
+  /** By destination. */
+  backlogs: text().notNull(),
+});
 
 /** Mails to the operator that went out within the hour, by what they were about. */
 export const mails = sqliteTable("mails", {

@@ -95,7 +95,9 @@ export async function loadWork(databases: Databases, parts: readonly BundlePart[
   const works: Work[] = [];
   const missing: BundlePart[] = [];
   const unknown: BundlePart[] = [];
-  const bundles = new Map(known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])));
+  const bundles = new Map(
+    known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])),
+  );
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
     if (row && versionOf(row) > VERSION) {
@@ -169,6 +171,8 @@ async function eventsOf(databases: Databases, row: BundleRow, parts: readonly Bu
 }
 
 async function bodyOf(databases: Databases, bundle: number): Promise<string> {
-  const statement = homeOfBundle(databases, bundle)?.prepare("SELECT hex(body) AS body FROM bundles WHERE id = ?1");
+  const statement = homeOfBundle(databases, bundle)?.prepare(
+    "SELECT hex(body) AS body FROM bundles WHERE id = ?1",
+  );
   return (await statement?.bind(bundle).first<string>("body")) ?? "";
 }

@@ -102,6 +102,84 @@ describe("GET /v1/deliveries", () => {
     expect(await walk("&state=queued")).toEqual([["a5"]]);
   });
 
+  describe("scheduled for later", () => {
+    const DAY = 86_400_000;
+    beforeEach(async () => {
+      // The sweep has passed them: by row they are below its watermark, by time they are still to come.
+      for (const [id, days] of [
+        [11, 3],
+        [12, 1],
+        [13, 2],
+        [14, 1],
+      ] as const)
+        await insertRow("events", {
+          id,
+          tenant: "default",
+          type: "a",
+          accepted_at: NOW,
+          deliver_at: NOW + days * DAY,
+          plan: JSON.stringify([A, B]),
+          body: "{}",
+        });
+      await event(15, [A]);
+      await insertRow("sweeps", { id: 1, watermark: 14, heartbeat_at: NOW });
+      await insertRow("cursors", { name: "scheduled_checked", at: NOW, event_id: 10 });
+    });
+
+    it("is listed as queued until its time, after what is to be delivered at once, the first due first", async () => {
+      expect(await walk("&state=queued")).toEqual([
+        ["a15", "b12"],
+        ["a12", "b14"],
+        ["a14", "b13"],
+        ["a13", "b11"],
+        ["a11"],
+      ]);
+      expect(await walk(`&state=queued&destination_id=${B}`)).toEqual([
+        ["b12", "b14"],
+        ["b13", "b11"],
+      ]);
+    });
+
+    it("is listed on pages of any size", async () => {
+      const all = ["a15", "b12", "a12", "b14", "a14", "b13", "a13", "b11", "a11"];
+      for (const limit of [1, 3, 9]) expect((await walk("&state=queued", limit)).flat()).toEqual(all);
+    });
+
+    it("is listed once, and none is left out, while the sweep moves on between two pages", async () => {
+      await env.DB.prepare("UPDATE sweeps SET watermark = 10").run();
+      const { call } = testApi();
+      const first = (await call("GET", "/v1/deliveries?state=queued&limit=4")).json;
+      await env.DB.prepare("UPDATE sweeps SET watermark = 15").run();
+      const rest = (await call("GET", `/v1/deliveries?state=queued&limit=100&cursor=${first.next_cursor}`))
+        .json;
+      const ids = [...first.data, ...rest.data].map(({ id }: { id: string }) => id);
+      expect(new Set(ids).size).toBe(9);
+      expect(ids).toHaveLength(9);
+    });
+
+    it("is no longer listed as queued once it has an outcome, or its time has been looked after", async () => {
+      await delivery(A, 12, "cancelled");
+      await env.DB.prepare("UPDATE cursors SET at = ?1, event_id = 14")
+        .bind(NOW + DAY)
+        .run();
+      expect(await walk("&state=queued")).toEqual([["a15", "b13"], ["a13", "b11"], ["a11"]]);
+    });
+
+    it("is looked for among a bounded number, whoever's they are, and a page says where to go on", async () => {
+      await env.DB.prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+         INSERT INTO events (id, tenant, type, accepted_at, deliver_at, plan, body)
+         SELECT 100 + i, 'others', 'a', ?1, ?2 + i, '["dst_other"]', '{}' FROM n`,
+      )
+        .bind(NOW, NOW + 2 * DAY)
+        .run();
+      await env.DB.prepare("UPDATE sweeps SET watermark = 9000").run();
+      const pages = await walk("&state=queued&type=a");
+      expect(pages.flat()).toEqual(["b12", "a12", "b14", "a14", "b13", "a13", "b11", "a11"]);
+      expect(pages.length).toBeLessThanOrEqual(9);
+    });
+  });
+
   it("goes through so many events for queued ones, and says where to go on", async () => {
     await event(5010, []);
     const { call } = testApi();

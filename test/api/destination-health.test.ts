@@ -29,7 +29,7 @@ async function fail(id: string, retries: number): Promise<void> {
   const failed = sample({ attempt: 2, result: "5xx", end: "again" });
   const sign = { at: Date.now(), health: "unhealthy", backsOff: true, sample: failed } as const;
   const signs = deliveries.map(() => sign);
-  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0, unsent: 0 }, settings);
+  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0 }, settings);
 }
 
 describe("GET /v1/destinations/:id/health", () => {

@@ -21,7 +21,7 @@ const defaults = {
   timeout_ms: 15_000,
   max_concurrency: 10,
   rate_per_second: 100,
-  rate_burst: 200,
+  rate_burst: 100,
   retry: null,
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
   created_at: "2026-11-21T09:00:00.000Z",

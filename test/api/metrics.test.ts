@@ -213,7 +213,7 @@ describe("/v1/stats", () => {
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
       keyed_requests: 0,
-      coverage: { total: 2, asked: 2, unreachable: 0 },
+      coverage: { total: 2, asked: 2, sampled: null, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
     expect(series).toHaveLength(15);

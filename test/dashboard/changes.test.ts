@@ -118,7 +118,7 @@ describe("a destination", () => {
     expect(await rowOf(id)).toMatchObject({
       max_concurrency: 3,
       rate_per_second: 0.5,
-      rate_burst: 200,
+      rate_burst: null,
       timeout_ms: 2000,
       breaker_failure_ratio: 0.25,
       breaker_min_attempts: 8,

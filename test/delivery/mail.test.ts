@@ -1,7 +1,7 @@
 /** Mails to the operator: few, whatever happens, and nothing but text in them. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { announce } from "../../src/delivery/announce.ts";
-import { deadEvent, stallEvent, statusEvent } from "../../src/delivery/operational-event.ts";
+import { deadEvent, stallEvent, statusEvent, thresholdEvent } from "../../src/delivery/operational-event.ts";
 import type { Services } from "../../src/services.ts";
 import { newWorld, START, type World } from "../support/world.ts";
 
@@ -43,6 +43,12 @@ test("what is told of is mailed too, with its facts", async () => {
     { ...ADDRESSES, subject: "[Breakwater] Paused: hooks.example (dst_one)", text: expect.any(String) },
   ]);
   expect(mails[0]?.text).toContain("tenant: acme\nhost: hooks.example\nreason: gone");
+});
+
+test("of a threshold names the destinations in one line", async () => {
+  const crossing = { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" } as const;
+  await announce(services, [thresholdEvent({ ...crossing, destinations: ["dst_one", "dst_two"] }, START)]);
+  expect(mails[0]?.text).toContain("\ndestinations: dst_one, dst_two\n");
 });
 
 test("is mailed although nobody takes the events", async () => {

@@ -309,6 +309,66 @@ describe("the thresholds", () => {
     expect(world.gates.called()).toEqual([]);
   });
 
+  test("name the destinations that have most of it, in the event and in the log", async () => {
+    quarter();
+    await newDestination();
+    await deaths(place);
+    await watch(world.services);
+    const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
+    expect(crossed).toMatchObject([{ data: { destinations: [place] } }]);
+    const lines = world
+      .logged("threshold_crossed")
+      .filter(({ threshold }) => threshold === "dead_letter_rate");
+    expect(lines).toMatchObject([{ destinations: place }]);
+  });
+
+  test("name who has deliveries that have been retried for a day, and still who has dead ones", async () => {
+    const stuck = await newDestination();
+    for (let i = 0; i < 15; i++) await newDestination();
+    await deaths(place);
+    await env.DB.prepare(
+      `INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', ?1, '[]', '{}' FROM json_each(?2)`,
+    )
+      .bind(world.clock.now() - 50 * 3_600_000, JSON.stringify(Array(101).fill(0)))
+      .run();
+    await env.DB.prepare(
+      `INSERT INTO deliveries (destination_id, event_id, state, attempts, next_attempt_at, give_up_at)
+       SELECT ?1, id, 'retrying', 1, ?2, ?2 FROM events`,
+    )
+      .bind(stuck, world.clock.now() + 3_600_000)
+      .run();
+    quarter();
+    await watch(world.services);
+    const named = Object.fromEntries((await told()).map(({ data }) => [data.threshold, data.destinations]));
+    expect(named).toMatchObject({ retrying_for_a_day: [stuck], dead_letter_rate: [place] });
+  });
+
+  test("are crossed by a backlog that grows from look to look, also beyond a thousand", async () => {
+    await newDestination();
+    async function wait(count: number): Promise<void> {
+      await env.DB.prepare(
+        `INSERT INTO deliveries (destination_id, event_id, state, give_up_at)
+         SELECT ?1, (SELECT coalesce(max(event_id), 0) FROM deliveries) + e.key + 1, 'waiting', ?2
+         FROM json_each(?3) e`,
+      )
+        .bind(place, world.clock.now() + 72 * 3_600_000, JSON.stringify(Array(count).fill(0)))
+        .run();
+    }
+    const growths = async () => (await told()).filter(({ data }) => data.threshold === "backlog_growth");
+    for (const more of [1_000, 500]) {
+      await wait(more);
+      quarter();
+      await watch(world.services);
+      expect(await growths()).toEqual([]);
+    }
+    await wait(500);
+    quarter();
+    await watch(world.services);
+    expect(await growths()).toMatchObject([
+      { data: { value: 1_000, limit: 200, window: "30m", destinations: [place] } },
+    ]);
+  });
+
   test("are not crossed by the operator's own destinations", async () => {
     quarter();
     await deaths(operator);

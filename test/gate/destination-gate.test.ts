@@ -54,7 +54,7 @@ async function admitted(deliveries: readonly number[]) {
 }
 
 function settle(lease: string, signs: readonly Sign[] = []) {
-  return gateOf(destination).settle({ lease, signs, left: 0, unsent: 0 }, settings);
+  return gateOf(destination).settle({ lease, signs, left: 0 }, settings);
 }
 
 const healthy = (): Sign => ({
@@ -401,7 +401,7 @@ describe("an alarm that has gone off", () => {
     const wide = { ...settings, maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
     const { grant } = await gateOf(destination).admit(ask([1]), wide);
     const signs = Array.from({ length: 1_000 }, healthy);
-    await gateOf(destination).settle({ lease: grant?.id ?? "", signs, left: 0, unsent: 0 }, wide);
+    await gateOf(destination).settle({ lease: grant?.id ?? "", signs, left: 0 }, wide);
     await gateOf(destination).ring("waiting");
   }
 

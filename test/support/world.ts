@@ -216,6 +216,6 @@ export async function execute(sql: string, ...values: unknown[]): Promise<void> 
 }
 
 async function emptyTables(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "status_changes", "sweeps", "cursors"];
-  await emptyAll([...tables, "counts", "replays", "mails"]);
+  const tables = ["events", "deliveries", "destinations", "status_changes", "backlog_looks"];
+  await emptyAll([...tables, "sweeps", "cursors", "counts", "replays", "mails"]);
 }
