@@ -25,8 +25,8 @@ const ACTIVE_CTE = `
     SELECT id, 1 FROM waiting WHERE id IS NOT NULL
     UNION ALL SELECT destination_id, 2 FROM (
       SELECT destination_id FROM deliveries WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${LOOKED_AT})
-    UNION ALL SELECT p.value, 3 FROM (SELECT plan FROM events ORDER BY id DESC LIMIT ${LOOKED_AT}) e
-      JOIN json_each(e.plan) p
+    UNION ALL SELECT p.key, 3 FROM (SELECT plan FROM bundles ORDER BY id DESC LIMIT ${LOOKED_AT}) b
+      JOIN json_each(b.plan) p
   )`;
 
 const ACTIVE_IDS = `${ACTIVE_CTE}
