@@ -24,9 +24,11 @@ export async function announce(
 ): Promise<void> {
   const { db, now } = services;
   if (events.length + told.length === 0) return;
+  const notices = events.map((event) => noticeOf(event, now()));
+  const store = () => insertNotices(db, notices, now(), forgetting(db, told));
   try {
-    const notices = events.map((event) => noticeOf(event, now()));
-    await enqueue(services, await insertNotices(db, notices, now(), forgetting(db, told)));
+    // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
+    await enqueue(services, await store().catch(store));
     for (const event of events) await mail(services, event);
   } catch (error) {
     const types = [...new Set(events.map(({ type }) => type))].join(" ");

@@ -411,6 +411,32 @@ describe("the operator's own destination", () => {
   });
 });
 
+/** The next writes of events for the operator fail so, one after the other. */
+function failNotices(...faults: ("before" | "after")[]): void {
+  world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? faults.shift() : undefined));
+}
+
+describe("a circuit that opens is told of, once", () => {
+  test.each([
+    ["D1's answer is lost", "after"],
+    ["D1 is away for a moment", "before"],
+  ] as const)("when %s", async (_, fault) => {
+    failNotices(fault);
+    await send(10, 500);
+    expect((await told()).map(({ type }) => type)).toEqual(["destination.circuit_opened"]);
+    expect(world.logged("announcements_lost")).toEqual([]);
+  });
+});
+
+test("a crossed threshold is told of, when D1 is away for a moment", async () => {
+  world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
+  const gate = world.services.gates.get(world.services.gates.idFromName(place));
+  await gate.died(200);
+  failNotices("before");
+  await watch(world.services);
+  expect((await told()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");
+});
+
 test("what cannot be told, because D1 is away, stops nothing", async () => {
   world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? "before" : undefined));
   await send(10, 500);
