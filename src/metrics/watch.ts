@@ -21,7 +21,7 @@ import { backlogOf } from "../store/backlog.ts";
 import { saveBacklogLook } from "../store/backlog-looks.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
-import { COUNTED, fleetSum, readFleet, type Seen } from "./fleet.ts";
+import { askAllBut, COUNTED, fleetSum, GATES_WATCHED, readFleet, type Seen } from "./fleet.ts";
 
 const EVERY_MINUTES = 15;
 /** Destinations whose waiting deliveries are counted beyond what a look counts, and how far. */
@@ -46,20 +46,31 @@ export async function watch(services: Services): Promise<void> {
   );
 }
 
+/**
+ * Rates are judged over all destinations or not at all: those of a part would be false alarms, or false calm.
+ * Where there are too many to ask, a log line says that no rate is judged. Backlogs are those of the destinations in
+ * which something goes on.
+ */
 async function figuresOfAll(services: Services, now: number): Promise<Watched> {
-  const [fleet, all, own] = await Promise.all([
-    readFleet(services, {}, { windows: ["1h", "24h"], series: false }),
+  const [fleet, sampled, all, own] = await Promise.all([
+    readFleet(services, {}, { windows: ["1h"], series: false }),
+    askAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
     retryingForADay(services, {}, now),
     retryingForADay(services, { tenant: OPERATOR }, now),
   ]);
-  const others = { ...fleet, seen: fleet.seen.filter(({ row }) => isTold(row)) };
+  if (sampled === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
   const old = all - own;
-  const destinations = await watchedOnes(services, others.seen);
-  const backlogs = Object.fromEntries(destinations.map(({ id, backlog }) => [id, backlog]));
+  const busy = await watchedOnes(
+    services,
+    fleet.seen.filter(({ row }) => isTold(row)),
+  );
+  const backlogs = Object.fromEntries(busy.map(({ id, backlog }) => [id, backlog]));
   const looks = await saveBacklogLook(services.db, { at: now, backlogs });
+  const quiet = (sampled ?? []).filter(({ row }) => !(row.id in backlogs));
+  const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
   return {
-    hour: fleetSum(others, "1h"),
-    day: fleetSum(others, "24h"),
+    hour: fleetSum({ sampled: sampled ?? [] }, "1h"),
+    day: fleetSum({ sampled: sampled ?? [] }, "24h"),
     retryingForADay: old,
     destinations: old > RETRYING_FOR_A_DAY ? await withAges(services, destinations, now) : destinations,
     aQuarterAgo: lookAgo(looks, now, 15),
@@ -73,12 +84,15 @@ async function watchedOnes(
 ): Promise<readonly WatchedDestination[]> {
   const full = seen.filter(({ depth }) => depth.waiting >= COUNTED).map(({ row }) => row.id);
   const deeper = await backlogOf(services, full.slice(0, DEEP), DEEP_COUNTED);
-  return seen.map(({ row, depth, figures }) => ({
-    id: row.id,
-    hour: figures?.windows["1h"]?.sum ?? emptyTally(0),
-    backlog: (deeper.get(row.id)?.waiting ?? depth.waiting) + depth.retrying,
-    isPaused: row.status === "paused",
-  }));
+  return seen.map((one) => {
+    const { row, depth } = one;
+    return watchedOne(one, (deeper.get(row.id)?.waiting ?? depth.waiting) + depth.retrying);
+  });
+}
+
+function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">, backlog: number): WatchedDestination {
+  const hour = figures?.windows["1h"]?.sum ?? emptyTally(0);
+  return { id: row.id, hour, backlog, isPaused: row.status === "paused" };
 }
 
 /** Asks those that have most to do: it is them whom somebody should look at. */

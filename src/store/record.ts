@@ -1,8 +1,8 @@
 /**
  * Writing outcomes: one statement for everything a batch has to say of a database. Safe to repeat and safe against
  * stragglers: a delivery that has ended never changes again, and what knows of fewer attempts than the
- * row already counts is too late to say anything. So is what knows of an earlier age limit: the delivery
- * has ended since and was made to wait again, which is the only thing that moves its limit.
+ * row already counts is too late to say anything. So is what knows of an earlier life: the delivery has ended
+ * since and was made to wait again.
  */
 import { isNews, tallyOf } from "./replay-tally.ts";
 import { type Databases, sharesOf } from "./shards.ts";
@@ -10,17 +10,18 @@ import { pausing, type StatusChange, untoldChanges } from "./status-changes.ts";
 import type { DeliveryRow } from "./work.ts";
 
 const RECORD = `
-  INSERT INTO deliveries (destination_id, event_id, state, because, attempts, next_attempt_at, give_up_at,
-    ended_at, last_status, last_error, log)
+  INSERT INTO deliveries (destination_id, event_id, state, because, attempts, next_attempt_at, life,
+    first_attempt_at, give_up_at, ended_at, last_status, last_error, log)
   SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'because',
-    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'giveUpAt', value ->> 'endedAt',
-    value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
+    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'life', value ->> 'firstAttemptAt', value ->> 'giveUpAt',
+    value ->> 'endedAt', value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
   FROM json_each(?1) WHERE true
   ON CONFLICT (destination_id, event_id) DO UPDATE SET
     state = excluded.state, because = excluded.because, attempts = excluded.attempts,
-    next_attempt_at = excluded.next_attempt_at, ended_at = excluded.ended_at,
+    next_attempt_at = excluded.next_attempt_at, first_attempt_at = excluded.first_attempt_at,
+    give_up_at = excluded.give_up_at, ended_at = excluded.ended_at,
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE ${isNews("excluded.attempts", "excluded.give_up_at")}`;
+  WHERE ${isNews("excluded.attempts", "excluded.life")}`;
 
 /**
  * One transaction in each database, all at once. What is lost when one of them fails is harmless by itself: a

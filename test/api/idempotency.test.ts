@@ -42,6 +42,14 @@ describe("an event under a key", () => {
     expect(await countRows("events")).toBe(1);
   });
 
+  it("is refused with a number that is written with other digits", async () => {
+    const { call } = testApi();
+    await call("POST", "/v1/events", '{"type":"a","data":100}', keyed("k"));
+    expect(await call("POST", "/v1/events", '{"type":"a","data":100.00}', keyed("k"))).toMatchObject({
+      status: 409,
+    });
+  });
+
   it.each([
     ["another type", '{"type":"b","data":9007199254740992}'],
     ["other data", '{"type":"a","data":2}'],

@@ -2,6 +2,10 @@
  * Virtual time for code that awaits, as long as it awaits nothing but this engine's promises: after every
  * moment in which one was resolved, the real event loop turns once, so that all that follows from it has
  * happened before time moves on.
+ *
+ * While code of the simulation runs, `Date.now`, `Math.random` and `AbortSignal.timeout` are the engine's,
+ * because the gate's object and the HTTP client read those. Between two moments they are the machine's again,
+ * so several engines may take turns in one process.
  */
 import { type VirtualTime, virtualTime } from "../../../src/lab/virtual-time.ts";
 
@@ -34,15 +38,48 @@ export function createEngine(seed: number): Engine {
     return promise;
   }
 
+  function timeout(ms: number): AbortSignal {
+    const controller = new AbortController();
+    time.after(ms, () => {
+      resolved = true;
+      controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+    });
+    return controller.signal;
+  }
+
   async function run(done: () => boolean, horizonAt: number): Promise<void> {
     while (!done() && (time.nextAt() ?? Number.POSITIVE_INFINITY) <= horizonAt) {
-      time.step();
-      if (resolved) await settled();
+      const leave = enter({ now: time.now, random: time.random, timeout });
+      try {
+        time.step();
+        if (resolved) await settled();
+      } finally {
+        leave();
+      }
       resolved = false;
     }
   }
 
   return { ...time, deferred, sleep, run };
+}
+
+type Ambient = Readonly<{
+  now: () => number;
+  random: () => number;
+  timeout: (ms: number) => AbortSignal;
+}>;
+
+const real: Ambient = { now: Date.now, random: Math.random, timeout: AbortSignal.timeout };
+
+function enter({ now, random, timeout }: Ambient): () => void {
+  Date.now = now;
+  Math.random = random;
+  AbortSignal.timeout = timeout;
+  return () => {
+    Date.now = real.now;
+    Math.random = real.random;
+    AbortSignal.timeout = real.timeout;
+  };
 }
 
 /** Every promise that could go on has gone on. */

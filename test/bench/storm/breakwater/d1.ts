@@ -1,22 +1,26 @@
 /**
  * D1 in virtual time: SQLite in memory with the production migrations, behind the part of D1's interface
- * that the delivery path uses. Every round trip takes its time, and happens in the middle of it.
+ * that production code uses. Every round trip is a call of some invocation, which says how long it takes and
+ * whether its answer arrives.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { migrationFiles } from "../../../support/migration-files.ts";
-import type { Engine } from "../engine.ts";
 
-type Result = Readonly<{ results: readonly unknown[]; meta: Readonly<{ changes: number }> }>;
-type Prepared = Readonly<{ execute: () => Result }>;
+type Meta = Readonly<{ changes: number; rows_read: number; rows_written: number; duration: number }>;
+type Result = Readonly<{ success: true; results: readonly unknown[]; meta: Meta }>;
+type Prepared = Readonly<{ sql: string; execute: () => Result }>;
+
+/** Makes the round trip of these statements by calling `work`, at most once. */
+export type Trip = <T>(sql: string, work: () => T) => Promise<T>;
 
 export type MemoryD1 = Readonly<{
-  /** What production code sees. */
-  binding: D1Database;
+  /** What production code sees, each trip made by `trip`. */
+  bindingFor: (trip: Trip) => D1Database;
   /** Direct access for whoever sets up the scene and reads the end; takes no time. */
   direct: DatabaseSync;
 }>;
 
-export function memoryD1(engine: Engine, roundTripMs: number): MemoryD1 {
+export function memoryD1(): MemoryD1 {
   const direct = new DatabaseSync(":memory:");
   migrate(direct);
   const statements = new Map<string, StatementSync>();
@@ -27,32 +31,32 @@ export function memoryD1(engine: Engine, roundTripMs: number): MemoryD1 {
     return known;
   }
 
-  async function trip<T>(work: () => T): Promise<T> {
-    await engine.sleep(roundTripMs / 2);
-    const result = work();
-    await engine.sleep(roundTripMs / 2);
-    return result;
+  function bindingFor(trip: Trip): D1Database {
+    function bound(sql: string, values: readonly SQLInputValue[]) {
+      const execute = () => executed(direct, statementFor(sql), values);
+      return {
+        sql,
+        execute,
+        bind: (...given: SQLInputValue[]) => bound(sql, given),
+        all: () => trip(sql, execute),
+        run: () => trip(sql, execute),
+        raw: () => trip(sql, () => rowsAsArrays(direct, sql, values)),
+        first: async (column?: string) => {
+          const { results } = await trip(sql, execute);
+          const row = results[0] as Record<string, unknown> | undefined;
+          return row === undefined || column === undefined ? (row ?? null) : (row[column] ?? null);
+        },
+      };
+    }
+
+    const batch = (prepared: readonly Prepared[]) =>
+      trip(prepared.map(({ sql }) => sql).join(";"), () =>
+        transaction(direct, () => prepared.map((statement) => statement.execute())),
+      );
+    return { prepare: (sql: string) => bound(sql, []), batch } as unknown as D1Database;
   }
 
-  function bound(sql: string, values: readonly SQLInputValue[]) {
-    const execute = () => executed(direct, statementFor(sql), values);
-    return {
-      execute,
-      bind: (...given: SQLInputValue[]) => bound(sql, given),
-      all: () => trip(execute),
-      run: () => trip(execute),
-      raw: () => trip(() => rowsAsArrays(direct, sql, values)),
-      first: async (column: string) => {
-        const { results } = await trip(execute);
-        return (results[0] as Record<string, unknown> | undefined)?.[column] ?? null;
-      },
-    };
-  }
-
-  const batch = (prepared: readonly Prepared[]) =>
-    trip(() => transaction(direct, () => prepared.map((statement) => statement.execute())));
-  const binding = { prepare: (sql: string) => bound(sql, []), batch };
-  return { binding: binding as unknown as D1Database, direct };
+  return { bindingFor, direct };
 }
 
 function migrate(db: DatabaseSync): void {
@@ -61,8 +65,8 @@ function migrate(db: DatabaseSync): void {
 
 function executed(db: DatabaseSync, statement: StatementSync, values: readonly SQLInputValue[]): Result {
   const results = statement.all(...values);
-  const changes = db.prepare("SELECT changes() AS changes").get() as { changes: number };
-  return { results, meta: changes };
+  const { changes } = db.prepare("SELECT changes() AS changes").get() as { changes: number };
+  return { success: true, results, meta: { changes, rows_read: 0, rows_written: 0, duration: 0 } };
 }
 
 /** Columns of the same name stay apart. */
@@ -74,7 +78,12 @@ function rowsAsArrays(db: DatabaseSync, sql: string, values: readonly SQLInputVa
 
 function transaction<T>(db: DatabaseSync, work: () => T): T {
   db.exec("BEGIN");
-  const result = work();
-  db.exec("COMMIT");
-  return result;
+  try {
+    const result = work();
+    db.exec("COMMIT");
+    return result;
+  } catch (error) {
+    db.exec("ROLLBACK");
+    throw error;
+  }
 }

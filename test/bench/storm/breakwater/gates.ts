@@ -1,115 +1,125 @@
 /**
- * Durable Objects in virtual time: one gate per destination, each call a round trip, one alarm. Each
- * method does what `src/gate/destination-gate.ts` does: load, let the production function decide, save.
+ * Durable Objects in virtual time: the production class over storage in memory, one object per destination,
+ * with its alarm. What goes over RPC is cloned, as the platform does it; a gate can be evicted at any time.
  */
-import type { DestinationGate } from "../../../../src/gate/destination-gate.ts";
-import { admit, refusalAt } from "../../../../src/policy/admission.ts";
-import type { Ask } from "../../../../src/policy/ask.ts";
-import { rings } from "../../../../src/policy/bell.ts";
-import { figuresOf, type Look } from "../../../../src/policy/gate-figures.ts";
-import type { GateSettings } from "../../../../src/policy/gate-settings.ts";
-import { type GateState, newGateState } from "../../../../src/policy/gate-state.ts";
-import { viewOf } from "../../../../src/policy/gate-view.ts";
-import { newsOf } from "../../../../src/policy/news.ts";
-import {
-  died,
-  held,
-  nothingWaits,
-  resumed,
-  ringFor,
-  type Settlement,
-  settle,
-} from "../../../../src/policy/settlement.ts";
+import { DestinationGate } from "../../../../src/gate/destination-gate.ts";
+import type { GateState } from "../../../../src/policy/gate-state.ts";
+import type { Services } from "../../../../src/services.ts";
 import type { Engine } from "../engine.ts";
 
-export type Gates = Readonly<{
-  binding: DurableObjectNamespace<DestinationGate>;
-  /** What the gate of a destination remembers. */
-  stateOf: (destination: string) => GateState | undefined;
-}>;
+/** Makes the call to a gate by calling `work`, at most once. */
+export type GateCall = <T>(method: string, destination: string, work: () => Promise<T>) => Promise<T>;
 
-/** All that workers call: a method that is missing here must not compile. */
-type GateMethod = Exclude<
-  keyof DestinationGate,
-  keyof Rpc.DurableObjectBranded | "connect" | "alarm" | "fetch" | `webSocket${string}`
->;
+export type Gates = Readonly<{
+  /** What production code sees, each call made by `call`. */
+  bindingFor: (call: GateCall) => DurableObjectNamespace<DestinationGate>;
+  /** What the gate of a destination remembers; undefined before its first call. */
+  stateOf: (destination: string) => GateState | undefined;
+  /** When its alarm goes off, epoch ms. */
+  alarmOf: (destination: string) => number | null;
+  /** What it has in memory is gone. */
+  evict: (destination: string) => void;
+}>;
 
 /** How late an alarm goes off. */
 const ALARM_LATE_MS = 10;
+/** An alarm that throws runs again so often, first after so long, and twice as long each time. */
+const ALARM_RETRIES = 6;
+const ALARM_RETRY_MS = 2_000;
 
-export function virtualGates(
-  engine: Engine,
-  roundTripMs: number,
-  sendDrains: (destination: string, drains: number, abreast: number) => Promise<void>,
-): Gates {
-  const states = new Map<string, GateState>();
-  const load = (name: string) => states.get(name) ?? newGateState(engine.now());
+type Methods = Record<string, (...args: unknown[]) => unknown>;
 
-  function save(name: string, before: number | null, after: GateState): void {
-    states.set(name, after);
-    const { at } = after.bell;
-    if (at !== null && at !== before) engine.at(at + ALARM_LATE_MS, () => alarm(name, at));
+type Place = {
+  readonly storage: Map<string, unknown>;
+  object: DestinationGate | undefined;
+  alarmAt: number | null;
+};
+
+/** @param drainsFor the queue that the gate of this destination sends drains over */
+export function virtualGates(engine: Engine, drainsFor: (destination: string) => Services["drains"]): Gates {
+  const places = new Map<string, Place>();
+
+  function placeOf(name: string): Place {
+    const known = places.get(name) ?? { storage: new Map(), object: undefined, alarmAt: null };
+    places.set(name, known);
+    return known;
+  }
+
+  function objectOf(name: string): DestinationGate {
+    const place = placeOf(name);
+    const env = { DRAINS: drainsFor(name) } as unknown as Env;
+    place.object ??= new DestinationGate(stateIn(name, place), env);
+    return place.object;
+  }
+
+  function stateIn(name: string, place: Place): DurableObjectState {
+    const { storage } = place;
+    const kv = {
+      get: (key: string) => storage.get(key),
+      put: (key: string, value: unknown) => void storage.set(key, structuredClone(value)),
+      delete: (key: string) => storage.delete(key),
+      list: () => storage.entries(),
+    };
+    const setAlarm = async (at: number | Date | null) => setAlarmOf(name, at === null ? null : Number(at));
+    const alarms = {
+      setAlarm,
+      deleteAlarm: () => setAlarm(null),
+      getAlarm: async () => place.alarmAt,
+      deleteAll: async () => storage.clear(),
+      sync: async () => {},
+      transactionSync: <T>(work: () => T) => work(),
+    };
+    return { id: { name }, storage: { kv, ...alarms }, waitUntil: () => {} } as unknown as DurableObjectState;
+  }
+
+  function setAlarmOf(name: string, at: number | null): void {
+    placeOf(name).alarmAt = at;
+    if (at !== null) engine.at(at + ALARM_LATE_MS, () => goOff(name, at, 0));
   }
 
   /** Goes off unless the alarm has been set to another time since. */
-  async function alarm(name: string, at: number): Promise<void> {
-    const state = load(name);
-    if (state.bell.at !== at) return;
-    const { bell, drains, abreast } = rings(state, engine.now());
-    save(name, null, { ...state, bell });
-    if (drains > 0) await sendDrains(name, Math.min(drains, 100), abreast);
+  async function goOff(name: string, at: number, retries: number): Promise<void> {
+    const place = placeOf(name);
+    if (retries === 0 && place.alarmAt !== at) return;
+    if (retries === 0) place.alarmAt = null;
+    if (retries > 0 && place.alarmAt !== null) return;
+    try {
+      await objectOf(name).alarm();
+    } catch {
+      // One that has been set meanwhile takes the place of the retry.
+      if (place.alarmAt !== null || retries === ALARM_RETRIES) return;
+      engine.after(ALARM_RETRY_MS * 2 ** retries, () => goOff(name, at, retries + 1));
+    }
   }
 
-  async function trip<T>(name: string, call: (state: GateState, now: number) => [GateState, T]): Promise<T> {
-    await engine.sleep(roundTripMs / 2);
-    const before = load(name);
-    const [after, answer] = call(before, engine.now());
-    save(name, before.bell.at, after);
-    await engine.sleep(roundTripMs / 2);
-    return answer;
+  function bindingFor(call: GateCall): DurableObjectNamespace<DestinationGate> {
+    const stub = (name: string) =>
+      new Proxy({} as Methods, {
+        get:
+          (_, method: string) =>
+          (...args: unknown[]) => {
+            const sent = structuredClone(args);
+            return call(method, name, async () => {
+              const object = objectOf(name) as unknown as Methods;
+              return structuredClone(await object[method]?.(...sent));
+            });
+          },
+      });
+    const binding = { idFromName: (name: string) => name, get: stub, getByName: stub };
+    return binding as unknown as DurableObjectNamespace<DestinationGate>;
   }
 
-  const change = (name: string, decide: (state: GateState, now: number) => GateState) =>
-    trip(name, (state, now) => [decide(state, now), undefined]);
-  const read = <T>(name: string, look: (state: GateState, now: number) => T) =>
-    trip(name, (state, now) => [state, look(state, now)]);
+  function stateOf(destination: string): GateState | undefined {
+    const stored = places.get(destination)?.storage.get("gate");
+    return typeof stored === "string" ? (JSON.parse(stored) as GateState) : undefined;
+  }
 
-  const gate = (name: string): Record<GateMethod, unknown> => ({
-    admit: (ask: Ask, settings: GateSettings) =>
-      trip(name, (state, now) => {
-        const decision = admit(state, ask, settings, now);
-        return [decision.state, decision.answer];
-      }),
-    settle: (settlement: Settlement, settings: GateSettings) =>
-      trip(name, (state, now) => {
-        const settled = settle(state, settlement, settings, now, engine.random());
-        return [settled.state, newsOf(settled, now) ?? null];
-      }),
-    hold: (until: number) =>
-      trip(name, (state, now) => {
-        const after = held(state, until, now);
-        return [after.state, after.events];
-      }),
-    ring: (why: "waiting" | "resumed") => change(name, why === "resumed" ? resumed : ringFor),
-    nothingWaits: (lookedAt: number) => change(name, (state, now) => nothingWaits(state, lookedAt, now)),
-    died: (deliveries: number) =>
-      trip(name, (state, now) => {
-        const after = died(state, deliveries, now);
-        return [after.state, after.tollDue];
-      }),
-    toll: () => read(name, ({ toll }) => toll),
-    tollPaid: () => read(name, () => false),
-    figures: (look: Look, settings: GateSettings) =>
-      read(name, (state, now) => figuresOf(state, [], look, settings, now)),
-    look: (settings: GateSettings) =>
-      read(name, (state, now) => refusalAt(state, "backlog", settings, now) ?? null),
-    condition: () => read(name, (state) => state.condition),
-    tryOut: () => read(name, () => null),
-    view: (settings: GateSettings) => read(name, (state, now) => viewOf(state, settings, now)),
-  });
-  const binding = { idFromName: (name: string) => name, get: gate };
   return {
-    binding: binding as unknown as DurableObjectNamespace<DestinationGate>,
-    stateOf: (destination) => states.get(destination),
+    bindingFor,
+    stateOf,
+    alarmOf: (destination) => places.get(destination)?.alarmAt ?? null,
+    evict: (destination) => {
+      placeOf(destination).object = undefined;
+    },
   };
 }

@@ -1,34 +1,74 @@
 /**
- * A Cloudflare Queue in virtual time: batches of up to so many messages or of what has come in so long,
- * side by side up to a number of consumers, acknowledgements that take effect when the invocation ends.
+ * A Cloudflare Queue in virtual time: batches of up to so many messages or of what has come in so long, side
+ * by side up to a number of consumers, acknowledgements that take effect when the invocation ends, dead
+ * letters. Messages come out of order, and, where it is asked for, late or twice.
  */
 import type { Engine } from "../engine.ts";
 
 export type QueueShape = Readonly<{
+  name: string;
   batch: number;
   batchTimeoutMs: number;
   /** Invocations at once. The platform takes up to 250 and scales by itself; here all stand by. */
   consumers: number;
-  /** From sending to being ready, without a delay. */
-  hopMs: number;
+  maxRetries: number;
 }>;
 
-type Held<Body> = { readonly body: Body; readonly attempts: number; readyAt: number };
-type Delay = Readonly<{ delaySeconds?: number }>;
-type Fate = { retry: Delay | undefined };
+/** How well messages travel. */
+export type Travel = Readonly<{
+  /** From sending to being ready, without a delay: anything between the two. */
+  hopMs: readonly [least: number, most: number];
+  /** Shares of the messages, 0 to 1. */
+  twice: number;
+  late: number;
+  /** How late a late message, or the second of two, is at most. */
+  lateMs: number;
+}>;
 
-export function platformQueue<Body>(
-  engine: Engine,
-  shape: QueueShape,
-  handle: (batch: MessageBatch<Body>) => Promise<void>,
-): Queue<Body> {
+/** How an invocation ended: a crash forgets what it has said of its messages. */
+export type Ending = "done" | "threw" | "crashed";
+
+type Held<Body> = { readonly id: string; readonly body: Body; readonly attempts: number; readyAt: number };
+type Delay = Readonly<{ delaySeconds?: number }>;
+type Fate = "left" | "acked" | Readonly<{ retry: Delay }>;
+
+export type VirtualQueue<Body> = Readonly<{
+  /** What production code sees, each call made by `call`. */
+  bindingFor: (call: <T>(method: string, work: () => T) => Promise<T>) => Queue<Body>;
+  /** Messages that wait to be taken, delayed ones left out. */
+  ready: () => number;
+}>;
+
+type Parts<Body> = Readonly<{
+  engine: Engine;
+  shape: QueueShape;
+  travel: Travel;
+  handle: (batch: MessageBatch<Body>) => Promise<Ending>;
+  /** What has used up its retries. */
+  dead?: (body: Body) => void;
+}>;
+
+export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Parts<Body>): VirtualQueue<Body> {
   let ready: Held<Body>[] = [];
   let running = 0;
   let looksAt = Number.POSITIVE_INFINITY;
+  let ids = 0;
 
-  function enqueue(body: Body, attempts: number, { delaySeconds = 0 }: Delay = {}): void {
-    engine.after(shape.hopMs + delaySeconds * 1000, () => {
-      ready.push({ body, attempts, readyAt: engine.now() });
+  const isSo = (share: number) => share > 0 && engine.random() < share;
+  const upTo = (ms: number) => engine.random() * ms;
+
+  function send(body: Body, delay: Delay = {}): void {
+    ids += 1;
+    const id = `${shape.name}-${ids}`;
+    travelTo(id, body, 1, delay);
+    if (isSo(travel.twice)) engine.after(upTo(travel.lateMs), () => travelTo(id, body, 1, delay));
+  }
+
+  function travelTo(id: string, body: Body, attempts: number, { delaySeconds = 0 }: Delay): void {
+    const [least, most] = travel.hopMs;
+    const late = isSo(travel.late) ? upTo(travel.lateMs) : 0;
+    engine.after(least + upTo(most - least) + late + delaySeconds * 1000, () => {
+      ready.push({ id, body, attempts, readyAt: engine.now() });
       pump();
     });
   }
@@ -52,39 +92,77 @@ export function platformQueue<Body>(
     engine.at(at, pump);
   }
 
-  async function invoke(batch: readonly Held<Body>[]): Promise<void> {
+  async function invoke(held: readonly Held<Body>[]): Promise<void> {
     running += 1;
-    const fates = batch.map((): Fate => ({ retry: undefined }));
-    const messages = batch.map((held, i) => messageOf(held, fates[i]));
-    await handle({ messages } as unknown as MessageBatch<Body>);
+    const fates: Fate[] = held.map(() => "left");
+    const messages = held.map((one, i) => messageOf(one, i, fates));
+    const ending = await handle(batchOf(shape.name, messages, fates));
     running -= 1;
-    for (const [i, { body, attempts }] of batch.entries()) {
-      const again = fates[i]?.retry;
-      if (again) enqueue(body, attempts + 1, again);
-    }
+    for (const [i, one] of held.entries()) bringAgain(one, fateAfter(ending, fates[i] ?? "left"));
     pump();
   }
 
-  const queue = {
-    send: async (body: Body, delay?: Delay) => enqueue(body, 1, delay),
-    sendBatch: async (messages: readonly ({ body: Body } & Delay)[]) => {
-      for (const message of messages) enqueue(message.body, 1, message);
-    },
-    metrics: async () => ({
-      backlogCount: ready.length,
-      backlogBytes: 0,
-      ...(ready[0] && { oldestMessageTimestamp: new Date(ready[0].readyAt) }),
-    }),
+  function bringAgain({ id, body, attempts }: Held<Body>, fate: Fate): void {
+    if (typeof fate === "string") return;
+    if (attempts <= shape.maxRetries) travelTo(id, body, attempts + 1, fate.retry);
+    else dead?.(body);
+  }
+
+  function bindingFor(call: <T>(method: string, work: () => T) => Promise<T>): Queue<Body> {
+    const queue = {
+      send: (body: Body, delay?: Delay) => {
+        const sent = structuredClone(body);
+        return call("send", () => send(sent, delay));
+      },
+      sendBatch: (messages: Iterable<{ body: Body } & Delay>) => {
+        const sent = structuredClone([...messages]);
+        return call("sendBatch", () => {
+          for (const message of sent) send(message.body, message);
+        });
+      },
+      metrics: () =>
+        call("metrics", () => ({
+          backlogCount: ready.length,
+          backlogBytes: 0,
+          ...(ready[0] && { oldestMessageTimestamp: new Date(ready[0].readyAt) }),
+        })),
+    };
+    return queue as unknown as Queue<Body>;
+  }
+
+  return { bindingFor, ready: () => ready.length };
+}
+
+/** What a handler has left alone is acknowledged when it returns, and comes again when it does not. */
+function fateAfter(ending: Ending, fate: Fate): Fate {
+  if (ending === "crashed") return { retry: {} };
+  return ending === "threw" && fate === "left" ? { retry: {} } : fate;
+}
+
+function batchOf<Body>(queue: string, messages: readonly unknown[], fates: Fate[]): MessageBatch<Body> {
+  const all = (fate: Fate) => {
+    for (const [i, before] of fates.entries()) if (before === "left") fates[i] = fate;
   };
-  return queue as unknown as Queue<Body>;
+  const batch = {
+    queue,
+    messages,
+    ackAll: () => all("acked"),
+    retryAll: (delay: Delay = {}) => all({ retry: delay }),
+  };
+  return batch as unknown as MessageBatch<Body>;
 }
 
 /** What the handler says first about a message holds. */
-function messageOf<Body>({ body, attempts }: Held<Body>, fate: Fate | undefined) {
-  let said = false;
-  const say = (retry: Delay | undefined) => {
-    if (!said && fate) fate.retry = retry;
-    said = true;
+function messageOf<Body>({ id, body, attempts, readyAt }: Held<Body>, i: number, fates: Fate[]) {
+  const say = (fate: Fate) => {
+    if (fates[i] === "left") fates[i] = fate;
   };
-  return { body, attempts, ack: () => say(undefined), retry: (delay: Delay = {}) => say(delay) };
+  return {
+    id,
+    body,
+    attempts,
+    timestamp: new Date(readyAt),
+    ack: () => say("acked"),
+    retry: (delay: Delay = {}) => say({ retry: delay }),
+  };
 }

@@ -1,0 +1,137 @@
+/**
+ * The platform in virtual time: D1, gates, queues and invocations beneath the production code. Everything
+ * that is random comes from the engine's seed.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { parseConfig } from "../../../../src/config.ts";
+import { bury } from "../../../../src/delivery/bury.ts";
+import { consume } from "../../../../src/delivery/consume.ts";
+import { answerBells } from "../../../../src/delivery/drain.ts";
+import type { BellMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
+import type { LogLine } from "../../../../src/log.ts";
+import type { Vault } from "../../../../src/secrets/vault.ts";
+import type { Services } from "../../../../src/services.ts";
+import { MASTER_KEYS } from "../../../support/vault.ts";
+import type { Engine } from "../engine.ts";
+import { memoryD1 } from "./d1.ts";
+import { type Gates, virtualGates } from "./gates.ts";
+import { type Invocations, type Life, noTroubles, type Troubles, virtualInvocations } from "./invocations.ts";
+import { type CallKind, type Latency, latenciesOf } from "./latency.ts";
+import { type Ending, type Travel, virtualQueue } from "./queue.ts";
+
+/** As wrangler.toml has it. */
+const shapes = {
+  deliveries: { name: "breakwater-deliveries", batch: 100, batchTimeoutMs: 1_000, maxRetries: 100 },
+  drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3 },
+  dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100 },
+};
+
+export type PlatformOptions = Readonly<{
+  /** Of the calls to it; a number is always the same. Without: usual ones (latency.ts). */
+  latency?: Partial<Record<CallKind, Latency | number>>;
+  travel?: Partial<Travel>;
+  /** How many invocations at once take from each queue. */
+  consumers?: Partial<Record<"deliveries" | "drains", number>>;
+  /** Asked at every call. Without: nothing goes wrong. */
+  troubles?: () => Troubles;
+  /** What production code is handed instead of the services made for an invocation, such as with quotas. */
+  wrap?: (services: Services) => Services;
+  /** Environment variables. */
+  vars?: Readonly<Record<string, string>>;
+  fetch: typeof fetch;
+  log: (line: LogLine) => void;
+}>;
+
+export type VirtualPlatform = Readonly<{
+  db: DatabaseSync;
+  gates: Gates;
+  invocations: Invocations;
+  /** Runs the handler as an invocation, with services of its own. */
+  invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<Ending>;
+  /** Messages that are ready in each queue. */
+  ready: () => Readonly<{ deliveries: number; drains: number }>;
+}>;
+
+export const calmTravel: Travel = { hopMs: [20, 250], twice: 0, late: 0, lateMs: 0 };
+
+/** WebCrypto works in real time: here a signature is a word, and ready at once. */
+const openVault: Vault = {
+  seal: async (_, secret) => secret,
+  unseal: async (_, sealed) => sealed,
+  open: async () => ({ sign: async () => "v1,simulated" }),
+  isCurrent: () => true,
+};
+
+export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
+  const { troubles = () => noTroubles, wrap = (services) => services, vars = {} } = options;
+  const travel = { ...calmTravel, ...options.travel };
+  const consumers = { deliveries: 20, drains: 100, ...options.consumers };
+  const config = parseConfig({
+    ADMIN_KEY: "an admin key that nobody uses",
+    MASTER_KEYS,
+    ALLOW_PRIVATE_DESTINATIONS: "true",
+    ...vars,
+  });
+  const db = memoryD1();
+  const invocations = virtualInvocations(engine, latenciesOf(options.latency), troubles);
+
+  const dead = virtualQueue<DeliveryMessage>({
+    engine,
+    shape: { ...shapes.dead, consumers: 1 },
+    travel,
+    handle: (batch) => invoke("bury", (services) => bury(services, batch)),
+  });
+  const toDead = dead.bindingFor(async (_, work) => work());
+  const deliveries = virtualQueue<DeliveryMessage>({
+    engine,
+    shape: { ...shapes.deliveries, consumers: consumers.deliveries },
+    travel,
+    handle: (batch) => invoke("consume", (services) => consume(services, batch)),
+    dead: (body) => void toDead.send(body),
+  });
+  const drains = virtualQueue<BellMessage>({
+    engine,
+    shape: { ...shapes.drains, consumers: consumers.drains },
+    travel,
+    handle: (batch) => invoke("drain", (services) => answerBells(services, batch)),
+  });
+  const gates = virtualGates(engine, (destination) =>
+    drains.bindingFor((method, work) =>
+      invocations.call(invocations.outside(destination), "queue", `gate: drains ${method}`, work),
+    ),
+  );
+
+  function servicesFor(life: Life): Services {
+    const { call } = invocations;
+    return {
+      config,
+      vault: openVault,
+      db: db.bindingFor((_, work) => call(life, "d1", "d1", work)),
+      deliveries: deliveries.bindingFor((method, work) => call(life, "queue", `deliveries ${method}`, work)),
+      drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
+      gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
+      fetch: options.fetch,
+      now: engine.now,
+      random: engine.random,
+      sleep: async (ms) => {
+        await engine.sleep(ms);
+        if (life.over) await new Promise(() => {});
+      },
+      log: options.log,
+      background: (work) => void life.behind.add(work),
+    };
+  }
+
+  function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<Ending> {
+    // A turn of the engine first: it waits for what its own promises set off, and for nothing else.
+    return invocations.invoke(name, (life) => engine.sleep(0).then(() => handler(wrap(servicesFor(life)))));
+  }
+
+  return {
+    db: db.direct,
+    gates,
+    invocations,
+    invoke,
+    ready: () => ({ deliveries: deliveries.ready(), drains: drains.ready() }),
+  };
+}

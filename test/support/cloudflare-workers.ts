@@ -1,0 +1,12 @@
+/** What the simulation in Node takes for the runtime's module: as much of it as the gate's class needs. */
+export class DurableObject<Env = unknown> {
+  protected readonly ctx: DurableObjectState;
+  protected readonly env: Env;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+}
+
+export const env: Readonly<Record<string, unknown>> = {};

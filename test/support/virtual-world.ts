@@ -1,0 +1,282 @@
+/**
+ * A world in virtual time for tests in Node: the whole delivery path, its gates included, over a platform on
+ * which every call takes time, messages come late, twice and out of order, and many invocations overlap.
+ * Everything random comes from the seed: the same test gives the same history.
+ *
+ *     const world = virtualWorld({ seed: 7, latency: { d1: 30, gate: 25 } });
+ *     const shop = world.destination({ maxConcurrency: 4 });
+ *     world.script(shop, { status: 429, headers: { "retry-after": "60" } }, 204);
+ *     world.post(100);
+ *     await world.run(5 * 60_000);
+ *     expect(world.requestsTo(shop)).toHaveLength(101);
+ *     expect(world.broken()).toEqual([]);
+ */
+import type { SQLInputValue } from "node:sqlite";
+import { drizzle } from "drizzle-orm/d1";
+import { accept } from "../../src/delivery/ingest.ts";
+import { tick } from "../../src/delivery/tick.ts";
+import { resumeGate } from "../../src/gate/gate-client.ts";
+import { BEGINNING } from "../../src/lab/virtual-time.ts";
+import type { LogLine } from "../../src/log.ts";
+import { watch } from "../../src/metrics/watch.ts";
+import type { GateState } from "../../src/policy/gate-state.ts";
+import type { Services } from "../../src/services.ts";
+import { destinations } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/work.ts";
+import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
+import {
+  calmTravel,
+  type PlatformOptions,
+  type VirtualPlatform,
+  virtualPlatform,
+} from "../bench/storm/breakwater/platform.ts";
+import type { Ending, Travel } from "../bench/storm/breakwater/queue.ts";
+import { createEngine, type Engine } from "../bench/storm/engine.ts";
+import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
+
+export type { Answer, Request } from "./virtual-receivers.ts";
+
+export const TENANT = "acme";
+export { BEGINNING };
+
+const MINUTE_MS = 60_000;
+const LOOK_MS = 1_000;
+
+/** Some messages come twice, some up to half a minute late. */
+export const hardTravel: Travel = { ...calmTravel, twice: 0.02, late: 0.02, lateMs: 30_000 };
+
+export type WorldOptions = Readonly<{
+  /** Of everything random. */
+  seed?: number;
+  /** Milliseconds that calls take, a number for always the same; without: 5 to 80, rarely a second. */
+  latency?: PlatformOptions["latency"];
+  /** How messages travel; without: out of order, some twice, some late. */
+  travel?: Partial<Travel>;
+  /** Invocations at once from each queue; without: 20 batches of deliveries, 100 drains. */
+  consumers?: PlatformOptions["consumers"];
+  /** Environment variables, such as RETENTION_DAYS. */
+  vars?: PlatformOptions["vars"];
+  /** What every invocation is handed instead of the services made for it. */
+  wrap?: PlatformOptions["wrap"];
+  /** The cron comes every minute; false: never by itself. */
+  cron?: boolean;
+}>;
+
+export type DestinationColumns = Partial<typeof destinations.$inferInsert>;
+
+export type Posted = Readonly<{ tenant?: string; type?: string; data?: unknown; deliverAt?: number }>;
+
+export type VirtualWorld = Readonly<{
+  engine: Engine;
+  platform: VirtualPlatform;
+  /** Epoch milliseconds. */
+  now: () => number;
+  /** Runs virtual time for so long. */
+  run: (ms: number) => Promise<void>;
+  /** Runs until it is so, which is asked once a second, at most for so long; whether it is. */
+  runUntil: (isSo: () => boolean, mostMs: number) => Promise<boolean>;
+  /** Has something done after so many milliseconds of virtual time. */
+  after: (ms: number, act: () => void) => void;
+  /** A new destination, of tenant `acme` unless told otherwise; returns its id. */
+  destination: (columns?: DestinationColumns) => string;
+  /** Posts so many events in one request, now. Resolves in virtual time, when the request is answered. */
+  post: (count?: number, posted?: Posted) => Promise<Ending>;
+  /** Posts one event after the other, so many a second, for so long. */
+  postSteadily: (perSecond: number, forMs: number, posted?: Posted) => void;
+  /** From now on the receiver answers so, one request after the other; the last for all that follow. */
+  script: (destination: string, ...answers: Answer[]) => void;
+  /** Every request so far, in the order in which they were started. */
+  requests: readonly Request[];
+  requestsTo: (destination: string) => readonly Request[];
+  /** Any statement, in no time. */
+  sql: <Row>(statement: string, ...values: SQLInputValue[]) => Row[];
+  pause: (destination: string) => void;
+  /** Lifts the pause as a person does, and tells the gate. */
+  resume: (destination: string) => Promise<Ending>;
+  /** Changes columns by hand. */
+  edit: (destination: string, columns: DestinationColumns) => void;
+  /** What is stored of deliveries: of all, or of one destination's. */
+  rows: (destination?: string) => DeliveryRow[];
+  /** Deliveries that have not ended, those without a row included. */
+  open: () => number;
+  gate: (destination: string) => GateState | undefined;
+  /** Forgets what the gate has in memory. */
+  evict: (destination: string) => void;
+  log: readonly LogLine[];
+  logged: (what: string) => readonly LogLine[];
+  /** Calls by name since the last time of asking: `d1`, `gate admit`, `drains sendBatch`, … */
+  calls: () => Readonly<Record<string, number>>;
+  /** Runs a handler as an invocation of its own. */
+  invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<Ending>;
+  /** Runs the handler of the cron, now. */
+  cron: () => Promise<Ending>;
+  /** From now on, such shares of all calls go wrong; nothing: none. */
+  trouble: (troubles?: Partial<Troubles>) => void;
+  /** Which promises have been broken so far, in sentences; empty when all is well. */
+  broken: () => string[];
+}>;
+
+export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
+  const { seed = 1, latency, consumers, vars, wrap, cron: hasCron = true } = options;
+  const engine = createEngine(seed);
+  const log: LogLine[] = [];
+  let troubles = noTroubles;
+  let told = new Map<string, number>();
+  let made = 0;
+
+  const receivers = virtualReceivers(engine, () => platform.db);
+  const platform = virtualPlatform(engine, {
+    ...(latency && { latency }),
+    ...(consumers && { consumers }),
+    ...(vars && { vars }),
+    ...(wrap && { wrap }),
+    travel: { ...hardTravel, ...options.travel },
+    troubles: () => troubles,
+    fetch: receivers.fetch,
+    log: (line) => void log.push(line),
+  });
+  const { db, gates, invocations, invoke } = platform;
+
+  function sql<Row>(statement: string, ...values: SQLInputValue[]): Row[] {
+    return db.prepare(statement).all(...values) as Row[];
+  }
+
+  function built({ sql: text, params }: Readonly<{ sql: string; params: unknown[] }>): void {
+    sql(text, ...(params as SQLInputValue[]));
+  }
+
+  const builder = drizzle(undefined as unknown as D1Database);
+
+  function destination(columns: DestinationColumns = {}): string {
+    made += 1;
+    const id = columns.id ?? `dst_${String(made).padStart(20, "0")}`;
+    const own = { id, tenant: TENANT, url: `https://${id.slice(4)}.example/hook`, secret: "whsec_of_no_use" };
+    const times = { createdAt: engine.now(), updatedAt: engine.now() };
+    built(
+      builder
+        .insert(destinations)
+        .values({ ...own, ...times, ...columns })
+        .toSQL(),
+    );
+    return id;
+  }
+
+  function edit(id: string, columns: DestinationColumns): void {
+    const { sql: text, params } = builder.update(destinations).set(columns).toSQL();
+    built({ sql: `${text} WHERE id = ?`, params: [...params, id] });
+  }
+
+  function post(count = 1, { tenant = TENANT, type = "order.paid", data, deliverAt }: Posted = {}) {
+    const events = Array.from({ length: count }, (_, n) => ({ tenant, type, data: data ?? n, deliverAt }));
+    return invoke("post", (services) => accept(services, events));
+  }
+
+  function postSteadily(perSecond: number, forMs: number, posted?: Posted): void {
+    const everyMs = 1000 / perSecond;
+    for (let n = 0; n * everyMs < forMs; n++) engine.after(n * everyMs, () => void post(1, posted));
+  }
+
+  const cron = () =>
+    invoke("cron", async (services) => {
+      await tick(services).finally(() => watch(services));
+    });
+  function everyMinute(): void {
+    void cron();
+    engine.after(MINUTE_MS, everyMinute);
+  }
+  if (hasCron) engine.after(MINUTE_MS, everyMinute);
+
+  async function runUntil(isSo: () => boolean, mostMs: number): Promise<boolean> {
+    const endsAt = engine.now() + mostMs;
+    let over = false;
+    let so = isSo();
+    // Looked at once a second: what is asked may look at every row.
+    const look = () => {
+      so = isSo();
+      if (!so && !over) engine.after(LOOK_MS, look);
+    };
+    engine.after(LOOK_MS, look);
+    engine.at(endsAt, () => {
+      over = true;
+    });
+    await engine.run(() => over || so, endsAt);
+    over = true;
+    return isSo();
+  }
+
+  return {
+    engine,
+    platform,
+    now: engine.now,
+    run: async (ms) => void (await runUntil(() => false, ms)),
+    runUntil,
+    after: engine.after,
+    destination,
+    post,
+    postSteadily,
+    script: receivers.script,
+    requests: receivers.requests,
+    requestsTo: (id) => receivers.requests.filter((request) => request.destination === id),
+    sql,
+    pause: (id) => edit(id, { status: "paused" }),
+    resume: (id) => {
+      edit(id, { status: "active", statusReason: null });
+      return invoke("resume", (services) => resumeGate(services, id));
+    },
+    edit,
+    rows: (id) => rowsOf(sql, id),
+    open: () => sql(OPEN).length,
+    gate: gates.stateOf,
+    evict: gates.evict,
+    log,
+    logged: (what) => log.filter((line) => line.what === what),
+    calls: () => {
+      const since = [...invocations.counts].map(([name, n]) => [name, n - (told.get(name) ?? 0)] as const);
+      told = new Map(invocations.counts);
+      return Object.fromEntries(since.filter(([, n]) => n > 0));
+    },
+    invoke,
+    cron,
+    trouble: (next = {}) => {
+      troubles = { ...noTroubles, ...next };
+    },
+    broken: () => [
+      ...receivers.broken(),
+      ...countsBroken(rowsOf(sql), receivers.requests),
+      ...invocations.thrown.flatMap(({ name, error }) => (isWanted(error) ? [] : `${name} threw ${error}`)),
+    ],
+  };
+}
+
+const OPEN = `SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
+  SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`;
+
+function rowsOf(sql: VirtualWorld["sql"], destination?: string): DeliveryRow[] {
+  const rows = sql<Record<string, SQLInputValue>>(
+    "SELECT * FROM deliveries WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id, event_id",
+    destination ?? null,
+  );
+  return rows.map((row) => {
+    const named = Object.entries(row).map(([name, value]) => [camelCase(name), value]);
+    return { ...Object.fromEntries(named), log: JSON.parse(String(row.log)) } as DeliveryRow;
+  });
+}
+
+function camelCase(name: string): string {
+  return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Only an HTTP exchange is an attempt. */
+function countsBroken(rows: readonly DeliveryRow[], requests: readonly Request[]): string[] {
+  const made = new Map<string, number>();
+  for (const { event, destination } of requests) {
+    const key = `${event} ${destination}`;
+    made.set(key, (made.get(key) ?? 0) + 1);
+  }
+  return rows.flatMap(({ eventId, destinationId, log, attempts, replay }) => {
+    const key = `${eventId} ${destinationId}`;
+    const sent = made.get(key) ?? 0;
+    const counted = Math.max(log.length, replay === null ? attempts : 0);
+    return counted > sent ? [`${key} counts ${counted} attempts, and ${sent} were made`] : [];
+  });
+}
