@@ -89,7 +89,10 @@ describe("a pause", () => {
 
   test("because it refuses everything is told of with its reason", async () => {
     await world.earnTrust(place, 30);
-    for (let i = 0; i < 15; i++) await send(10, 400);
+    for (let i = 0; i < 15; i++) {
+      world.clock.pass(5_000);
+      await send(10, 400);
+    }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
   });
@@ -129,7 +132,10 @@ describe("a pause", () => {
   test("because it refuses everything is told of once, when D1's answer to the write is lost", async () => {
     await world.earnTrust(place, 30);
     loseAnswer();
-    for (let i = 0; i < 15; i++) await send(10, 400);
+    for (let i = 0; i < 15; i++) {
+      world.clock.pass(5_000);
+      await send(10, 400);
+    }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     await expectTold(["destination.paused", "rejecting"]);
   });
@@ -200,7 +206,7 @@ describe("the dead", () => {
   test("who expired while they waited are among them", async () => {
     await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
     await world.bring(await world.post(3));
-    world.clock.pass(100 * 3_600_000);
+    world.clock.pass(15 * 24 * 3_600_000);
     await tick(world.services);
     await world.settled();
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination: place, deliveries: 3 }]);
@@ -332,8 +338,8 @@ describe("the thresholds", () => {
       .bind(world.clock.now() - 50 * 3_600_000, JSON.stringify(Array(101).fill(0)))
       .run();
     await env.DB.prepare(
-      `INSERT INTO deliveries (destination_id, event_id, state, attempts, next_attempt_at, give_up_at)
-       SELECT ?1, id, 'retrying', 1, ?2, ?2 FROM events`,
+      `INSERT INTO deliveries (destination_id, event_id, state, attempts, first_attempt_at, next_attempt_at, give_up_at)
+       SELECT ?1, id, 'retrying', 1, accepted_at, ?2, ?2 FROM events`,
     )
       .bind(stuck, world.clock.now() + 3_600_000)
       .run();
