@@ -25,7 +25,10 @@ export type Bell = Readonly<{
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed";
+export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "paused" | "resumed";
+
+/** Since when a destination was paused (epoch ms), and why. */
+export type Pause = Readonly<{ at: number; reason: string }>;
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
@@ -35,6 +38,8 @@ export type Happening = Readonly<{
   times?: number;
   /** Until when a hold lasts. */
   until?: number;
+  /** Why it was paused. */
+  reason?: string;
 }>;
 
 /** Deliveries of a settled lease, joined by commas: a busy gate remembers thousands of them, and rarely looks at one. */
@@ -106,6 +111,12 @@ export function remembering(
   if (events.length === 0) return state;
   const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
   return { ...state, history: happenings.reduce(noted, state.history).slice(-HISTORY) };
+}
+
+/** The history with a pause in its place: what came in after it was on its way before. */
+export function withPause(history: readonly Happening[], { at, reason }: Pause): readonly Happening[] {
+  const after = history.findIndex((happening) => happening.at > at);
+  return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
 /** What goes on is one entry, so that a long outage does not push out what led to it. */

@@ -9,7 +9,7 @@ import { emptied, expecting, freed, told, turnedAway } from "./bell.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, type Remembered, remembering } from "./gate-state.ts";
+import { type GateState, type Pause, type Remembered, remembering, withPause } from "./gate-state.ts";
 import { LOOK_UP_MS, live } from "./lease.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
@@ -123,9 +123,10 @@ export function ringFor(state: GateState, now: number): GateState {
 }
 
 /** A pause has been lifted: traffic begins with one, and what it was paused for is forgotten. */
-export function resumed(state: GateState, now: number): GateState {
+export function resumed(state: GateState, now: number, pause?: Pause): GateState {
   const condition = { ...state.condition, window: reopened(state.condition.window) };
-  return ringFor(remembering({ ...state, condition, sickness: wellness }, ["resumed"], now), now);
+  const history = pause ? withPause(state.history, pause) : state.history;
+  return ringFor(remembering({ ...state, condition, history, sickness: wellness }, ["resumed"], now), now);
 }
 
 /** While the receiver wants quiet, what others still bring home does not widen the window again. */
