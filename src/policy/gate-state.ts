@@ -26,7 +26,14 @@ export type Bell = Readonly<{
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed" | "hold_cleared";
+export type Remembered =
+  | Exclude<DoorEvent, "circuit_half_open" | "hold_ended">
+  | "paused"
+  | "resumed"
+  | "hold_cleared";
+
+/** Since when a destination was paused (epoch ms), and why. */
+export type Pause = Readonly<{ at: number; reason: string }>;
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
@@ -36,6 +43,8 @@ export type Happening = Readonly<{
   times?: number;
   /** Until when a hold lasts. */
   until?: number;
+  /** Why it was paused. */
+  reason?: string;
 }>;
 
 /** Deliveries of a settled lease, joined by commas: a busy gate remembers thousands of them, and rarely looks at one. */
@@ -124,6 +133,12 @@ export function remembering(
   if (events.length === 0) return state;
   const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
   return { ...state, history: happenings.reduce(noted, state.history).slice(-HISTORY) };
+}
+
+/** The history with a pause in its place: what came in after it was on its way before. */
+export function withPause(history: readonly Happening[], { at, reason }: Pause): readonly Happening[] {
+  const after = history.findIndex((happening) => happening.at > at);
+  return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
 /** What goes on is one entry, so that a long outage does not push out what led to it. */
