@@ -12,6 +12,7 @@ import { openScreen } from "./demo/screen.ts";
 import { type Told, tellStory } from "./demo/story.ts";
 import { summaryHead, summaryLines } from "./demo/summary.ts";
 import { tryItLines } from "./demo/try-it.ts";
+import { whenOrphaned } from "./lifetime.ts";
 import type { Receiver } from "./receiver.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "./throwaway.ts";
 
@@ -56,8 +57,9 @@ function stayUp(url: string, { standings, posted }: Told): Promise<never> {
   return new Promise(() => {});
 }
 
-// Children and files go with this process, however it ends: see wrangler.ts and throwaway.ts.
+// Children and files go with this process: see lifetime.ts and throwaway.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
+whenOrphaned(() => process.exit(130));
 process.exit(
   await demo().catch((error) => {
     console.error(error);

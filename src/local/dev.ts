@@ -5,13 +5,14 @@
 import { parseArgs } from "node:util";
 import { keepFiring } from "./cron.ts";
 import { ensureDevVars } from "./dev-vars.ts";
+import { whenOrphaned } from "./lifetime.ts";
 import { applyMigrations } from "./migrations.ts";
-import { type Stack, startStack } from "./stack.ts";
+import { POLITE_MS, type Stack, startStack } from "./stack.ts";
 
 const args = process.argv.slice(2);
 
 async function dev(): Promise<number> {
-  const started = passSignalsOn();
+  const started = endBySignals();
   if (ensureDevVars()) console.log("Made .dev.vars from .dev.vars.example: development secrets.");
   await applyMigrations(persistPlace());
   const stack = await startStack({ args });
@@ -25,13 +26,21 @@ async function dev(): Promise<number> {
   return code;
 }
 
-/** Until there is a stack, a signal ends this process, and its children with it. */
-function passSignalsOn(): (stack: Stack) => void {
-  let stack: Stack | undefined;
-  const onSignal = (signal: NodeJS.Signals) => (stack ? stack.signal(signal) : process.exit(1));
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
-  return (started) => {
-    stack = started;
+/**
+ * Ends the stack by whatever signal this process gets, and when its parent is gone. One that does not end
+ * is killed after a while, or by a second signal. Until there is a stack, this process ends at once, and its children
+ * with it.
+ */
+function endBySignals(): (stack: Stack) => void {
+  let end = (_signal: NodeJS.Signals): void => process.exit(1);
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => end(signal));
+  whenOrphaned(() => end("SIGTERM"));
+  return (stack) => {
+    end = (signal) => {
+      stack.signal(signal);
+      end = () => stack.signal("SIGKILL");
+      setTimeout(() => end("SIGKILL"), POLITE_MS).unref();
+    };
   };
 }
 
