@@ -72,6 +72,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     register(app);
   }
   describe(app);
+  app.get("/", root);
   app.notFound((c) => nothingHere(app, c));
   app.onError(onError);
   return app;
@@ -87,6 +88,22 @@ function describe(app: Api): void {
     document ??= documentOf(app);
     return c.text(typesOf(document), 200, { "cache-control": "public, no-cache" });
   });
+}
+
+/** A person is led to the dashboard; a program is told where everything is. */
+function root(c: ApiContext): Response {
+  const vary = { vary: "Accept" };
+  if (c.req.header("accept")?.includes("text/html"))
+    return c.body(null, 302, { ...vary, location: "/dashboard" });
+  const at = (path: string) => new URL(path, c.req.url).href;
+  const places = {
+    name: "Breakwater",
+    dashboard: at("/dashboard"),
+    docs: at("/docs"),
+    openapi: at("/openapi.json"),
+    health: at("/v1/health"),
+  };
+  return c.json(places, 200, vary);
 }
 
 /** What a known path takes, to whoever asks (OPTIONS) and with 405 (RFC 9110 §9.3.7, §15.5.6), else 404. */
