@@ -10,6 +10,14 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
+CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
+CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
+--> statement-breakpoint
+CREATE TABLE `backlog_looks` (
+	`at` integer PRIMARY KEY NOT NULL,
+	`backlogs` text NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE `counts` (
 	`name` text PRIMARY KEY NOT NULL,
 	`count` integer NOT NULL
@@ -28,6 +36,8 @@ CREATE TABLE `deliveries` (
 	`because` text,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer,
+	`life` integer DEFAULT 0 NOT NULL,
+	`first_attempt_at` integer,
 	`give_up_at` integer NOT NULL,
 	`ended_at` integer,
 	`last_status` integer,
@@ -50,14 +60,14 @@ CREATE TABLE `destinations` (
 	`headers` text,
 	`filter` text,
 	`secret` text NOT NULL,
-	`previous_secret` text,
-	`previous_secret_expires_at` integer,
+	`secret_version` integer DEFAULT 1 NOT NULL,
+	`previous_secrets` text,
 	`status` text DEFAULT 'active' NOT NULL,
 	`status_reason` text,
 	`status_changed_at` integer,
 	`max_concurrency` integer DEFAULT 10 NOT NULL,
 	`rate_per_second` real DEFAULT 100 NOT NULL,
-	`rate_burst` integer DEFAULT 200 NOT NULL,
+	`rate_burst` integer,
 	`timeout_ms` integer DEFAULT 15000 NOT NULL,
 	`retry` text,
 	`breaker_failure_ratio` real DEFAULT 0.5 NOT NULL,
@@ -70,7 +80,9 @@ CREATE TABLE `destinations` (
 	`deleted_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`,`id`) WHERE deleted_at IS NULL;--> statement-breakpoint
+CREATE INDEX `destinations_ever_of_tenant` ON `destinations` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `events` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,
@@ -114,6 +126,8 @@ CREATE TABLE `replays` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `replays_under_way` ON `replays` (`destination_id`) WHERE state IN ('running', 'paused');--> statement-breakpoint
+CREATE INDEX `replays_by_tenant` ON `replays` (`tenant`);--> statement-breakpoint
+CREATE INDEX `replays_by_destination` ON `replays` (`destination_id`);--> statement-breakpoint
 CREATE TABLE `sessions` (
 	`id` text PRIMARY KEY NOT NULL,
 	`key_id` text,
@@ -124,8 +138,30 @@ CREATE TABLE `sessions` (
 	`ended_at` integer
 );
 --> statement-breakpoint
+CREATE INDEX `sessions_by_expiry` ON `sessions` (`expires_at`);--> statement-breakpoint
+CREATE TABLE `status_changes` (
+	`changed_at` integer NOT NULL,
+	`destination_id` text NOT NULL,
+	`status` text NOT NULL,
+	`reason` text,
+	`tenant` text NOT NULL,
+	`url` text NOT NULL,
+	PRIMARY KEY(`changed_at`, `destination_id`, `status`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TRIGGER `destinations_status_changed` AFTER UPDATE OF `status_changed_at` ON `destinations`
+WHEN new.status <> old.status
+BEGIN
+	INSERT OR IGNORE INTO status_changes (changed_at, destination_id, status, reason, tenant, url)
+	VALUES (new.status_changed_at, new.id, new.status, new.status_reason, new.tenant, new.url);
+END;
+--> statement-breakpoint
 CREATE TABLE `sweeps` (
 	`id` integer PRIMARY KEY NOT NULL,
 	`watermark` integer DEFAULT 0 NOT NULL,
-	`heartbeat_at` integer NOT NULL
+	`heartbeat_at` integer NOT NULL,
+	`lease` text,
+	`leased_until` integer DEFAULT 0 NOT NULL,
+	`page` integer DEFAULT 0 NOT NULL,
+	`parts` text DEFAULT '{}' NOT NULL
 );

@@ -19,6 +19,15 @@ const masterKeys = z
     return z.NEVER;
   });
 
+/** What a deployment lets through at the door, unless its variables say otherwise. */
+const DESTINATIONS_PER_TENANT = 1_000;
+const DELIVERIES_PER_REQUEST = 100_000;
+
+const atMost = (most: number) => {
+  const error = `expected a whole number, 1 to ${most}`;
+  return z.coerce.number({ error }).int({ error }).min(1, { error }).max(most, { error }).optional();
+};
+
 const DAYS_EXPECTED = "expected whole days, 1 to 3650";
 const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
   error: "expected a mail address, such as ops@example.com",
@@ -38,6 +47,8 @@ const variables = z.object({
     .default(30),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
   EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
+  MAX_DESTINATIONS_PER_TENANT: atMost(10_000),
+  MAX_DELIVERIES_PER_REQUEST: atMost(1_000_000),
   DNS_RESOLVER: z
     .string()
     .refine((text) => text === "" || URL.parse(text)?.protocol === "https:", {
@@ -60,11 +71,22 @@ export type Config = Readonly<{
   allowPrivateDestinations: boolean;
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
+  /** Destinations that a tenant may have, and deliveries that one request may plan; see `capsOf` for when absent. */
+  maxDestinationsPerTenant?: number;
+  maxDeliveriesPerRequest?: number;
   /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
   dnsResolver?: string;
   /** Whom mails to the operator go to, and from; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
+
+/** How many destinations a tenant may have, and how many deliveries one request may plan. */
+export function capsOf(config: Config) {
+  return {
+    destinations: config.maxDestinationsPerTenant ?? DESTINATIONS_PER_TENANT,
+    deliveries: config.maxDeliveriesPerRequest ?? DELIVERIES_PER_REQUEST,
+  };
+}
 
 /** Reads the environment; throws an error that lists every fault when it cannot be used. */
 export function parseConfig(env: object): Config {
@@ -85,6 +107,12 @@ export function parseConfig(env: object): Config {
     retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
+    ...(parsed.data.MAX_DESTINATIONS_PER_TENANT && {
+      maxDestinationsPerTenant: parsed.data.MAX_DESTINATIONS_PER_TENANT,
+    }),
+    ...(parsed.data.MAX_DELIVERIES_PER_REQUEST && {
+      maxDeliveriesPerRequest: parsed.data.MAX_DELIVERIES_PER_REQUEST,
+    }),
     ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
     ...(to && from && { alertEmail: { to, from } }),
   };

@@ -44,6 +44,15 @@ export function newDestinationId(): string {
   return `dst_${randomText(20)}`;
 }
 
+/** The id of the destination that a tenant creates under a key: the same each time. 100 bits of SHA-256. */
+export async function destinationIdFor(tenant: string, key: string): Promise<string> {
+  const digest = await crypto.subtle.digest(
+    "SHA-256",
+    new TextEncoder().encode(JSON.stringify([tenant, key])),
+  );
+  return `dst_${Array.from(new Uint8Array(digest, 0, 20), (byte) => ALPHABET[byte & 31]).join("")}`;
+}
+
 /** A new API key's id: 100 random bits. */
 export function newKeyId(): string {
   return `key_${randomText(20)}`;

@@ -1,9 +1,10 @@
 /** From the events of a request to the answer: whose they are, whether they came before, and what is planned. */
 import type { z } from "@hono/zod-openapi";
+import { capsOf } from "../config.ts";
 import { accept, acceptOnce, type PostedEvent } from "../delivery/ingest.ts";
 import { deliveryId, eventId } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
-import type { AcceptedEvent } from "../store/events.ts";
+import { type AcceptedEvent, TooManyDeliveries } from "../store/events.ts";
 import { NOT_YOUR_TENANT, type Principal, tenantFor } from "./auth.ts";
 import type { ApiContext } from "./context.ts";
 import { byLine } from "./event-lines.ts";
@@ -39,15 +40,27 @@ export async function acceptEvents(
   if (posted === undefined) return refused(problem(403, NOT_YOUR_TENANT));
   const tooFar = farAhead(given, c.get("services").now(), fieldOf);
   if (tooFar.length > 0) return refused(invalid(byLine(c.get("lines"), tooFar)));
-  if (key === undefined) return accepted(await accept(c.get("services"), posted));
-  const result = await acceptOnce(c.get("services"), posted, key);
-  if (result.kind === "conflict") return refused(keyTaken());
-  if (result.kind === "replayed") c.header(REPLAYED, "true");
-  return accepted(result.events);
+  try {
+    if (key === undefined) return accepted(await accept(c.get("services"), posted), posted);
+    const result = await acceptOnce(c.get("services"), posted, key);
+    if (result.kind === "conflict") return refused(keyTaken());
+    if (result.kind === "replayed") c.header(REPLAYED, "true");
+    return accepted(result.events, posted);
+  } catch (error) {
+    if (!(error instanceof TooManyDeliveries)) throw error;
+    const field = given.length === 1 ? fieldOf(0, "type") : "events";
+    return refused(invalid([tooMany(field, error, capsOf(c.get("services").config).deliveries)]));
+  }
 }
 
-function accepted(events: readonly AcceptedEvent[]): Acceptance {
-  return { kind: "accepted", events: events.map(acceptedView) };
+function tooMany(field: string, { planned }: TooManyDeliveries, most: number): FieldError {
+  const expected = `at most ${most} in one request: fewer events, or events that fewer destinations want`;
+  return { field, fault: `would make ${planned} deliveries`, expected };
+}
+
+/** @param posted the same events as they were posted, in the same order */
+function accepted(events: readonly AcceptedEvent[], posted: readonly PostedEvent[]): Acceptance {
+  return { kind: "accepted", events: events.map((event, i) => acceptedView(event, posted[i]?.tenant)) };
 }
 
 function refused(answer: Refused): Acceptance {
@@ -85,12 +98,21 @@ function farAhead(given: readonly GivenEvent[], now: number, fieldOf: Posting["f
   );
 }
 
-function acceptedView({ id, plan, deliverAt }: AcceptedEvent): z.infer<typeof acceptedEvent> {
+function acceptedView(
+  { id, plan, deliverAt, isRemoved }: AcceptedEvent,
+  tenant: string | undefined,
+): z.infer<typeof acceptedEvent> {
   const deliveries = plan.map((destination) => ({
     id: deliveryId(id, destination),
     destination_id: destination,
     state: "queued" as const,
   }));
   const scheduled = deliverAt !== undefined && { deliver_at: isoTime(deliverAt) };
-  return { id: eventId(id), ...scheduled, deliveries };
+  const isForNobody = plan.length === 0 && isRemoved !== true;
+  return { id: eventId(id), ...scheduled, ...(isForNobody && { hint: hintFor(tenant) }), deliveries };
+}
+
+/** An event that nobody takes is stored all the same; whoever meant it for somebody learns of it here. */
+function hintFor(tenant: string | undefined): string {
+  return `No destination of the tenant ${tenant} takes this event: look at their event_types and filter, and at the tenant`;
 }

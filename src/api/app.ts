@@ -50,8 +50,9 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate));
   for (const register of [
-    registerEvents,
+    // Before the events: its path would be one of theirs.
     registerEventBatch,
+    registerEvents,
     registerDestinations,
     registerDestinationStatus,
     registerDestinationTest,
@@ -88,18 +89,24 @@ function describe(app: Api): void {
   });
 }
 
-/** 405 with the methods that a known path takes (RFC 9110 §15.5.6), else 404. */
+/** What a known path takes, to whoever asks (OPTIONS) and with 405 (RFC 9110 §9.3.7, §15.5.6), else 404. */
 function nothingHere(app: Api, c: ApiContext): Response {
   const methods = methodsOf(app, c.req.path);
   if (methods.length === 0) return problem(404, `There is nothing at ${c.req.path}`);
   const allow = methods.join(", ");
+  if (c.req.method === "OPTIONS") return c.body(null, 204, { allow });
   return problem(405, `${c.req.path} takes ${allow}, not ${c.req.method}`, undefined, { allow });
 }
 
 function methodsOf(app: Api, path: string): string[] {
-  const methods = app.routes
-    .filter(({ method, path: pattern }) => method !== "ALL" && matches(pattern, path))
-    .flatMap(({ method }) => (method === "GET" ? ["GET", "HEAD"] : [method]));
+  const matching = app.routes.filter(
+    ({ method, path: pattern }) => method !== "ALL" && matches(pattern, path),
+  );
+  // A path that is spelled out is itself, and not the id that a pattern could take it for.
+  const own = matching.filter(({ path: pattern }) => pattern === path);
+  const methods = (own.length > 0 ? own : matching).flatMap(({ method }) =>
+    method === "GET" ? ["GET", "HEAD"] : [method],
+  );
   return [...new Set(methods)].sort();
 }
 

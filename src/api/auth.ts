@@ -31,14 +31,34 @@ const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
 /** Lets nobody pass without a valid key (RFC 6750). */
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    const token = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
-    if (token === undefined) return unauthorized("Authorization: Bearer … is missing", "Bearer");
+    const given = c.req.header("authorization");
+    if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
+    const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
+    if (token === undefined) {
+      const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
+      return unauthorized(detail, 'Bearer error="invalid_request"');
+    }
     const principal = await authenticate(c.get("services"), token);
     if (principal === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
     c.set("principal", principal);
     await next();
     return;
   };
+}
+
+const EXPECTED = "expected Bearer and a key";
+
+/** Schemes that are repeated when they are given; any other first word may be a part of somebody's key. */
+const KNOWN_SCHEMES = ["Basic", "Digest", "Token", "ApiKey", "Negotiate"];
+
+/** What is wrong with a header that is no bearer token. Nothing of it is repeated that may be secret. */
+function shapeFault(given: string): string {
+  const [scheme = "", ...rest] = given.trim().split(/\s+/);
+  if (/^bearer$/i.test(scheme))
+    return rest.length === 0 ? "no key after Bearer" : "more than a key after Bearer";
+  if (rest.length === 0) return "no scheme before the key";
+  const known = KNOWN_SCHEMES.find((name) => name.toLowerCase() === scheme.toLowerCase());
+  return known ? `the scheme ${known}` : "a scheme that is not Bearer";
 }
 
 function unauthorized(detail: string, challenge: string) {

@@ -44,9 +44,9 @@ const getDeliveries = createRoute({
   tags,
   description:
     "By destination and event, descending; of one destination, the newest event first. A page looks at a " +
-    "thousand deliveries at most for those that are asked for: it may be short, or empty, and still have a " +
-    "next_cursor. Deliveries that no attempt has been made of are listed by state=queued alone: the newest " +
-    "event first.",
+    "thousand deliveries and destinations at most for those that are asked for: it may be short, or empty, and " +
+    "still have a next_cursor. Deliveries that no attempt has been made of are listed by state=queued alone: the newest " +
+    "event first, then those that are scheduled for later, the first due first.",
   middleware: [requires("read")],
   request: {
     query: strict({
@@ -56,7 +56,9 @@ const getDeliveries = createRoute({
       status: statusParam.optional(),
       because: becauseParam.optional(),
       since: timeParam.optional().openapi({ description: "The event was accepted then or later." }),
-      until: timeParam.optional().openapi({ description: "The event was accepted before that." }),
+      until: timeParam
+        .optional()
+        .openapi({ description: "The event was accepted before that; a time after `since`." }),
       limit: limitParam,
       cursor: cursorParam(deliveryCursor),
     }),

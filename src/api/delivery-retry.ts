@@ -2,6 +2,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { ringGate } from "../gate/gate-client.ts";
 import { deliveryId, deliveryKey } from "../id.ts";
+import { ageLimitOf } from "../policy/retry-policy.ts";
 import type { Services } from "../services.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
@@ -65,8 +66,8 @@ function refusalOf(found: FoundDelivery): string | undefined {
 /** The delivery as it waits now; undefined when it was not dead any more. */
 async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
   const { now, log } = services;
-  const { giveUpAfterMs } = retryPolicyOf(found.destination ?? { retry: null });
-  const row = await retryDead(services, found, now() + giveUpAfterMs);
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
+  const row = await retryDead(services, found, ageLimitOf(policy, null, now()));
   if (row === undefined) return undefined;
   const { eventId, destinationId } = found;
   log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });

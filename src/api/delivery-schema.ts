@@ -24,9 +24,15 @@ export const deliverySchema = z
     attempts: z.int().openapi({ description: "HTTP exchanges made, and nothing else." }),
     next_attempt_at: time.optional(),
     waiting_until: time.optional().openapi({ description: "Absent when only a person can tell." }),
-    give_up_at: time,
+    give_up_at: time.openapi({
+      description:
+        "When it is given up: give_up_after its first attempt; expire_unattempted_after it was due, while it has had none.",
+    }),
     last_status: z.int().optional(),
-    last_error: z.string().optional(),
+    last_error: z.string().optional().openapi({
+      description:
+        "`http_503` and its like, `timeout`, `connection_lost` (the request may have arrived), `refused`, `dns`, `network`.",
+    }),
     delivered_at: time.optional(),
     log: z.array(attempt),
   })

@@ -3,6 +3,7 @@
  */
 import { deliveryId, eventId } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
+import { ageLimitOf } from "../policy/retry-policy.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
@@ -34,11 +35,11 @@ type Planned = Extract<FoundDelivery, { kind: "planned" }>;
 
 /** No outcome yet: on its way, or not any more when its destination is gone. */
 function plannedView(found: Planned, now: number): Standing {
-  const { giveUpAfterMs } = retryPolicyOf(found.destination ?? { retry: null });
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
   return {
     ...plannedState(found, now),
     attempts: 0,
-    give_up_at: isoTime(dueAtOf(found) + giveUpAfterMs),
+    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found))),
     log: [],
   };
 }

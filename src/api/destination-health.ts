@@ -1,9 +1,10 @@
 /** How a destination is doing: the state of its gate, what waits and why, and what has happened of late. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { trafficView } from "../delivery/operational-event.ts";
-import { viewGate } from "../gate/gate-client.ts";
+import { clearHoldAtGate, viewGate } from "../gate/gate-client.ts";
 import { isoTime } from "../iso-time.ts";
 import type { GateView } from "../policy/gate-view.ts";
+import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, limitsOf, statusOf } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
 import { waitingByReason } from "../store/waiting.ts";
@@ -75,19 +76,52 @@ const getHealth = createRoute({
   },
 });
 
+const clearHold = createRoute({
+  method: "post",
+  path: "/v1/destinations/{id}/clear-hold",
+  summary: "End a receiver's hold",
+  description:
+    "A Retry-After holds the whole destination until then. When its owner says that it may be asked sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
+  tags: ["Destinations"],
+  middleware: [requires("admin")],
+  request: { params: idParam },
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health after that."),
+    ...problemResponses(401, 403, 404, 503),
+  },
+});
+
+const UNREACHABLE = "The destination's gate cannot be reached at the moment";
+const SOON = { "retry-after": "5" };
+
 export function registerDestinationHealth(api: Api): void {
   api.openapi(getHealth, async (c) => {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const row = await findDestination(services.db, id, c.get("principal").tenant);
     if (row === undefined) return noSuch("destination", id);
-    const [view, waiting] = await Promise.all([
-      viewGate(services, id, gateSettingsOf(row)),
-      waitingByReason(services, id, COUNTED),
-    ]);
-    if (view === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
-    return c.json(healthView(row, view, waiting), 200);
+    const health = await healthNow(services, row);
+    return health ? c.json(health, 200) : problem(503, UNREACHABLE, undefined, SOON);
   });
+
+  api.openapi(clearHold, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const row = await findDestination(services.db, id, c.get("principal").tenant);
+    if (row === undefined) return noSuch("destination", id);
+    const cleared = await clearHoldAtGate(services, id);
+    const health = cleared ? await healthNow(services, row) : undefined;
+    return health ? c.json(health, 200) : problem(503, UNREACHABLE, undefined, SOON);
+  });
+}
+
+/** Undefined when the gate cannot be reached. */
+async function healthNow(services: Services, row: Destination) {
+  const [view, waiting] = await Promise.all([
+    viewGate(services, row.id, gateSettingsOf(row)),
+    waitingByReason(services, row.id, COUNTED),
+  ]);
+  return view && healthView(row, view, waiting);
 }
 
 function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {

@@ -1,10 +1,11 @@
 /**
  * The public keys of a destination that is signed for with ed25519, as a JSON Web Key Set (RFC 7517, 8037):
  * whoever receives its deliveries can fetch what verifies them, without a key of ours. During a rotation
- * both keys are there, the current one first.
+ * the keys before are there as well, the current one first.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { faultOf } from "../log.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import { toBase64, toBase64Url } from "../secrets/base64.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
@@ -69,8 +70,7 @@ export function registerDestinationKeys(api: Api): void {
 
 /** Undefined when what is stored does not open. */
 async function publicKeys({ vault, log, now }: Services, row: Destination): Promise<Jwk[] | undefined> {
-  const isOverlap = (row.previousSecretExpiresAt ?? 0) > now();
-  const sealed = [row.secret, ...(row.previousSecret !== null && isOverlap ? [row.previousSecret] : [])];
+  const sealed = [row, ...previousSecrets(row.previousSecrets, now())].map(({ secret }) => secret);
   try {
     const opened = await Promise.all(sealed.map((text) => vault.open(row.id, text)));
     return Promise.all(opened.flatMap(({ publicKey }) => (publicKey ? [jwkOf(publicKey)] : [])));

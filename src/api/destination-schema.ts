@@ -89,8 +89,11 @@ export const destinationSchema = z
       description: "With their values for keys of the scope admin only: they may hold credentials.",
     }),
     signature: z.enum(schemes),
-    previous_secret_expires_at: z.iso.datetime().nullable().openapi({
-      description: "Until then the secret before the last rotation signs as well.",
+    secret_version: z.int().openapi({
+      description: "1 at first, and one more with each rotation.",
+    }),
+    previous_secrets: z.array(z.object({ expires_at: z.iso.datetime() })).openapi({
+      description: "Those that were replaced, the newest first: each signs as well until its time.",
     }),
     ...z.object(limits).shape,
     retry: retrySpec.nullable(),

@@ -1,6 +1,6 @@
 /** Pausing a destination and letting it go on. Both may be repeated: the answer is the destination. */
 import { createRoute } from "@hono/zod-openapi";
-import { tellStatus } from "../delivery/tell-status.ts";
+import { tellTurned } from "../delivery/tell-status.ts";
 import { resumeGate, ringGate } from "../gate/gate-client.ts";
 import { findDestination, turnDestination } from "../store/destinations.ts";
 import { requires } from "./auth.ts";
@@ -39,8 +39,9 @@ export function registerDestinationStatus(api: Api): void {
   api.openapi(pause, async (c) => {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const turned = await turnDestination(services.db, id, paused, tenant, services.now());
-    if (turned) services.background(tellStatus(services, turned, "paused", "manual"));
+    const now = services.now();
+    const turned = await turnDestination(services.db, id, paused, tenant, now);
+    if (turned) services.background(tellTurned(services, id, now));
     const row = turned ?? (await findDestination(services.db, id, tenant));
     return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
   });
@@ -48,10 +49,11 @@ export function registerDestinationStatus(api: Api): void {
   api.openapi(resume, async (c) => {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const turned = await turnDestination(services.db, id, active, tenant, services.now());
+    const now = services.now();
+    const turned = await turnDestination(services.db, id, active, tenant, now);
     const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return noSuch("destination", id);
-    if (turned) services.background(tellStatus(services, turned, "resumed", "manual"));
+    if (turned) services.background(tellTurned(services, id, now));
     // Only a pause that is lifted starts from one again; a repeat must not throttle what runs well.
     services.background((turned ? resumeGate : ringGate)(services, id));
     return c.json(destinationView(row, c.get("principal")), 200);

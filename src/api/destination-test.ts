@@ -11,7 +11,9 @@ import { idParam, jsonAnswer } from "./route-parts.ts";
 const testSchema = z
   .object({
     status: z.int().optional().openapi({ description: "Absent when there was no answer." }),
-    error: z.string().optional().openapi({ description: "`timeout`, `refused`, `dns` or `network`." }),
+    error: z.string().optional().openapi({
+      description: "`timeout`, `connection_lost` (it may have arrived), `refused`, `dns` or `network`.",
+    }),
     latency_ms: z.number(),
     response: z.string().optional().openapi({ description: "The beginning of a refusal's body." }),
     location: z.string().optional().openapi({ description: "Where a redirect would have led." }),

@@ -5,6 +5,7 @@ import type { z } from "@hono/zod-openapi";
 import { maskedHeaders } from "../delivery/masked-headers.ts";
 import { isoTime } from "../iso-time.ts";
 import { defaultBreaker, defaultLimits } from "../policy/limits.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import { labelOf } from "../secrets/seal.ts";
 import { breakerOf, type Destination, limitsOf, statusOf } from "../store/destination-settings.ts";
 import type { DestinationChange } from "../store/destinations.ts";
@@ -29,7 +30,10 @@ export function destinationView(
     metadata: readable("metadata", row.metadata, {}),
     headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
-    previous_secret_expires_at: previousSecretExpiry(row),
+    secret_version: row.secretVersion,
+    previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
+      expires_at: isoTime(each.expires_at),
+    })),
     ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
@@ -47,10 +51,6 @@ function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
-function previousSecretExpiry({ previousSecret, previousSecretExpiresAt: at }: Destination): string | null {
-  return previousSecret === null ? null : isoTime(at);
-}
-
 /** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */
 export function columnsOf(input: DestinationInput): DestinationChange {
   return {
@@ -63,7 +63,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
     ratePerSecond: orDefault(input.rate_per_second, defaultLimits.rate_per_second),
-    rateBurst: orDefault(input.rate_burst, defaultLimits.rate_burst),
+    rateBurst: input.rate_burst,
     retry: input.retry,
     ...breakerColumns(input.breaker),
   };

@@ -1,7 +1,9 @@
 /** Destinations: created, read, listed, changed and deleted. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { ringGate } from "../gate/gate-client.ts";
-import { newDestinationId } from "../id.ts";
+import { capsOf } from "../config.ts";
+import { endDeleted } from "../delivery/wake.ts";
+import { resumeGate } from "../gate/gate-client.ts";
+import { destinationIdFor, newDestinationId } from "../id.ts";
 import { breakerOf } from "../store/destination-settings.ts";
 import {
   changeDestination,
@@ -16,6 +18,8 @@ import { handshakeFor } from "./destination-handshake.ts";
 import { destinationChange, destinationSchema, newDestination } from "./destination-schema.ts";
 import { chosenSecret, shownSecret, showSecret } from "./destination-secret.ts";
 import { columnsOf, destinationView } from "./destination-view.ts";
+import type { FieldError } from "./field-errors.ts";
+import { creationHeaders } from "./idempotency.ts";
 import { jsonBody } from "./json-body.ts";
 import { tenantName } from "./names.ts";
 import { cursorParam, limitParam, pageFrom, pageOf } from "./paging.ts";
@@ -24,6 +28,12 @@ import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
 import { strict } from "./strict.ts";
 
 const tags = ["Destinations"];
+/** The tenant is at fault where the body names none either: it is whose destination it would have been. */
+function tooManyDestinations(tenant: string, most: number): FieldError {
+  const expected = `at most ${most} of a tenant: delete one that is not needed any more`;
+  return { field: "tenant", fault: `is ${tenant}, which has ${most} destinations or more`, expected };
+}
+
 /** A change that was decided on what another has changed meanwhile is decided again. */
 const CHANGE_TRIES = 3;
 
@@ -33,13 +43,15 @@ const createDestination = createRoute({
   summary: "Create a destination",
   description:
     "Events that are posted from now on are delivered there. Keep the secret of the answer: it is not shown again. " +
-    "Whatever is left out has its default.",
+    "Whatever is left out has its default. With an `Idempotency-Key` no second destination is made by a repeat: it is " +
+    "refused (409) with the id of the one that is there, in `location` too. A tenant has at most 1,000 destinations, " +
+    "unless the deployment says otherwise (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
   middleware: [requires("admin"), jsonBody()],
-  request: { body: jsonRequest(newDestination) },
+  request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
     201: jsonAnswer(destinationSchema.extend(shownSecret), "The destination, and its secret this once."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
   },
 });
 
@@ -103,26 +115,40 @@ const deleteDestination = createRoute({
   },
 });
 
+function createdBefore(id: string) {
+  const fault = `was used before: it created ${id}`;
+  const expected = "a new key for another destination";
+  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
+  const location = `/v1/destinations/${id}`;
+  return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
+}
+
 export function registerDestinations(api: Api): void {
   api.openapi(
     createDestination,
     async (c) => {
-      const { db, vault, now } = c.get("services");
+      const { db, vault, now, config } = c.get("services");
       const input = c.req.valid("json");
       const chosen = await chosenSecret(input, "hmac-sha256");
       const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
       if ("errors" in chosen || errors.length > 0) return invalid(errors);
       const tenant = tenantFor(c.get("principal"), input.tenant);
       if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+      const { "idempotency-key": key } = c.req.valid("header");
+      const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
+      // Before the receiver is asked anything; the insert asks once more.
+      if (key !== undefined && (await findDestination(db, id, tenant))) return createdBefore(id);
       const leads = await leadErrors(c.get("services"), input.url);
       if (leads.length > 0) return invalid(leads);
       const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
       if ("errors" in agreed) return invalid(agreed.errors);
-      const id = newDestinationId();
       const secret = await vault.seal(id, chosen.secret);
       const at = { createdAt: now(), updatedAt: now() };
       const columns = { ...columnsOf(input), ...agreed, url: input.url };
-      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at });
+      const most = capsOf(config).destinations;
+      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, most);
+      if (row === "taken") return createdBefore(id);
+      if (row === "full") return invalid([tooManyDestinations(tenant, most)]);
       const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
       return c.json(shown, 201);
     },
@@ -153,7 +179,8 @@ export function registerDestinations(api: Api): void {
   api.openapi(
     patchDestination,
     async (c) => {
-      const { db, now } = c.get("services");
+      const services = c.get("services");
+      const { db, now } = services;
       const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
       const leads = await leadErrors(c.get("services"), input.url);
       if (leads.length > 0) return invalid(leads);
@@ -164,7 +191,10 @@ export function registerDestinations(api: Api): void {
         const errors = breakerErrors(input.breaker, breakerOf(stored));
         if (errors.length > 0) return invalid(errors);
         const row = await changeDestination(db, id, change, tenant, decidedOn(input, stored));
-        if (row) return c.json(destinationView(row, c.get("principal")), 200);
+        if (!row) continue;
+        // What the old URL's receiver has asked for, and how it was doing, says nothing of the new one's.
+        if (row.url !== stored.url) services.background(resumeGate(services, id));
+        return c.json(destinationView(row, c.get("principal")), 200);
       }
       return problem(409, "The destination is being changed by others at the same moment");
     },
@@ -178,7 +208,7 @@ export function registerDestinations(api: Api): void {
     const tombstone = { deletedAt: now, updatedAt: now };
     const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
     if (row === undefined) return noSuch("destination", id);
-    services.background(ringGate(services, id));
+    services.background(endDeleted(services, id));
     return c.body(null, 204);
   });
 }

@@ -31,7 +31,7 @@ const delivery = {
   because: "http_503",
   attempts: 1,
   next_attempt_at: "2026-11-21T09:00:24.310Z",
-  give_up_at: "2026-11-24T09:00:00.512Z",
+  give_up_at: "2026-11-24T11:00:01.164Z",
   last_status: 503,
   log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
 };
@@ -52,10 +52,11 @@ const destination = {
   status: "active",
   status_reason: null,
   headers: {},
-  previous_secret_expires_at: null,
+  secret_version: 1,
+  previous_secrets: [],
   ...settings,
   timeout_ms: 15_000,
-  rate_burst: 200,
+  rate_burst: 20,
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
 };
 
@@ -122,13 +123,14 @@ const stats = {
   ...rates,
   retrying_for_a_day: 0,
   deduplicated: 3,
+  keyed_requests: 480,
   results: { "2xx": 88, "5xx": 14 },
   attempt_distribution: { "1": 90, "2": 12 },
   series: [
     { at: "2026-11-21T08:59:00.000Z", attempts: 102, retries: 12, failures: 14, delivered: 88, dead: 0 },
   ],
   destinations: [{ destination_id: DESTINATION, ...rates, circuit: "open", storm: false }],
-  coverage: { total: 1, asked: 1, unreachable: 0 },
+  coverage: { total: 1, asked: 1, sampled: null, unreachable: 0 },
 };
 
 /** Examples by the names of the schemas that they are of. */
@@ -156,6 +158,7 @@ export const story: Readonly<Record<string, Record<string, unknown>>> = {
     sent: {
       url: "https://example.com/webhooks",
       headers: {
+        "webhook-attempt": "1",
         "webhook-id": "test_8m2x0f7q9a4r6",
         "webhook-timestamp": "1795251600",
         "webhook-signature": "v1,…",

@@ -25,7 +25,9 @@ const postEvents = createRoute({
   path: "/v1/events/batch",
   summary: "Post many events at once",
   tags: ["Events"],
-  description: "All of the events are accepted, or none.",
+  description:
+    "All of the events are accepted, or none. One request makes at most 100,000 deliveries, unless the deployment " +
+    "says otherwise (`MAX_DELIVERIES_PER_REQUEST`).",
   middleware: [
     requires("events:write"),
     withinIngestLimit,
@@ -38,7 +40,9 @@ const postEvents = createRoute({
   },
 });
 
+/** Registered before the events, among whose ids `batch` would be looked for. */
 export function registerEventBatch(api: Api): void {
+  api.use(postEvents.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
   api.openapi(
     postEvents,
     async (c) => {

@@ -5,10 +5,11 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { readAtMost } from "./body-bytes.ts";
-import type { ApiContext, ApiEnv } from "./context.ts";
+import type { ApiEnv } from "./context.ts";
 import { MAX_BATCH } from "./event-schema.ts";
 import { parseExactly } from "./exact-json.ts";
 import type { FieldError } from "./field-errors.ts";
+import { becomeJson } from "./json-body.ts";
 import { parseJson } from "./json-text.ts";
 import { type Line, lineCutter } from "./lines.ts";
 import { invalid, problem, told } from "./problems.ts";
@@ -32,7 +33,7 @@ export function eventLines(bounds: Bounds, otherwise: MiddlewareHandler<ApiEnv>)
     if (read.count < 1 || read.count > MAX_BATCH) return invalid([miscount(read.count)]);
     c.set("lines", numbers);
     c.set("bodyBytes", read.size);
-    asJson(c, { events });
+    becomeJson(c, { events });
     await next();
     return;
   };
@@ -60,7 +61,7 @@ async function readLines(request: Request, { maxBytes, maxLineBytes }: Bounds) {
     // Of more than may be, none is needed: they are counted.
     if (++read.count > MAX_BATCH) return;
     if (!bytes) return read.tooLong.push(fault(line, `is ${size} bytes`, `at most ${maxLineBytes}`));
-    const parsed = parseJson(bytes, parseExactly);
+    const parsed = parseJson(bytes, parseExactly, true);
     if (parsed.kind === "fault") return read.unreadable.push(fault(line, parsed.fault, "a JSON object"));
     read.numbers.push(line);
     return read.events.push(parsed.value);
@@ -84,12 +85,4 @@ function miscount(count: number): FieldError {
     fault: count === 0 ? "has no events" : `has ${count} events`,
     expected: COUNT_EXPECTED,
   };
-}
-
-/** From here on the request is the JSON that its lines stand for. */
-function asJson(c: ApiContext, value: object): void {
-  const headers = new Headers(c.req.raw.headers);
-  headers.set("content-type", "application/json");
-  c.req.raw = new Request(c.req.raw.url, { method: c.req.method, headers });
-  c.req.json = () => Promise.resolve(value as never);
 }

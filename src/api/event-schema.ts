@@ -49,6 +49,9 @@ export const acceptedEvent = z
   .object({
     id: z.string(),
     deliver_at: z.iso.datetime().optional().openapi({ description: "Present when it is not at once." }),
+    hint: z.string().optional().openapi({
+      description: "Present when no destination takes the event: it is stored, and nobody will get it.",
+    }),
     deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
   })
   .openapi("AcceptedEvent");

@@ -1,6 +1,6 @@
 /**
- * JSON whose numbers survive. A JavaScript number cannot hold 12345678901234567890 or 1e400, and a webhook
- * service that rewrites a customer's ids is broken; so where a number would change, its source text is
+ * JSON whose numbers survive. A JavaScript number cannot hold 12345678901234567890, 1e400 or the cents of 100.00,
+ * and a webhook service that rewrites a customer's ids is broken; so where a number would change, its source text is
  * kept and stringified again as it was (JSON.rawJSON, ECMAScript's "JSON.parse source text access").
  */
 declare global {
@@ -10,8 +10,11 @@ declare global {
   }
 }
 
-/** Sixteen digits, an exponent or a negative zero: without one of these no number can change. */
-const SUSPICIOUS = /[\d.]{16}|\d[eE]|-0/;
+/**
+ * Sixteen digits, an exponent, a negative zero, a fraction that ends in a zero or begins with six: without one of
+ * these JavaScript writes a number as it was written.
+ */
+const SUSPICIOUS = /[\d.]{16}|\d[eE]|-0|\.0{6}|\.\d*0(?!\d)/;
 
 /** Parses JSON so that `JSON.stringify` gives every number back as it was written. Throws as JSON.parse does. */
 export function parseExactly(text: string): unknown {

@@ -34,7 +34,7 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
       : [
           {
             field: fieldName(issue.path),
-            fault: faultAt(issue.path, value),
+            fault: issue.code === "invalid_key" ? keyFault(issue.path) : faultAt(issue.path, value),
             expected: expectation(issue),
           },
         ],
@@ -115,6 +115,14 @@ function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
   const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
   return isPrivate ? `is a string of ${found.length} characters` : faultOf(found);
+}
+
+/** A record's key is at fault, whatever its value is. */
+function keyFault(path: Path): string {
+  const key = String(path.at(-1));
+  return key.length > SHOWN
+    ? `has a name of ${key.length} characters`
+    : `has the name ${JSON.stringify(key)}`;
 }
 
 function faultOf(value: unknown): string {

@@ -4,7 +4,7 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { joined, readAtMost } from "./body-bytes.ts";
-import type { ApiEnv } from "./context.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
 import { parseExactly } from "./exact-json.ts";
 import { parseJson } from "./json-text.ts";
 import { problem } from "./problems.ts";
@@ -15,6 +15,8 @@ type Options = Readonly<{
   maxBytes?: number;
   /** Keep numbers as they are written, for values that are passed on rather than read. */
   exactNumbers?: boolean;
+  /** Take no body at all for an empty object, whatever its type: of a route whose fields may all be left out. */
+  mayBeEmpty?: boolean;
   /** What is said to be expected of another content type. */
   types?: string;
 }>;
@@ -23,15 +25,22 @@ type Options = Readonly<{
 export function jsonBody({
   maxBytes = 256 * 1024,
   exactNumbers = false,
+  mayBeEmpty = false,
   types = "application/json",
 }: Options = {}): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const type = c.req.header("content-type");
-    if (!JSON_TYPE.test(type ?? "")) return notOfType(type, types);
+    const isJson = JSON_TYPE.test(type ?? "");
+    if (!isJson && !mayBeEmpty) return notOfType(type, types);
     const chunks: Uint8Array[] = [];
     const isWhole = await readAtMost(c.req.raw, maxBytes, (chunk) => chunks.push(chunk));
     if (!isWhole) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     const bytes = joined(chunks);
+    if (mayBeEmpty && bytes.byteLength === 0) {
+      becomeJson(c, {});
+      return next();
+    }
+    if (!isJson) return notOfType(type, types);
     const parsed = parseObject(bytes, exactNumbers ? parseExactly : JSON.parse);
     if (parsed.kind === "fault") return problem(400, `The body ${parsed.fault}`);
     c.set("bodyBytes", bytes.byteLength);
@@ -39,6 +48,14 @@ export function jsonBody({
     await next();
     return;
   };
+}
+
+/** From here on the request is the JSON that it stands for. */
+export function becomeJson(c: ApiContext, value: object): void {
+  const headers = new Headers(c.req.raw.headers);
+  headers.set("content-type", "application/json");
+  c.req.raw = new Request(c.req.raw.url, { method: c.req.method, headers });
+  c.req.json = () => Promise.resolve(value as never);
 }
 
 function notOfType(given: string | undefined, expected: string) {

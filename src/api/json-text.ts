@@ -9,7 +9,8 @@ export type Parsed =
   /** Follows what was read in a sentence: "is not valid JSON". */
   | Readonly<{ kind: "fault"; fault: string }>;
 
-export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown): Parsed {
+/** @param isLine whether it is one line of several, which the caller names: a fault has only its column then */
+export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown, isLine = false): Parsed {
   const text = decoded(bytes);
   if (text === undefined) return { kind: "fault", fault: `is not UTF-8 at byte ${firstBad(bytes)}` };
   if (isDeeperThan(text, MAX_DEPTH))
@@ -17,7 +18,9 @@ export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown): 
   try {
     return { kind: "value", value: parse(text) };
   } catch (error) {
-    return { kind: "fault", fault: `is not valid JSON: ${withoutQuote((error as Error).message)}` };
+    const { message } = error as Error;
+    const place = placeIn(text, offsetOf(text, message), isLine);
+    return { kind: "fault", fault: `is not valid JSON at ${place}: ${reasonOf(message)}` };
   }
 }
 
@@ -41,7 +44,42 @@ function firstBad(bytes: Uint8Array): number {
   return Math.min(bad, bytes.byteLength);
 }
 
-/** The parser quotes the text around the fault, and with it whatever secret stands there. */
-function withoutQuote(message: string): string {
-  return message.replace(/, (\.\.\.)?".*$/s, "");
+/** Where the parser stopped. It says so of some faults; of an unexpected token it does not, but of an early end. */
+function offsetOf(text: string, message: string): number {
+  const said = / at position (\d+)/.exec(message)?.[1];
+  if (said !== undefined) return Number(said);
+  if (!message.startsWith("Unexpected token")) return text.length;
+  // The shortest beginning that has the same fault ends with the token; found by halving.
+  const fault = reasonOf(message);
+  let [without, within] = [0, text.length];
+  while (within - without > 1) {
+    const middle = (without + within) >> 1;
+    if (faultOf(text.slice(0, middle)) === fault) within = middle;
+    else without = middle;
+  }
+  return without;
+}
+
+function faultOf(text: string): string | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    return reasonOf((error as Error).message);
+  }
+}
+
+/** Lines and columns count from 1, as an editor shows them. */
+function placeIn(text: string, offset: number, isLine: boolean): string {
+  const before = text.slice(0, offset).split("\n");
+  const column = `column ${(before.at(-1)?.length ?? 0) + 1}`;
+  return isLine ? column : `line ${before.length} ${column}`;
+}
+
+/**
+ * What the parser says less where, which is said apart. It quotes the text around the fault, and with it whatever
+ * secret stands there: the quote goes.
+ */
+function reasonOf(message: string): string {
+  return message.replace(/, (\.\.\.)?".*$/s, "").replace(/( in JSON)? at position .*$/s, "");
 }

@@ -64,7 +64,11 @@ const told: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z
       threshold: z.enum(thresholds),
       value: z.number(),
       limit: z.number(),
-      window: z.enum(["1h", "now"]),
+      window: z.enum(["30m", "1h", "now"]),
+      destinations: z.array(z.string()).openapi({
+        description: "The destinations that have most part in it, the first the most: five at most.",
+        example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
+      }),
     }),
   },
 };

@@ -26,7 +26,11 @@ export function cursorParam<T>(key: z.ZodType<T>) {
       return z.NEVER;
     })
     .optional()
-    .openapi({ type: "string", description: "The next_cursor of the page before." });
+    .openapi({
+      type: "string",
+      description:
+        "The next_cursor of the page before, with the same other parameters; that of another list is refused.",
+    });
 }
 
 export function encodeCursor(key: unknown): string {

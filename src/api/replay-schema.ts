@@ -13,10 +13,13 @@ export const replayStates = ["running", "paused", "completed", "cancelled"] as c
 export const newReplay = strict({
   destination_id: z.string({ error: "expected the id of a destination" }),
   since: timeParam.openapi({
-    description: "Events accepted then or later.",
+    description: "Events accepted then or later; a time that has passed.",
     example: "2026-11-20T09:00:00Z",
   }),
-  until: timeParam.openapi({ description: "Events accepted before that.", example: "2026-11-20T10:00:00Z" }),
+  until: timeParam.openapi({
+    description: "Events accepted before that; a time after `since`.",
+    example: "2026-11-20T10:00:00Z",
+  }),
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
     .min(1, { error: TYPES_EXPECTED })

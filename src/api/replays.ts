@@ -46,6 +46,9 @@ const getReplays = createRoute({
   path: "/v1/replays",
   summary: "List replays",
   tags,
+  description:
+    "The newest first. Narrowed to a state, a page looks at a thousand replays at most: it may be short, or " +
+    "empty, and still have a next_cursor.",
   middleware: [requires("read")],
   request: {
     query: strict({
@@ -91,11 +94,10 @@ export function registerReplays(api: Api): void {
   api.openapi(getReplays, async (c) => {
     const { destination_id: destinationId, state, limit, cursor: before } = c.req.valid("query");
     const { tenant } = c.get("principal");
-    const filter = { tenant, destinationId, state, before, limit: limit + 1 };
-    const rows = await listReplays(c.get("services"), filter);
-    const last = rows.length > limit ? rows[limit - 1] : undefined;
-    const data = rows.slice(0, limit).map(({ replay }) => replayView(replay));
-    return c.json({ data, next_cursor: last ? encodeCursor(last.place) : null }, 200);
+    const filter = { tenant, destinationId, state, before, limit };
+    const { replays, next } = await listReplays(c.get("services"), filter);
+    const data = replays.map(replayView);
+    return c.json({ data, next_cursor: next === undefined ? null : encodeCursor(next) }, 200);
   });
 
   api.openapi(getReplay, async (c) => {

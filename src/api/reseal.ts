@@ -5,6 +5,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { faultOf } from "../log.ts";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { Services } from "../services.ts";
 import { replaceSecrets, type SealedSecrets, sealedSecrets } from "../store/sealed-secrets.ts";
 import { requires } from "./auth.ts";
@@ -57,21 +58,22 @@ async function resealStep(services: Services, after: string): Promise<z.infer<ty
   };
 }
 
-function isCurrent({ vault }: Services, { secret, previousSecret }: SealedSecrets): boolean {
-  return vault.isCurrent(secret) && (previousSecret === null || vault.isCurrent(previousSecret));
+function isCurrent({ vault }: Services, { secret, previousSecrets: stored }: SealedSecrets): boolean {
+  return [secret, ...previousSecrets(stored).map((each) => each.secret)].every(vault.isCurrent);
 }
 
 async function sealedAnew({ vault, log, now }: Services, before: SealedSecrets) {
-  const { id, previousSecret, previousSecretExpiresAt } = before;
+  const { id } = before;
   const again = async (sealed: string) => vault.seal(id, await vault.unseal(id, sealed));
   // An expired secret is dropped instead: nothing will ever open it again.
-  const previous = (previousSecretExpiresAt ?? 0) > now() ? previousSecret : null;
+  const previous = previousSecrets(before.previousSecrets, now());
   try {
     const after = {
       id,
       secret: await again(before.secret),
-      previousSecret: previous && (await again(previous)),
-      previousSecretExpiresAt: previous === null ? null : previousSecretExpiresAt,
+      previousSecrets: await Promise.all(
+        previous.map(async (each) => ({ ...each, secret: await again(each.secret) })),
+      ),
     };
     return { kind: "sealed" as const, before, after };
   } catch (error) {

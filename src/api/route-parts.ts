@@ -9,6 +9,11 @@ export function jsonRequest<S extends z.ZodType>(schema: S) {
   return { required: true, content: { "application/json": { schema } } };
 }
 
+/** A JSON body that may be left out; put `jsonBody({ mayBeEmpty: true })` before it. */
+export function optionalJson<S extends z.ZodType>(schema: S) {
+  return { ...jsonRequest(schema), required: false };
+}
+
 /** A JSON body that may come as another type too. For the description alone: what it is once read stays JSON. */
 export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, schema: object, body: B): B {
   return { ...body, content: { ...body.content, [type]: { schema } } };

@@ -59,6 +59,10 @@ export const statsSchema = z
     deduplicated: z.int().nullable().openapi({
       description: "Requests ever that were answered from what was stored; null for a part of the whole.",
     }),
+    keyed_requests: z.int().nullable().openapi({
+      description:
+        "Requests ever with an `Idempotency-Key`, the deduplicated among them; new ones are counted once a minute.",
+    }),
     results: z.record(z.string(), z.int()).openapi({ description: "Attempts by what they came to." }),
     attempt_distribution: z.record(z.string(), z.int()).openapi({ description: "Attempts by their number." }),
     series: z
@@ -66,7 +70,12 @@ export const statsSchema = z
       .openapi({ description: "Minutes of 15m and 1h, hours of 24h and 7d; the last has begun." }),
     destinations: z.array(destinationStats),
     coverage: z
-      .object({ total: z.int(), asked: z.int(), unreachable: z.int() })
-      .openapi({ description: "Of how many destinations these figures are. A hundred are asked at most." }),
+      .object({ total: z.int(), asked: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+      .openapi({
+        description:
+          "`asked` are listed under `destinations`, and what waits, is retried or dead is counted there: a hundred at " +
+          "most, those in which something goes on. Where there are more, attempts, rates, latency and the series are " +
+          "an estimate: they are those of `sampled` destinations, chosen by chance among all. Null: they are of all.",
+      }),
   })
   .openapi("Stats");

@@ -23,7 +23,12 @@ export function statsView(fleet: Fleet, window: StatsWindow) {
     attempt_distribution: named(ATTEMPT_NUMBERS, sum.attempts),
     series: fleetSeries(fleet, window).map((point) => ({ ...point, at: isoTime(point.at) })),
     destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
-    coverage: { total: fleet.total, asked: fleet.seen.length, unreachable: fleet.unreachable },
+    coverage: {
+      total: fleet.total,
+      asked: fleet.seen.length,
+      sampled: fleet.sampled === fleet.seen ? null : fleet.sampled.length,
+      unreachable: fleet.unreachable,
+    },
   };
 }
 

@@ -44,10 +44,12 @@ export function registerStats(api: Api): void {
     const [fleet, old, counts] = await Promise.all([
       readFleet(services, scope, { windows: [window], series: true }),
       retryingForADay(services, scope, services.now()),
-      isWhole ? readCounts(services.db) : undefined,
+      isWhole ? readCounts(services) : undefined,
     ]);
     if (destination !== undefined && fleet.total === 0) return noSuch("destination", destination);
     const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
-    return c.json({ ...statsView(fleet, window), retrying_for_a_day: old, deduplicated }, 200);
+    const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
+    const whole = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
+    return c.json({ ...statsView(fleet, window), ...whole }, 200);
   });
 }

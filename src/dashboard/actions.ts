@@ -22,6 +22,7 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
   for (const [verb, what] of [
     ["pause", "paused"],
     ["resume", "resumed"],
+    ["clear-hold", "hold-cleared"],
   ] as const) {
     app.post(`${destination}/${verb}`, (c) => {
       const id = c.req.param("id");

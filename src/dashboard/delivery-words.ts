@@ -92,6 +92,7 @@ function deadWords({ because = "", attempts }: Shown): string {
 export function causeWords(cause: string): string {
   const words: Readonly<Record<string, string>> = {
     timeout: "a timeout",
+    connection_lost: "a lost connection",
     refused: "a refused connection",
     dns: "a name that does not resolve",
     network: "a network error",

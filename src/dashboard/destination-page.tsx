@@ -43,6 +43,7 @@ export const DestinationPage: FC<Props> = ({
 }) => {
   const { row, figures, words, depth } = health;
   const path = `/dashboard/destinations/${row.id}`;
+  const isHeld = (figures?.view.heldUntil ?? 0) > now;
   return (
     <>
       <section>
@@ -58,7 +59,7 @@ export const DestinationPage: FC<Props> = ({
       </section>
       {refused ? <RefusedNotice refused={refused} /> : <DoneNotice what={done} />}
       <DoorPanel words={words} />
-      {mayChange && <Buttons path={path} isPaused={row.status === "paused"} />}
+      {mayChange && <Buttons path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
       <DestinationFigures health={health} />
       <DestinationTraffic path={path} health={health} window={window} now={now} />
       <div class="columns">
@@ -77,13 +78,18 @@ export const DestinationPage: FC<Props> = ({
   );
 };
 
-const Buttons: FC<{ path: string; isPaused: boolean }> = ({ path, isPaused }) => (
+const Buttons: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ path, isPaused, isHeld }) => (
   <section class="actions" aria-label="Actions">
     <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
       <button type="submit" class={isPaused ? "main" : ""}>
         {isPaused ? "Resume" : "Pause"}
       </button>
     </form>
+    {isHeld && (
+      <form method="post" action={`${path}/clear-hold`}>
+        <button type="submit">End the hold</button>
+      </form>
+    )}
     <form method="post" action={`${path}/test`}>
       <button type="submit">Send a test event</button>
     </form>

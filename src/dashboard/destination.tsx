@@ -31,7 +31,7 @@ export async function showDestination(c: DashboardContext, id: string, attempted
   const fleet = await readFleet(services, { tenant, destination: id }, lookFor(window));
   const seen = fleet.seen[0];
   if (seen === undefined) return nothingHere(c);
-  const [log, replays] = await Promise.all([readLog(services, id, asked), listReplays(services, latest)]);
+  const [log, { replays }] = await Promise.all([readLog(services, id, asked), listReplays(services, latest)]);
   const now = services.now();
   return showPage(
     c,
@@ -40,7 +40,7 @@ export async function showDestination(c: DashboardContext, id: string, attempted
       health={healthOf(seen, now)}
       window={window}
       log={log}
-      replays={replays.map(({ replay }) => replay)}
+      replays={replays}
       now={now}
       mayChange={scopes.includes("admin")}
       done={c.req.query("done")}

@@ -10,6 +10,7 @@ const turns: Readonly<Record<Remembered, { tone: "good" | "warn" | "bad" | "quie
   circuit_closed: { tone: "good", says: "Circuit closed" },
   held: { tone: "warn", says: "Put on hold by the receiver" },
   resumed: { tone: "good", says: "Resumed" },
+  hold_cleared: { tone: "good", says: "Hold cleared" },
 };
 
 /** More of them are folded away. */

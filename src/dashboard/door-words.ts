@@ -79,7 +79,7 @@ function holdWords(until: number, now: number): DoorWords {
     short: "On hold",
     says: `On hold for ${untilOf(until, now)}`,
     because: "the receiver asked for quiet with Retry-After",
-    hint: "Nobody asks it before that time. Traffic then begins with one attempt at a time.",
+    hint: "Nobody asks it before that time, unless a person ends the hold. Traffic then begins with one attempt at a time.",
   };
 }
 

@@ -11,6 +11,8 @@ import { bySession } from "./session.ts";
 export type Refused = Readonly<{
   ok: false;
   status: number;
+  /** Where what was asked for is already. */
+  location?: string;
   detail: string;
   errors: readonly FieldError[];
 }>;
@@ -18,18 +20,26 @@ export type Refused = Readonly<{
 /** What a route answered. `json` is as the API's description has it. */
 export type Answer = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 
-export type CallApi = (c: DashboardContext, method: string, path: string, body?: unknown) => Promise<Answer>;
+/** @param key names the form that asks, so that it does once what it does, however often it is sent */
+export type CallApi = (
+  c: DashboardContext,
+  method: string,
+  path: string,
+  body?: unknown,
+  key?: string,
+) => Promise<Answer>;
 
 type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
 /** Made at the first call: whoever only looks at pages does not wait for it. */
 export function apiInside(services: ServicesOf): CallApi {
   let api: ReturnType<typeof createApp> | undefined;
-  return async (c, method, path, body) => {
+  return async (c, method, path, body, key) => {
     api ??= createApp({ services, authenticate: bySession });
     const headers = {
       authorization: `Bearer ${c.get("visitor").token}`,
       ...(body !== undefined && { "content-type": "application/json" }),
+      ...(key !== undefined && { "idempotency-key": key }),
     };
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
     const request = new Request(new URL(path, c.req.url), init);
@@ -42,5 +52,6 @@ async function answerOf(response: Response): Promise<Answer> {
   const json = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
   if (response.ok) return { ok: true, json };
   const { detail = "It could not be done", errors = [] } = json as Partial<Refused>;
-  return { ok: false, status: response.status, detail, errors };
+  const location = response.headers.get("location");
+  return { ok: false, status: response.status, ...(location && { location }), detail, errors };
 }

@@ -1,7 +1,7 @@
 /** A destination's limits, changed where they are read. */
 import type { FC } from "hono/jsx";
 import { breakerSchema, limitsSchema } from "../policy/limits.ts";
-import { breakerOf, type Destination, limitsOf } from "../store/destination-settings.ts";
+import { breakerOf, type Destination, limitsOf, ownBurstOf } from "../store/destination-settings.ts";
 import type { Form } from "./form-fields.ts";
 
 export const limits = [
@@ -22,8 +22,11 @@ export const breaker = [
 type Props = Readonly<{ row: Destination; path: string; mayChange: boolean; typed?: Form | undefined }>;
 
 export const Limits: FC<Props> = ({ row, path, mayChange, typed }) => {
-  const values: Readonly<Record<string, number>> = {
-    ...limitsOf(row),
+  const counts = limitsOf(row);
+  // One that follows from the rate stays empty, or saving another rate would keep it.
+  const values: Readonly<Record<string, number | string>> = {
+    ...counts,
+    rate_burst: ownBurstOf(row) ?? "",
     ...breakerOf(row),
   };
   const value = (name: string) => String(typed?.[name] ?? values[name]);
@@ -35,7 +38,14 @@ export const Limits: FC<Props> = ({ row, path, mayChange, typed }) => {
       <form class="stack" method="post" action={`${path}/limits`}>
         <fieldset class="fields" disabled={!mayChange}>
           {limits.map(([name, label, unit]) => (
-            <NumberField name={name} label={label} unit={unit} value={value(name)} range={rangeOf(name)} />
+            <NumberField
+              name={name}
+              label={label}
+              unit={unit}
+              value={value(name)}
+              otherwise={counts[name]}
+              range={rangeOf(name)}
+            />
           ))}
         </fieldset>
         <details open={typed !== undefined}>
@@ -75,19 +85,24 @@ function breakerRange(name: (typeof breaker)[number][0]): Range {
   return { min: minValue, max: maxValue };
 }
 
-const NumberField: FC<{ name: string; label: string; unit: string; value: string; range: Range }> = ({
-  name,
-  label,
-  unit,
-  value,
-  range,
-}) => (
+type NumberProps = Readonly<{
+  name: string;
+  label: string;
+  unit: string;
+  value: string;
+  /** What counts while it is empty. */
+  otherwise?: number;
+  range: Range;
+}>;
+
+const NumberField: FC<NumberProps> = ({ name, label, unit, value, otherwise, range }) => (
   <label>
     {`${label} (${unit})`}
     <input
       type="number"
       name={name}
       value={value}
+      placeholder={otherwise === undefined ? undefined : String(otherwise)}
       step="any"
       min={range.min ?? undefined}
       max={range.max ?? undefined}

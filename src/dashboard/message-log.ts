@@ -50,16 +50,23 @@ export async function readLog(
   return { state, entries, isFirst: positions === undefined, ...(next && { next: placeOf(next) }) };
 }
 
-/** The event that each database is gone on with, one after the other; "end" where there is nothing more. */
+/**
+ * The event that each database is gone on with, one after the other; "end" where there is nothing more, and with a
+ * hyphen a place that no delivery was found at.
+ */
 function placeOf(positions: Positions): string {
-  return positions.map((key) => (isEnd(key) ? "end" : eventId(key.eventId))).join(".");
+  const parts = positions.map((key) =>
+    isEnd(key) ? "end" : `${key.destinationId === "" ? "-" : ""}${eventId(key.eventId)}`,
+  );
+  return parts.join(".");
 }
 
 /** Undefined when it names no event at all: a page like that is the newest one. */
 function positionsOf(destinationId: string, place: string): Positions | undefined {
   const keys = place.split(".").map((part) => {
-    const number = eventNumber(part);
-    return part === "end" ? END : number === undefined ? START : { destinationId, eventId: number };
+    const number = eventNumber(part.replace(/^-/, ""));
+    const key = { destinationId: part.startsWith("-") ? "" : destinationId, eventId: number ?? 0 };
+    return part === "end" ? END : number === undefined ? START : key;
   });
   return keys.every((key) => key === START) ? undefined : keys;
 }

@@ -1,11 +1,13 @@
 /** A new destination, and the one moment at which its secret is shown. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { newTokenId } from "../api/signed-token.ts";
 import type { DashboardContext, DashboardEnv } from "./context.ts";
+import { showDestination } from "./destination.tsx";
 import { type Form, listIn, numberIn, textIn } from "./form-fields.ts";
 import type { CallApi, Refused } from "./inside.ts";
 import { showPage } from "./layout.tsx";
-import { RefusedNotice } from "./notices.tsx";
+import { doneAt, RefusedNotice } from "./notices.tsx";
 import { Copyable } from "./parts.tsx";
 
 const PATH = "/dashboard/destinations/new";
@@ -15,17 +17,29 @@ export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
-    const answer = await callApi(c, "POST", "/v1/destinations", inputIn(form));
-    return answer.ok ? showSecret(c, answer.json, "Created") : showForm(c, form, answer);
+    const answer = await callApi(c, "POST", "/v1/destinations", inputIn(form), textIn(form, "form"));
+    if (answer.ok) return showSecret(c, answer.json, "Created");
+    const there = answer.location?.split("/").at(-1);
+    return there === undefined
+      ? showForm(c, form, answer)
+      : c.redirect(doneAt(`/dashboard/destinations/${there}`, "created-before"), 303);
   });
 
   app.post("/dashboard/destinations/:id/rotate", async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
     const hours = numberIn(form, "overlap_hours");
-    const overlap = { overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours };
-    const answer = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, overlap);
-    return answer.ok ? showSecret(c, answer.json, "Rotated") : showForm(c, {}, answer);
+    const rotation = {
+      overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours,
+      // A form that does not say which secret it means to replace replaces none.
+      secret_version: numberIn(form, "secret_version") ?? 0,
+    };
+    const answer = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, rotation);
+    if (answer.ok) return showSecret(c, answer.json, "Rotated");
+    const isRepeat = answer.status === 409 && answer.errors.some(({ field }) => field === "secret_version");
+    return isRepeat
+      ? c.redirect(doneAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)
+      : showDestination(c, id, { refused: answer });
   });
 }
 
@@ -62,6 +76,7 @@ const NewDestination: FC<Props> = ({ typed, asksTenant, refused }) => {
       </p>
       <h1>New destination</h1>
       <form class="stack" method="post" action={PATH}>
+        <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
         {refused && <RefusedNotice refused={refused} />}
         <label>
           URL
@@ -127,7 +142,7 @@ function showSecret(
       <p class="lede">
         {what === "Created"
           ? "Its receiver verifies signatures with this secret. It is shown this once."
-          : "Until the overlap ends the one before signs beside it. It is shown this once."}
+          : "Those before sign beside it until their overlaps end. It is shown this once."}
       </p>
       <div class="stack">
         {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}

@@ -4,8 +4,13 @@ import type { Refused } from "./inside.ts";
 
 const done = {
   created: "The destination is there. What is posted from now on goes to it.",
+  "created-before":
+    "This form had created this destination already, and did nothing more. For another one, open a new form.",
+  "rotated-before":
+    "The secret has been rotated already, and this form did nothing more. It was shown once: if nobody has kept it, make another one.",
   paused: "Paused. What is posted meanwhile waits.",
   resumed: "Resumed. What has waited goes out, beginning with one at a time.",
+  "hold-cleared": "The hold is over. What has waited goes out, beginning with one at a time.",
   limits: "Saved. It holds from the next batch.",
   policy: "Saved. It holds from the next attempt.",
   retried: "It waits for its destination's door, and is tried again.",

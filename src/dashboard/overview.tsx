@@ -54,7 +54,7 @@ type Props = Readonly<{
 const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) => (
   <>
     <section>
-      <h1>{headline(healths)}</h1>
+      <h1>{headline(healths, fleet.total > healths.length)}</h1>
       <p class="lede">{subline(healths)}</p>
     </section>
     <section aria-labelledby="traffic">
@@ -64,6 +64,9 @@ const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) 
         <WindowTabs path="/dashboard" current={window} />
       </div>
       <TrafficChart series={fleetSeries(fleet, window)} window={window} />
+      {fleet.sampled !== fleet.seen && (
+        <p class="soft small">{`Of ${plural(fleet.sampled.length, "destination")} chosen by chance among ${countOf(fleet.total)}.`}</p>
+      )}
     </section>
     <Totals fleet={fleet} window={window} />
     <section aria-labelledby="destinations">
@@ -87,8 +90,10 @@ const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) 
 );
 
 /** The answer to the only question that one opens this page with. */
-function headline(healths: readonly Health[]): string {
+function headline(healths: readonly Health[], areMore: boolean): string {
   const troubled = healths.filter(needsAttention).length;
+  if (areMore && troubled === 0) return `None of the ${healths.length} busiest destinations needs attention.`;
+  if (areMore) return `${troubled} of the ${healths.length} busiest destinations need attention.`;
   if (troubled === 0) return healths.length === 1 ? "The door is open." : "All doors are open.";
   if (troubled === healths.length && troubled > 1) return `All ${troubled} destinations need attention.`;
   return `${troubled} of ${plural(healths.length, "destination")} ${troubled === 1 ? "needs" : "need"} attention.`;

@@ -1,21 +1,24 @@
 /** A new signing secret, asked for twice: the first press only opens the second. */
 import type { FC } from "hono/jsx";
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { untilOf } from "./figures.ts";
 
 export const Rotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
-  const until = row.previousSecretExpiresAt;
+  const replaced = previousSecrets(row.previousSecrets, now);
+  const until = Math.max(...replaced.map(({ expires_at: at }) => at));
   return (
     <section aria-labelledby="secret-head">
       <div class="head">
         <h2 id="secret-head">Signing secret</h2>
       </div>
-      {until !== null && until > now && (
-        <p>{`Two secrets sign at the moment; the one before ends in ${untilOf(until, now)}.`}</p>
+      {replaced.length > 0 && (
+        <p>{`Beside the current secret ${replaced.length} that ${replaced.length === 1 ? "was" : "were"} replaced still ${replaced.length === 1 ? "signs" : "sign"}, until in ${untilOf(until, now)}.`}</p>
       )}
       <details>
         <summary>Rotate it</summary>
         <form class="stack" method="post" action={`${path}/rotate`}>
+          <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
           <label>
             The one before signs as well for (hours)
             <input type="number" name="overlap_hours" min={0} max={168} value="24" />

@@ -8,17 +8,25 @@ import { isoTime } from "../iso-time.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { insertNotices, type NewNotice, OPERATOR } from "../store/notices.ts";
+import { forgetting, type StatusChange } from "../store/status-changes.ts";
 import { enqueue } from "./enqueue.ts";
 import { mail } from "./mail.ts";
 import type { OperationalEvent } from "./operational-event.ts";
 
-/** Safe to repeat. A failure is logged, not thrown: what is told has happened all the same. */
-export async function announce(services: Services, ...events: readonly OperationalEvent[]): Promise<void> {
+/**
+ * Safe to repeat. A failure is logged, not thrown: what is told has happened all the same.
+ * @param told changes of status that are no longer untold once the events are stored
+ */
+export async function announce(
+  services: Services,
+  events: readonly OperationalEvent[],
+  told: readonly StatusChange[] = [],
+): Promise<void> {
   const { db, now } = services;
-  if (events.length === 0) return;
+  if (events.length + told.length === 0) return;
   try {
     const notices = events.map((event) => noticeOf(event, now()));
-    await enqueue(services, await insertNotices(db, notices, now()));
+    await enqueue(services, await insertNotices(db, notices, now(), forgetting(db, told)));
     for (const event of events) await mail(services, event);
   } catch (error) {
     const types = [...new Set(events.map(({ type }) => type))].join(" ");

@@ -7,7 +7,7 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { Destination } from "../store/destination-settings.ts";
+import type { StatusChange } from "../store/status-changes.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { heed } from "./heed.ts";
@@ -25,7 +25,7 @@ export type Worked = Readonly<{
 export type Orders = Readonly<{
   /** What was decided without an attempt, to be written in the same write. */
   also: readonly Verdict[];
-  /** Whether a drain works here that will ask again at once. */
+  /** Whether a drain works here that will ask again at once, if anything has come of this. */
   continues: boolean;
 }>;
 
@@ -42,16 +42,21 @@ export async function attemptGroups(
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
   const gone = await report(services, verdicts);
   tellDead(services, also);
-  await settleAll(services, ended, gone, continues);
+  await settleAll(services, ended, gone, continues && hasCome(verdicts));
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
 }
 
-/** @param gone destinations that have just been paused for that */
+/** Whether any delivery has been attempted, or has ended without: otherwise another lease would come to nothing too. */
+export function hasCome(verdicts: readonly Verdict[]): boolean {
+  return verdicts.some(({ row }) => row !== undefined && row.state !== "waiting");
+}
+
+/** @param gone pauses that have just been made */
 async function settleAll(
   services: Services,
   ended: readonly GroupRun[],
-  gone: readonly Destination[],
+  gone: readonly StatusChange[],
   continues: boolean,
 ): Promise<void> {
   const settled = await Promise.all(ended.map((groupRun) => settleGroup(services, groupRun, continues)));

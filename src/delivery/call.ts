@@ -89,11 +89,16 @@ async function excerptOf({ body }: Response): Promise<string> {
   return text;
 }
 
-/** The runtime tells failures apart by name and message only (see the platform's error shapes). */
+/**
+ * The runtime tells failures apart by name and message only. "Network connection lost." is what it says when nobody
+ * listens at the port, and also when the receiver breaks off after it has read the request: whether the request
+ * arrived is not known, so only what names a refusal is called one.
+ */
 function failureOf(error: unknown): Exchange {
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
-  if (/connection refused|network connection lost/i.test(message)) return { kind: "refused" };
+  if (/network connection lost/i.test(message)) return { kind: "connection_lost" };
+  if (/connection refused/i.test(message)) return { kind: "refused" };
   if (/dns|name not resolved|enotfound/i.test(message)) return { kind: "dns" };
   return { kind: "network" };
 }

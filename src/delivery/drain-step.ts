@@ -8,7 +8,7 @@ import { sumOver } from "../store/shards.ts";
 import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
 import { lookAtWaiting } from "../store/waiting-look.ts";
 import { loadWork } from "../store/work.ts";
-import { attemptGroups } from "./attempt-groups.ts";
+import { attemptGroups, hasCome } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import type { Connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
@@ -46,8 +46,14 @@ export async function drainStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
-  const { answer, late } = await attempt(services, shared, destination, events, Math.min(STEP_MS, leftMs));
-  if (late || !answer || answer.refused) return "gate";
+  const { answer, late, isIdle } = await attempt(
+    services,
+    shared,
+    destination,
+    events,
+    Math.min(STEP_MS, leftMs),
+  );
+  if (late || isIdle || !answer || answer.refused) return "gate";
   if (isCrowded(answer) && !isAll && !reach.isFurthest) return "crowded";
   return answer.grant ? "more" : "gate";
 }
@@ -57,7 +63,12 @@ function isCrowded({ grant, inFlight }: Answer): boolean {
   return inFlight !== null && (grant?.deliveries.length ?? 0) < LEASED / 2;
 }
 
-type Attempted = Pick<GroupRun, "answer"> & Readonly<{ late: boolean }>;
+type Attempted = Pick<GroupRun, "answer"> &
+  Readonly<{
+    late: boolean;
+    /** It was let in, and nothing has come of it: the gate has a drain come again in a while. */
+    isIdle: boolean;
+  }>;
 
 async function attempt(
   services: Services,
@@ -88,7 +99,7 @@ async function attempt(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
-  return { answer, late };
+  return { answer, late, isIdle: Boolean(answer?.grant) && !hasCome(verdicts) };
 }
 
 async function endOrphans(

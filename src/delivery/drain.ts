@@ -10,8 +10,9 @@ import { nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { type Connections, connections } from "./connections.ts";
 import { drainStep, type Step } from "./drain-step.ts";
-import { type DrainMessage, drainMessage, replayMessage, tollMessage } from "./message.ts";
+import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
+import { goOnWith } from "./tick.ts";
 import { askForToll } from "./toll.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
@@ -24,7 +25,7 @@ const STEPS = 25;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
 
-/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, and tolls are asked for. */
+/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, tolls are asked for, and what a tick has left is done. */
 export async function answerBells(services: Services, batch: MessageBatch): Promise<void> {
   const shared = connections(batch.messages.length);
   await Promise.all(
@@ -36,6 +37,8 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
         if (step) await stepReplay(services, step.replay);
         const asked = tollMessage(message.body);
         if (asked) await askForToll(services, asked.toll);
+        const upkeep = upkeepMessage(message.body);
+        if (upkeep) await goOnWith(services, upkeep);
       } catch (error) {
         services.log({ what: "drain_failed", error: faultOf(error) });
         message.retry({ delaySeconds: PAUSE_S });

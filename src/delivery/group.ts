@@ -4,6 +4,7 @@
  */
 import { askGate, settleGate } from "../gate/gate-client.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
+import type { Grant } from "../policy/lease.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
 import type { Work } from "../store/work.ts";
@@ -45,12 +46,25 @@ export async function startGroup(services: Services, shared: Connections, group:
   const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo };
   const answer = await askGate(services, destination.id, ask, settings);
   const grant = answer?.grant;
-  if (!grant) return { destination, answer, run: undefined, recoverAt: askedAt };
-  const works = await group.load(grant.deliveries);
-  const order = { destination: destination.id, grant, works, settings, patienceMs, askedAt };
+  const grantedAt = services.now();
+  if (!grant) return { destination, answer, run: undefined, recoverAt: grantedAt };
+  const works = await load(services, group, grant);
+  const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt };
   const { signer } = prepared;
   const run = runLease(services, shared, { ...order, signer, policy: retryPolicyOf(destination) });
-  return { destination, answer, run, recoverAt: askedAt + grant.expiresInMs };
+  return { destination, answer, run, recoverAt: grantedAt + grant.expiresInMs };
+}
+
+/** What was let in. When it cannot be looked up, nothing comes of the lease: it is ended at once, as unused. */
+async function load(services: Services, group: Group, grant: Grant): Promise<readonly Work[]> {
+  try {
+    return await group.load(grant.deliveries);
+  } catch (error) {
+    const { destination } = group;
+    const unused = { lease: grant.id, signs: [], left: grant.deliveries.length };
+    await settleGate(services, destination.id, unused, gateSettingsOf(destination));
+    throw error;
+  }
 }
 
 /** Nothing can be sent to the destination at the moment: its gate is not even asked. */
@@ -70,12 +84,13 @@ export async function settleGroup(
 ): Promise<Heard | undefined> {
   const grant = answer?.grant;
   if (!grant || !run) return undefined;
+  const tat = run.tat();
   const settlement = {
     lease: grant.id,
     signs: run.signs,
     left: run.queue.length,
-    unsent: grant.deliveries.length - run.signs.length,
     continues,
+    ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };
   const news = await settleGate(services, destination.id, settlement, gateSettingsOf(destination));
   return news && { destination, news };

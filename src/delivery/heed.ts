@@ -3,10 +3,10 @@ import { faultOf } from "../log.ts";
 import type { News } from "../policy/news.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
-import { pausing } from "../store/pausing.ts";
-import { announce, isTold } from "./announce.ts";
-import { noticeEvent, statusEvent } from "./operational-event.ts";
-import { tellStatus } from "./tell-status.ts";
+import { pausing, type StatusChange, untoldChanges } from "../store/status-changes.ts";
+import { isTold } from "./announce.ts";
+import { noticeEvent } from "./operational-event.ts";
+import { findUntold, tellStatus } from "./tell-status.ts";
 import { sendForToll } from "./toll.ts";
 
 /** News of a destination. */
@@ -14,36 +14,45 @@ export type Heard = Readonly<{ destination: Destination; news: News }>;
 
 /**
  * Heeds all that a batch has brought to light, and tells of it in one round trip.
- * @param gone destinations that have just been paused for that
+ * @param gone pauses that have just been made
  */
 export async function heed(
   services: Services,
   heard: readonly Heard[],
-  gone: readonly Destination[],
+  gone: readonly StatusChange[],
 ): Promise<void> {
+  const paused = [...gone];
   for (const one of heard) {
     tellOfStorm(services, one);
-    await pauseIfSick(services, one);
+    paused.push(...(await pauseIfSick(services, one)));
   }
   const told = heard.filter(({ destination }) => isTold(destination));
   const notices = told.flatMap(({ destination, news }) =>
     news.notices.map((notice) => noticeEvent(destination, notice, news)),
   );
-  const now = services.now();
-  const paused = gone.filter(isTold).map((destination) => statusEvent(destination, "paused", "gone", now));
-  await announce(services, ...paused, ...notices);
+  await tellStatus(services, paused, notices);
   for (const { destination, news } of told) if (news.tollDue) await sendForToll(services, destination.id);
 }
 
-/** A failure is logged, not thrown: the gate says it again with the next failure. */
-async function pauseIfSick(services: Services, { destination, news }: Heard): Promise<void> {
-  const { id } = destination;
-  if (news.diagnosis === undefined) return;
+/** The pause that is made, if any. A failure is logged, not thrown: the gate says it again with the next failure. */
+async function pauseIfSick(
+  services: Services,
+  { destination: { id }, news: { diagnosis } }: Heard,
+): Promise<readonly StatusChange[]> {
+  if (diagnosis === undefined) return [];
+  const { db, log } = services;
+  const now = services.now();
+  const untold = { ids: [id], at: now };
   try {
-    const { results } = await pausing(services.db, [id], news.diagnosis, services.now()).all();
-    if (results.length > 0) await tellStatus(services, destination, "paused", news.diagnosis);
+    const [, paused] = await db.batch<StatusChange>([
+      pausing(db, [id], diagnosis, now),
+      untoldChanges(db, untold),
+    ]);
+    return paused?.results ?? [];
   } catch (error) {
-    services.log({ what: "pause_failed", destination: id, error: faultOf(error) });
+    log({ what: "pause_failed", destination: id, error: faultOf(error) });
+    // It may be the answer alone that was lost.
+    return findUntold(services, untold);
   }
 }
 

@@ -2,10 +2,11 @@
  * Accepting events: commit, then promise. When this returns, the events and their plans are in D1. The
  * messages are sent behind the answer; whatever becomes of them, the sweep finds an event without outcome.
  */
+import { capsOf } from "../config.ts";
 import { isoTime } from "../iso-time.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
-import { type AcceptedEvent, insertEvents, type NewEvent } from "../store/events.ts";
+import { type AcceptedEvent, type DeliveryCap, insertEvents, type NewEvent } from "../store/events.ts";
 import { type AcceptedOnce, insertEventsOnce } from "../store/events-once.ts";
 import { allOf } from "../store/shards.ts";
 import { noteRepeat } from "./dedupe.ts";
@@ -22,14 +23,17 @@ export type PostedEvent = Readonly<{
   deliverAt?: number | undefined;
 }>;
 
-/** Stores the events, all or none, in the order given, and has them delivered. */
+/**
+ * Stores the events, all or none, in the order given, and has them delivered. Rejects with `TooManyDeliveries`
+ * where there are more of them than a request may plan, as does `acceptOnce`.
+ */
 export async function accept(
   services: Services,
   posted: readonly PostedEvent[],
 ): Promise<readonly AcceptedEvent[]> {
   const now = services.now();
   const place = placeByTime(tenantOf(posted), databasesFor(services), now);
-  const accepted = await insertEvents(services, place, newEvents(posted, now), now);
+  const accepted = await insertEvents(services, place, newEvents(posted, now), now, capFor(services));
   sendFor(services, accepted, now);
   return accepted;
 }
@@ -43,7 +47,7 @@ export async function acceptOnce(
   const now = services.now();
   const once = { key, fingerprint: await fingerprintOf(posted) };
   const place = placeByKey(tenantOf(posted), key, databasesFor(services));
-  const result = await insertEventsOnce(services, place, newEvents(posted, now), now, once);
+  const result = await insertEventsOnce(services, place, newEvents(posted, now), now, once, capFor(services));
   if (result.kind === "accepted") sendFor(services, result.events, now);
   if (result.kind === "replayed") services.background(noteRepeat(services, posted));
   return result;
@@ -52,6 +56,11 @@ export async function acceptOnce(
 /** A request goes to one database as a whole: the one of its last event's tenant, who owns its key too. */
 function tenantOf(posted: readonly PostedEvent[]): string {
   return posted.at(-1)?.tenant ?? "";
+}
+
+function capFor({ config }: Services): DeliveryCap {
+  const { deliveries: most, destinations } = capsOf(config);
+  return { most, destinations };
 }
 
 /** How many databases, from the first on, take new events. */

@@ -38,12 +38,12 @@ function whom({ host, destination_id: id, threshold }: OperationalEvent["data"])
   return String(threshold ?? (host ? `${host} (${id})` : (id ?? "")));
 }
 
-/** `last_15_minutes.retries` and the like, so that each fact is one line. */
+/** `last_15_minutes.retries` and the like, so that each fact is one line; so is a list. */
 function flat(data: Readonly<Record<string, unknown>>, before = ""): [string, unknown][] {
   return Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
-    typeof value === "object" && value !== null
+    typeof value === "object" && value !== null && !Array.isArray(value)
       ? flat(value as Record<string, unknown>, `${before}${name}.`)
-      : [[`${before}${name}`, value]],
+      : [[`${before}${name}`, Array.isArray(value) ? value.join(", ") : value]],
   );
 }
 

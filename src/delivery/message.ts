@@ -18,8 +18,23 @@ export type ReplayMessage = Readonly<{ replay: string }>;
 /** Time to ask a destination's gate for its dead. On the queue of the drains too. */
 export type TollMessage = Readonly<{ toll: string }>;
 
+/**
+ * More of what the clock is for, where a tick could not do all of it. On the queue of the drains too, where each
+ * message is an invocation of its own.
+ */
+export type UpkeepMessage =
+  | Readonly<{
+      /** The sweep's lease. */
+      sweep: string;
+      /** The tick was page 0. */
+      page: number;
+      /** No page is sent for after this, epoch ms. */
+      until: number;
+    }>
+  | Readonly<{ retention: number; until: number }>;
+
 /** Everything that goes over the queue of the drains. */
-export type BellMessage = DrainMessage | ReplayMessage | TollMessage;
+export type BellMessage = DrainMessage | ReplayMessage | TollMessage | UpkeepMessage;
 
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
@@ -43,4 +58,14 @@ export function replayMessage(body: unknown): ReplayMessage | undefined {
 export function tollMessage(body: unknown): TollMessage | undefined {
   const { toll } = (body ?? {}) as Partial<TollMessage>;
   return typeof toll === "string" ? { toll } : undefined;
+}
+
+export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
+  const { sweep, page, retention, until } = (body ?? {}) as Record<string, unknown>;
+  if (!Number.isSafeInteger(until)) return undefined;
+  if (typeof sweep === "string" && Number.isSafeInteger(page))
+    return { sweep, page: page as number, until: until as number };
+  return Number.isSafeInteger(retention)
+    ? { retention: retention as number, until: until as number }
+    : undefined;
 }

@@ -11,6 +11,7 @@ import type { Crossing } from "../policy/thresholds.ts";
 import type { Toll } from "../policy/toll.ts";
 import type { TrafficSum } from "../policy/traffic.ts";
 import type { Destination } from "../store/destination-settings.ts";
+import type { StatusChange } from "../store/status-changes.ts";
 
 export type OperationalEvent = Readonly<{
   type: OperationalType;
@@ -43,13 +44,10 @@ export function trafficView({ first, retries, failures, retryRatio }: TrafficSum
 }
 
 /** It has been paused, by hand or for its answers, or resumed. */
-export function statusEvent(
-  destination: Named,
-  status: "paused" | "resumed",
-  reason: string,
-  at: number,
-): OperationalEvent {
-  return about(destination, `destination.${status}`, at, { reason });
+export function statusEvent(change: StatusChange): OperationalEvent {
+  const { status, reason, changedAt } = change;
+  const type = status === "paused" ? "destination.paused" : "destination.resumed";
+  return about(change, type, changedAt, { reason: reason ?? "manual" });
 }
 
 /** So many of its deliveries have ended dead since then. */
@@ -71,9 +69,13 @@ export function stallEvent(heartbeatAt: number, at: number): OperationalEvent {
 
 /** A figure has crossed the bound beyond which somebody should look. Said once an hour while it lasts. */
 export function thresholdEvent(crossing: Crossing, at: number): OperationalEvent {
-  const { threshold, value, limit, window } = crossing;
+  const { threshold, value, limit, window, destinations } = crossing;
   const key = `threshold.crossed ${threshold} ${Math.floor(at / HOUR_MS)}`;
-  return { type: "threshold.crossed", key, data: { at: isoTime(at), threshold, value, limit, window } };
+  return {
+    type: "threshold.crossed",
+    key,
+    data: { at: isoTime(at), threshold, value, limit, window, destinations },
+  };
 }
 
 function about(

@@ -3,8 +3,8 @@
  * attempt counts as an attempt and moves the schedule; waiting, recovery and cancellation do neither.
  */
 import type { Refusal } from "../policy/ask.ts";
-import { causeOf } from "../policy/outcome.ts";
-import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { type Cause, causeOf } from "../policy/outcome.ts";
+import { ageLimitOf, type RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
@@ -25,7 +25,9 @@ export function standing(work: Work): DeliveryRow {
       because: null,
       attempts: 0,
       nextAttemptAt: event.deliverAt ?? null,
-      giveUpAt: dueAtOf(event) + retryPolicyOf(destination).giveUpAfterMs,
+      life: 0,
+      firstAttemptAt: null,
+      giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event)),
       endedAt: null,
       lastStatus: null,
       lastError: null,
@@ -54,10 +56,11 @@ export type Outcome = Readonly<{ row: DeliveryRow; transition: Transition }>;
 
 /** What an attempt makes of its delivery. `random` in [0, 1) is the jitter. */
 export function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outcome {
-  const { work, exchange, endedAt } = attempt;
-  const before = standing(work);
+  const { work, exchange, startedAt, endedAt } = attempt;
+  const before = withAgeLimit(standing(work), startedAt, policy);
   const attempts = before.attempts + 1;
-  const history = { attempts, giveUpAt: before.giveUpAt, ...previousDelay(before) };
+  const sameCause = 1 + comeTo(causeOf(exchange), before);
+  const history = { attempts, sameCause, giveUpAt: before.giveUpAt, ...previousDelay(before) };
   const next = transition(exchange, history, policy, endedAt, random);
   const row = {
     ...before,
@@ -68,6 +71,18 @@ export function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number)
     log: [...before.log.map(withoutExcerpt), entryOf(attempt, next)].slice(-LOG_ENTRIES),
   };
   return { row, transition: next };
+}
+
+/** The first attempt fixes the age limit for good: a policy that is changed later leaves it as it is. */
+function withAgeLimit(row: DeliveryRow, startedAt: number, policy: RetryPolicy): DeliveryRow {
+  if (row.firstAttemptAt !== null) return row;
+  return { ...row, firstAttemptAt: startedAt, giveUpAt: ageLimitOf(policy, startedAt, startedAt) };
+}
+
+/** How many attempts of this life have come to a cause, of those that the log still has. */
+function comeTo(cause: Cause, { log, attempts }: DeliveryRow): number {
+  const ofThisLife = log.slice(Math.max(0, log.length - attempts));
+  return ofThisLife.filter(({ status, error }) => cause === (error ?? `http_${status}`)).length;
 }
 
 function stateAfter(

@@ -1,76 +1,122 @@
 /**
- * Finding what was lost between acceptance and its first outcome. A planned delivery without a row becomes
- * a waiting one; the row is written before the walk moves past its event, so that a walk that breaks down
- * begins again where nothing is missing.
+ * Finding what was lost between acceptance and its first outcome, and retries that nobody brought. A planned
+ * delivery without a row becomes a waiting one; the row is written before the walk moves past its event, so that a
+ * walk that breaks down begins again where nothing is missing.
  *
  * Two walks see every event once when it is overdue. One goes by row and passes those that are scheduled for
  * later; the other goes by time, and had not come so far when they were passed.
  */
 import type { Services } from "../services.ts";
 import { moveCursor, type Position, readCursor } from "../store/cursors.ts";
-import { recordOutcomes } from "../store/record.ts";
+import { inTurn } from "../store/query-count.ts";
 import { findLostScheduled } from "../store/scheduled.ts";
-import { sumOver } from "../store/shards.ts";
-import { findLost, moveWatermark, readWatermark } from "../store/sweep.ts";
-import { loadWork } from "../store/work.ts";
-import type { DeliveryMessage } from "./message.ts";
+import {
+  destinationsNamed,
+  findLost,
+  insertRecovered,
+  type LostDelivery,
+  moveWatermark,
+  readWatermark,
+  recoverOverdue,
+} from "../store/sweep.ts";
 import { waitingRow } from "./outcome-rows.ts";
+import type { PartResult, PartTurn } from "./sweep-part.ts";
 
-/** Events looked at in one statement, and statements of each walk in one sweep. */
-const PAGE = 1_000;
-const PAGES = 20;
-/** Deliveries loaded at once when they are recovered: their bodies come with them. */
-const CHUNK = 50;
+/** What one statement looks at. */
+const PAGE = { events: 1_000, deliveries: 2_000 };
+/** Pages of the walk by time in one step: the walk by row is to get its share. */
+const SCHEDULED_PAGES = 5;
+/** Retries that one statement lets wait. */
+const OVERDUE = 500;
 
-/** Lets wait what was due by `horizon` (epoch ms) and has no outcome; returns how many. */
-export function recoverLost(services: Services, horizon: number, now: number): Promise<number> {
-  return sumOver(services, async (db) => {
-    const walk = { services, db, horizon, now };
+/** Lets wait what was due by the horizon and has no outcome. */
+export async function recoverLost(services: Services, turn: PartTurn): Promise<PartResult> {
+  const woken = new Set<string>();
+  let lost = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    const letSomeWait = async (found: readonly LostDelivery[]) => {
+      await letWait(services, db, found, turn.now);
+      for (const { destination } of found) woken.add(destination);
+      lost += found.length;
+    };
+    const walk = { db, turn, letWait: letSomeWait };
     const scheduled = await walkByTime(walk);
-    return scheduled.lost + (await walkByRow(walk, scheduled.upto));
+    const isMoreByRow = await walkByRow(walk, scheduled.upto);
+    return scheduled.more || isMoreByRow;
   });
+  return { ...walked, counts: { lost }, cursor: [walked.next], woken };
 }
 
 /** Over the events of one database. */
-type Walk = Readonly<{ services: Services; db: D1Database; horizon: number; now: number }>;
+type Walk = Readonly<{
+  db: D1Database;
+  turn: PartTurn;
+  letWait: (lost: readonly LostDelivery[]) => Promise<void>;
+}>;
 
-type Walked = Readonly<{ lost: number; upto: Position }>;
-
-async function walkByTime({ services, db, horizon, now }: Walk): Promise<Walked> {
+async function walkByTime({ db, turn, letWait }: Walk): Promise<{ upto: Position; more: boolean }> {
   let after = await readCursor(db, "scheduled_checked");
-  let count = 0;
-  for (let page = 0; page < PAGES; page++) {
-    const { upto, looked, lost } = await findLostScheduled(db, after, horizon, PAGE);
-    await letWait(services, lost, now);
-    if (looked > 0) await moveCursor(db, "scheduled_checked", upto);
-    count += lost.length;
-    after = upto;
-    if (looked < PAGE) break;
-  }
-  return { lost: count, upto: after };
+  let pages = 0;
+  let more = false;
+  do {
+    const found = await findLostScheduled(db, after, turn.horizon, PAGE);
+    await letWait(found.lost);
+    if (found.upto !== after) await moveCursor(db, "scheduled_checked", found.upto);
+    after = found.upto;
+    more = found.more;
+    pages += 1;
+  } while (more && pages < SCHEDULED_PAGES && turn.mayGoOn());
+  return { upto: after, more };
 }
 
 /** @param scheduledUpto how far the walk by time has come */
-async function walkByRow({ services, db, horizon, now }: Walk, scheduledUpto: Position): Promise<number> {
+async function walkByRow({ db, turn, letWait }: Walk, scheduledUpto: Position): Promise<boolean> {
   let watermark = await readWatermark(db);
-  let count = 0;
-  for (let page = 0; page < PAGES; page++) {
-    const { upto, lost } = await findLost(db, watermark, { horizon, scheduledUpto }, PAGE);
-    await letWait(services, lost, now);
-    if (upto > watermark) await moveWatermark(db, upto);
-    count += lost.length;
-    if (upto < watermark + PAGE) break;
-    watermark = upto;
-  }
-  return count;
+  let more = false;
+  do {
+    const found = await findLost(db, watermark, { horizon: turn.horizon, scheduledUpto }, PAGE);
+    await letWait(found.lost);
+    if (found.upto > watermark) await moveWatermark(db, found.upto);
+    watermark = found.upto;
+    more = found.more;
+  } while (more && turn.mayGoOn());
+  return more;
 }
 
-async function letWait(services: Services, lost: readonly DeliveryMessage[], now: number): Promise<void> {
-  for (let from = 0; from < lost.length; from += CHUNK) {
-    const works = await loadWork(services, lost.slice(from, from + CHUNK));
-    const rows = works.flatMap((work) =>
-      work && !work.row ? waitingRow(work, { reason: "recovered", until: now }) : [],
-    );
-    await recordOutcomes(services, rows, [], now);
-  }
+/** What is for a destination whose row somebody has removed is for nobody. */
+async function letWait(
+  services: Services,
+  db: D1Database,
+  lost: readonly LostDelivery[],
+  now: number,
+): Promise<void> {
+  if (lost.length === 0) return;
+  const ids = new Set(lost.map(({ destination }) => destination));
+  const known = new Map((await destinationsNamed(services.db, ids)).map((one) => [one.id, one]));
+  const rows = lost.flatMap(({ event: id, destination: name, acceptedAt, deliverAt }) => {
+    const destination = known.get(name);
+    // A row is not made of what an event says.
+    const event = { id, acceptedAt, deliverAt, type: "", body: "" };
+    return destination
+      ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
+      : [];
+  });
+  await insertRecovered(db, rows);
+}
+
+/** Lets wait the retries that were due by the horizon and were not brought. */
+export async function recoverRetries(services: Services, turn: PartTurn): Promise<PartResult> {
+  const woken = new Set<string>();
+  let overdue = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    let more = false;
+    do {
+      const recovered = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);
+      for (const destination of recovered) woken.add(destination);
+      overdue += recovered.length;
+      more = recovered.length === OVERDUE;
+    } while (more && turn.mayGoOn());
+    return more;
+  });
+  return { ...walked, counts: { overdue }, cursor: [walked.next], woken };
 }

@@ -8,6 +8,7 @@
 import { ringGate, viewGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import { type Health, healthOf, nextPace, stepAt } from "../policy/replay-pace.ts";
+import { ageLimitOf } from "../policy/retry-policy.ts";
 import { lately } from "../policy/traffic.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
@@ -15,6 +16,7 @@ import { eventRangeOf } from "../store/moments.ts";
 import { type Part, partsOf, summedUp } from "../store/replay-parts.ts";
 import { advanceReplay, findPortion, type Portion } from "../store/replay-steps.ts";
 import {
+  cancelReplaysOf,
   changeReplay,
   findReplayJob,
   overdueReplays,
@@ -39,7 +41,8 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const job = await findReplayJob(services.db, id);
   if (job?.replay.state !== "running" || job.replay.nextStepAt > now) return;
   const { replay, destination } = job;
-  if (!destination || destination.deletedAt !== null) return abandon(services, replay);
+  if (!destination || destination.deletedAt !== null)
+    return endReplaysOfDeleted(services, replay.destinationId);
   const parts = await partsOf(services, replay);
   const sum = summedUp(
     replay,
@@ -48,29 +51,34 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const health = await lookAt(services, sum, destination);
   const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
   const { portion, waitMs } = stepAt(pace, health);
-  const nextStepAt = now + waitMs;
   const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
-  const isOver = await letWait(services, replay, destination, { part, portion, pace, nextStepAt, health });
-  if (!isOver) await sendForStep(services, id, nextStepAt);
+  const nextStepAt = await letWait(services, replay, destination, { part, portion, pace, waitMs, health });
+  if (nextStepAt !== undefined) await sendForStep(services, id, nextStepAt);
 }
 
-type Plan = Readonly<{ part: Part; portion: number; pace: number; nextStepAt: number; health: Health }>;
+type Plan = Readonly<{ part: Part; portion: number; pace: number; waitMs: number; health: Health }>;
 
-/** Sets the portion to wait, and rings for it; whether there is no step after this one. */
+/**
+ * Sets the portion to wait, and rings for it; returns when the next step is, or undefined when there is none. One
+ * that has found less than its portion is followed the sooner: what had to be passed over costs no time.
+ */
 async function letWait(
   services: Services,
   replay: Replay,
   destination: Destination,
-  { part, portion, pace, nextStepAt, health }: Plan,
-): Promise<boolean> {
+  { part, portion, pace, waitMs, health }: Plan,
+): Promise<number | undefined> {
   const { db, now } = services;
+  const startedAt = now();
   const { events, cursor, isLast } = await portionOf(part, portion);
+  const share = portion === 0 || isLast ? 1 : events.length / portion;
+  const nextStepAt = startedAt + Math.ceil(waitMs * share);
   const isEnd = isLast && part.db === db;
   const goesOn = { state: "running", because: reasonOf(destination, health), endedAt: null } as const;
   const isOver = { state: "completed", because: null, endedAt: now() } as const;
   const job = { ...(isEnd ? isOver : goesOn), pace, nextStepAt };
   const after = { ...job, ...(isLast && isOver) };
-  const giveUpAt = now() + retryPolicyOf(destination).giveUpAfterMs;
+  const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
   const isDone =
     (await isClaimed(services, part, job)) &&
     (await advanceReplay(part.db, part.replay, { events, cursor }, after, giveUpAt, now()));
@@ -86,7 +94,7 @@ async function letWait(
   });
   if (isEnd && isDone)
     services.log({ what: "replay_completed", replay: replay.id, destination: destination.id });
-  return isEnd || !isDone;
+  return isEnd || !isDone ? undefined : nextStepAt;
 }
 
 /**
@@ -124,13 +132,6 @@ async function lookAt(
   return healthOf({ shut, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
 }
 
-async function abandon({ db, now, log }: Services, { id, destinationId }: Replay): Promise<void> {
-  const end = { state: "cancelled", because: "destination_deleted", endedAt: now() } as const;
-  const turned = await changeReplay(db, id, ["running", "paused"], end, now());
-  if (turned)
-    log({ what: "replay_cancelled", replay: id, destination: destinationId, because: "destination_deleted" });
-}
-
 /** A failure is logged, not thrown: the next tick sends for what is late. */
 export async function sendForStep(services: Services, replay: string, at: number): Promise<void> {
   try {
@@ -141,9 +142,22 @@ export async function sendForStep(services: Services, replay: string, at: number
   }
 }
 
-/** Sends for the steps that have been lost on their way. */
+/** Ends the replays of deleted destinations, in whatever state, or of one of them. Safe to repeat. */
+export async function endReplaysOfDeleted(services: Services, destination?: string): Promise<void> {
+  const because = "destination_deleted";
+  for (const replay of await cancelReplaysOf(services.db, because, services.now(), destination))
+    services.log({
+      what: "replay_cancelled",
+      replay: replay.id,
+      destination: replay.destinationId,
+      because,
+    });
+}
+
+/** Sends for the steps that have been lost on their way, and ends the replays that nobody would ever end. */
 export async function wakeReplays(services: Services): Promise<void> {
   const now = services.now();
+  await endReplaysOfDeleted(services);
   const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
   for (const replay of late) await sendForStep(services, replay, now);
 }

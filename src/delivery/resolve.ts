@@ -11,7 +11,7 @@ import ipaddr from "ipaddr.js";
 import { z } from "zod";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { isPublicAddress } from "./target.ts";
+import { isMetadataAddress, isPublicAddress } from "./target.ts";
 
 export type Resolution =
   /** Every address is public, or there is none: then the attempt itself fails, and says so. */
@@ -41,12 +41,15 @@ const answerSchema = z.object({
 
 const known = new Map<string, Readonly<{ resolution: Resolution; until: number }>>();
 
-/** Asks for the addresses of a URL's host. Without a resolver, and for an address, nothing is asked. */
+/**
+ * Asks for the addresses of a URL's host. Without a resolver, and for an address, nothing is asked. Where
+ * private addresses are allowed, what is public or private both pass; metadata services never do.
+ */
 export async function resolve(services: Services, url: string): Promise<Resolution> {
-  const { dnsResolver, allowPrivateDestinations } = services.config;
+  const { dnsResolver } = services.config;
   const host = URL.parse(url)?.hostname.replace(/\.+$/, "") ?? "";
   const isName = !host.startsWith("[") && !ipaddr.isValid(host);
-  if (!dnsResolver || allowPrivateDestinations || !isName) return { kind: "public" };
+  if (!dnsResolver || !isName) return { kind: "public" };
   const name = `${dnsResolver} ${host}`;
   const kept = known.get(name);
   if (kept && kept.until > services.now()) return kept.resolution;
@@ -63,7 +66,10 @@ async function ask(services: Services, resolver: string, host: string): Promise<
       ...(await lookUp(services, resolver, host, A)),
       ...(await lookUp(services, resolver, host, AAAA)),
     ];
-    const inner = records.find(({ data }) => !isPublicAddress(data));
+    const isInner = services.config.allowPrivateDestinations
+      ? isMetadataAddress
+      : (address: string) => !isPublicAddress(address);
+    const inner = records.find(({ data }) => isInner(data));
     const shortest = Math.min(...records.map(({ TTL }) => TTL * 1000), LONGEST_MS);
     const keptMs = Math.max(SHORTEST_MS, shortest);
     return { resolution: inner ? { kind: "private", address: inner.data } : { kind: "public" }, keptMs };

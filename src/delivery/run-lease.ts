@@ -8,9 +8,9 @@
 import { conditionAtGate, holdGate } from "../gate/gate-client.ts";
 import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { Grant } from "../policy/lease.ts";
+import { type Grant, startsUntil } from "../policy/lease.ts";
 import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
-import { type Place, placesOf } from "../policy/places.ts";
+import { sendSlotsOf } from "../policy/places.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
 import type { Sample } from "../policy/sample.ts";
 import { holdUntil } from "../policy/transition.ts";
@@ -32,8 +32,8 @@ export type LeaseOrder = Readonly<{
   signer: Signer;
   /** An attempt without an answer for so long is awaited no more. */
   patienceMs: number;
-  /** When the lease was asked for, by this worker's clock: its times count from then. */
-  askedAt: number;
+  /** When the grant arrived, by this worker's clock: its times count from then. */
+  grantedAt: number;
 }>;
 
 /** A lease in use asks the gate so often whether others have found the door shut: a hold is for all of them. */
@@ -53,23 +53,27 @@ export type LeaseRun = Readonly<{
   queue: readonly Work[];
   /** Whether its outcomes have shut the door, and until when. */
   shut: () => Shut | undefined;
-  /** Whether it has time left to start attempts in, but no place that the rate would allow. */
+  /** Whether it has time left to start attempts in, but the rate allows the next one only after it. */
   unplaced: () => boolean;
+  /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
+  tat: () => number | undefined;
   /** All attempts have ended, or nothing more is started: one has been without an answer for too long. */
   enough: Promise<void>;
   finished: Promise<void>;
 }>;
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
-  const { grant, settings, policy, signer, patienceMs, askedAt } = order;
+  const { grant, settings, policy, signer, patienceMs, grantedAt } = order;
+  const readyAt = services.now();
+  const startsUntilAt = startsUntil(grant, grantedAt, readyAt, settings.timeoutMs);
   const queue = [...order.works];
   const done: Finished[] = [];
   const signs: Sign[] = [];
-  const places = placesOf(grant, askedAt);
+  const slots = sendSlotsOf(grant, grantedAt);
   const running = new Map<Work, number>();
   const impatient = Promise.withResolvers<void>();
   let condition = grant.condition;
-  let newsAt = askedAt;
+  let newsAt = grantedAt;
   let stopped = false;
   let watched = false;
   let gone = false;
@@ -82,7 +86,12 @@ export function runLease(services: Services, connections: Connections, order: Le
   }
 
   function isInTime(): boolean {
-    return services.now() < askedAt + grant.startWithinMs;
+    return services.now() < startsUntilAt;
+  }
+
+  /** Whether the rate allows another attempt before the lease's time for starting any is over. */
+  function hasSlot(): boolean {
+    return (slots.nextAt() ?? startsUntilAt) < startsUntilAt;
   }
 
   function mayStart(): boolean {
@@ -101,10 +110,12 @@ export function runLease(services: Services, connections: Connections, order: Le
     services.background(holdGate(services, order.destination, until));
   }
 
-  async function attemptNext({ until }: Place): Promise<void> {
+  /** In a slot that was claimed. Another may have started later than its own said: then this one is not free yet. */
+  async function attemptNext(): Promise<void> {
     await hearNews();
-    const work = services.now() <= until && mayStart() ? queue.shift() : undefined;
-    if (!work) return;
+    const work = slots.isFree(services.now()) && mayStart() ? queue.shift() : undefined;
+    if (!work) return slots.giveBack();
+    slots.use(services.now());
     running.set(work, services.now());
     if (!watched) void watch();
     const attempt = await send(services, work, { timeoutMs: settings.timeoutMs, signer });
@@ -113,7 +124,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
     done.push(finished);
     gone ||= causeOf(attempt.exchange) === "http_410";
-    const sign = signOf(finished, policy);
+    const sign = signOf(finished);
     if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
     signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
@@ -137,12 +148,11 @@ export function runLease(services: Services, connections: Connections, order: Le
   async function line(): Promise<void> {
     lines += 1;
     const opened: Promise<void>[] = [];
-    while (lines <= width() && mayStart()) {
-      const place = places.take(services.now());
-      if (!place) break;
-      if (place.from > services.now()) await services.sleep(place.from - services.now());
-      await connections.run(order.destination, () => attemptNext(place));
-      while (lines < width() && mayStart() && places.next(services.now())) opened.push(line());
+    while (lines <= width() && mayStart() && hasSlot()) {
+      const at = slots.claim() ?? 0;
+      if (at > services.now()) await services.sleep(at - services.now());
+      await connections.run(order.destination, attemptNext);
+      while (lines < width() && mayStart() && hasSlot()) opened.push(line());
     }
     lines -= 1;
     await Promise.all(opened);
@@ -151,17 +161,17 @@ export function runLease(services: Services, connections: Connections, order: Le
   const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
   // A receiver that is gone is about to be paused: what is left waits for a person.
   const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
-  const unplaced = () => isInTime() && places.next(services.now()) === undefined;
+  const unplaced = () => isInTime() && !hasSlot();
   // By then nothing is started any more; what still queues for a connection behind others' waits instead.
-  const overdue = services.sleep(grant.startWithinMs + patienceMs);
+  const overdue = services.sleep(Math.max(0, startsUntilAt - readyAt) + patienceMs);
   const enough = Promise.race([finished, impatient.promise, overdue]);
-  return { done, signs, running, queue, shut, unplaced, enough, finished };
+  return { done, signs, running, queue, shut, unplaced, tat: slots.tat, enough, finished };
 }
 
-function signOf({ attempt, sample }: Finished, policy: RetryPolicy): Sign {
+function signOf({ attempt, sample }: Finished): Sign {
   const { exchange, endedAt, limits } = attempt;
   const spent = limits?.remaining === 0 ? limits.resetAt : 0;
-  const hold = Math.max(holdUntil(exchange, policy, endedAt) ?? 0, spent);
+  const hold = Math.max(holdUntil(exchange, endedAt) ?? 0, spent);
   return {
     at: endedAt,
     health: healthOf(exchange),

@@ -9,40 +9,40 @@
 import type { Services } from "../services.ts";
 import { moveCursor, readCursor } from "../store/cursors.ts";
 import type { AcceptedEvent } from "../store/events.ts";
+import { inTurn } from "../store/query-count.ts";
 import { nextScheduled } from "../store/scheduled.ts";
-import { sumOver } from "../store/shards.ts";
 import { enqueue } from "./enqueue.ts";
+import type { PartResult, PartTurn } from "./sweep-part.ts";
 
 /** How far ahead the sweep looks: to the next one, and half as far again, should that one be late. */
 const AHEAD_MS = 90_000;
 /** What is due sooner is put on the queue when it is accepted: as far ahead, and the time to commit it. */
 const SOON_MS = AHEAD_MS + 60_000;
-/** Events looked at in one statement, and statements in one sweep. */
-const PAGE = 1_000;
-const PAGES = 20;
+/** What one statement looks at. */
+const PAGE = { events: 400, deliveries: 4_000 };
 
 /** Whether an event that is accepted now goes on the queue now. */
 export function isSoon({ deliverAt }: AcceptedEvent, now: number): boolean {
   return deliverAt === undefined || deliverAt <= now + SOON_MS;
 }
 
-/** Puts on the queue what falls due before the next sweep can be counted on; returns how many events. */
-export function enqueueScheduled(services: Services, now: number): Promise<number> {
-  return sumOver(services, (db) => enqueueFrom(services, db, now));
-}
-
-async function enqueueFrom(services: Services, db: D1Database, now: number): Promise<number> {
-  let after = await readCursor(db, "scheduled");
-  let count = 0;
-  for (let page = 0; page < PAGES; page++) {
-    const due = await nextScheduled(db, after, now + AHEAD_MS, PAGE);
-    const last = due.at(-1);
-    if (!last) break;
-    await enqueue(services, due);
-    after = { at: last.deliverAt, event: last.id };
-    await moveCursor(db, "scheduled", after);
-    count += due.length;
-    if (due.length < PAGE) break;
-  }
-  return count;
+/** Puts on the queue what falls due before the next sweep can be counted on. */
+export async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
+  let scheduled = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    let after = await readCursor(db, "scheduled");
+    let more = false;
+    do {
+      const due = await nextScheduled(db, after, turn.now + AHEAD_MS, PAGE);
+      const last = due.events.at(-1);
+      if (!last) return false;
+      await enqueue(services, due.events);
+      after = { at: last.deliverAt, event: last.id };
+      await moveCursor(db, "scheduled", after);
+      scheduled += due.events.length;
+      more = due.more;
+    } while (more && turn.mayGoOn());
+    return more;
+  });
+  return { ...walked, counts: { scheduled }, cursor: [walked.next] };
 }

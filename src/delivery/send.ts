@@ -8,8 +8,8 @@ import type { Signer } from "./signature.ts";
 
 export type Attempt = Readonly<{ work: Work }> & Call;
 
-/** What is signed: the same on every attempt. */
-export type Message = Readonly<{ id: string; body: string }>;
+/** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
+export type Message = Readonly<{ id: string; body: string; attempt: number }>;
 
 export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
 
@@ -17,8 +17,8 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(services: Services, work: Work, { timeoutMs, signer }: How): Promise<Attempt> {
-  const { event, destination } = work;
-  const message = { id: eventId(event.id), body: event.body };
+  const { event, destination, row } = work;
+  const message = { id: eventId(event.id), body: event.body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
   return { work, ...(await call(services, { url: destination.url, headers, body: event.body, timeoutMs })) };
 }
@@ -29,7 +29,7 @@ export async function send(services: Services, work: Work, { timeoutMs, signer }
  */
 export async function headersOf(
   { headers }: Pick<Destination, "headers">,
-  { id, body }: Message,
+  { id, body, attempt }: Message,
   signer: Signer,
   at: number,
 ): Promise<Record<string, string>> {
@@ -38,6 +38,7 @@ export async function headersOf(
     ...(Object.fromEntries(own) as Record<string, string>),
     "content-type": "application/json",
     "user-agent": USER_AGENT,
+    "webhook-attempt": String(attempt),
     ...(await signer(id, body, at)),
   };
 }

@@ -1,8 +1,9 @@
 /**
  * The headers that prove an attempt is ours: Standard Webhooks, with HMAC (`v1`) or ed25519 (`v1a`). After
- * a rotation the previous secret signs too until it expires, so that a receiver changes over when it likes.
+ * a rotation every secret before signs too until it expires, so that a receiver changes over when it likes.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
+import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { SigningKey } from "../secrets/signing-key.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Destination } from "../store/destination-settings.ts";
@@ -13,17 +14,19 @@ import type { Destination } from "../store/destination-settings.ts";
  */
 export type Signer = (id: string, body: string, at: number) => Promise<Record<string, string>>;
 
-type Signing = Pick<Destination, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;
+type Signing = Pick<Destination, "id" | "secret" | "previousSecrets">;
 
 /** Opens what the destination signs with at `now`. Rejects when that cannot be opened. */
 export async function signerFor(vault: Vault, destination: Signing, now: number): Promise<Signer> {
-  const { id, secret, previousSecret } = destination;
-  const previousUntil = destination.previousSecretExpiresAt ?? 0;
-  const isOverlap = previousSecret !== null && previousUntil > now;
-  const current = await vault.open(id, secret);
-  const previous = isOverlap ? await vault.open(id, previousSecret) : undefined;
-  return (event, body, at) =>
-    signatureHeaders(event, body, at, previous && previousUntil > at ? [current, previous] : [current]);
+  const { id, secret, previousSecrets: stored } = destination;
+  const sealed = [{ secret, expires_at: Number.POSITIVE_INFINITY }, ...previousSecrets(stored, now)];
+  const keys = await Promise.all(
+    sealed.map(async ({ secret, expires_at: until }) => ({ key: await vault.open(id, secret), until })),
+  );
+  return (event, body, at) => {
+    const signing = keys.filter(({ until }) => until > at).map(({ key }) => key);
+    return signatureHeaders(event, body, at, signing);
+  };
 }
 
 async function signatureHeaders(id: string, body: string, at: number, keys: readonly SigningKey[]) {

@@ -15,5 +15,5 @@ export async function tellOfStall(services: Services, heartbeatAt: number | null
   const now = services.now();
   if (!isStalled(heartbeatAt, now)) return;
   services.log({ what: "sweep_stalled", heartbeat_at: heartbeatAt, age_ms: now - heartbeatAt });
-  await announce(services, stallEvent(heartbeatAt, now));
+  await announce(services, [stallEvent(heartbeatAt, now)]);
 }

@@ -20,8 +20,17 @@ const MAX_LENGTH = 2048;
 const INNER_NAMES =
   /(^|\.)(localhost|localdomain[46]?|local|internal|intranet|private|corp|home|lan|home\.arpa|onion|alt|svc|default|consul)$/;
 
-/** Public names of inner services: what hands out the credentials of a machine. */
+/**
+ * Names of the services that hand out a machine's credentials to whoever asks from the machine itself. They
+ * are refused wherever a deployment may deliver to, and so are their addresses.
+ */
 const METADATA_NAMES: readonly string[] = [
+  "metadata",
+  "metadata.google.internal",
+  "metadata.goog",
+  "metadata.azure.internal",
+  "instance-data",
+  "instance-data.ec2.internal",
   "metadata.tencentyun.com",
   "metadata.packet.net",
   "metadata.platformequinix.com",
@@ -30,8 +39,16 @@ const METADATA_NAMES: readonly string[] = [
 /** What a host on the internet is called: the parser lets more pass. */
 const HOST_NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 
-/** Public by number, yet an inner service: Azure's host agent, which hands out credentials. */
-const INNER_ADDRESSES: readonly string[] = ["168.63.129.16"];
+/** Addresses of the same services; most clouds have theirs among the link-local ones. */
+const METADATA_ADDRESSES: ReadonlySet<string> = new Set([
+  "168.63.129.16", // Azure's host agent: public by number
+  "100.100.100.200", // Alibaba
+  "192.0.0.192", // Oracle
+  "fd00:ec2::254", // Amazon
+  "fd20:ce::254", // Google
+  "fd00:c1::a9fe:a9fe", // Oracle
+  "fd00:42::42", // Scaleway
+]);
 
 const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
@@ -57,7 +74,9 @@ export function targetProblem(url: string, allowPrivate: boolean): Fault | undef
   const parsed = URL.parse(url);
   if (parsed === null) return { fault: "cannot be parsed", expected: "an absolute https URL" };
   if (parsed.href.length > MAX_LENGTH) return tooLong(parsed.href.length);
-  return allowPrivate ? undefined : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
+  return allowPrivate
+    ? metadataFault(parsed.hostname)
+    : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
 }
 
 const credentials = { fault: "contains credentials", expected: "none; use `headers` for them" };
@@ -86,8 +105,22 @@ function schemeFault({ protocol }: URL): Fault | undefined {
   return protocol === "https:" ? undefined : { fault: "is not encrypted", expected: "https" };
 }
 
+/** The host of a URL without what only its spelling needs. */
+function bareHost(hostname: string): string {
+  return hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
+}
+
+function metadataFault(hostname: string): Fault | undefined {
+  const host = bareHost(hostname);
+  if (!isMetadataAddress(host) && !METADATA_NAMES.includes(host)) return undefined;
+  return {
+    fault: `points to ${host}, a link-local address or a metadata service`,
+    expected: "another host, even where private addresses are allowed",
+  };
+}
+
 function hostFault(hostname: string): Fault | undefined {
-  const host = hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
+  const host = bareHost(hostname);
   if (ipaddr.isValid(host)) return isPublicAddress(host) ? undefined : notPublic(`points to ${host}`);
   if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
     return notPublic(`points to the inner name ${host}`);
@@ -102,8 +135,40 @@ function notPublic(fault: string): Fault {
 export function isPublicAddress(host: string): boolean {
   if (!ipaddr.isValid(host)) return false;
   const address = ipaddr.parse(host);
-  if (address.range() !== "unicast" || INNER_ADDRESSES.includes(host)) return false;
+  if (address.range() !== "unicast" || isMetadataAddress(host)) return false;
   return address instanceof ipaddr.IPv6 ? address.match(GLOBAL_IPV6) : true;
+}
+
+/**
+ * Link-local, or where a machine asks for its own credentials, in any form that carries an IPv4 address as
+ * well. Never to be called, not even where private addresses are allowed: whoever may write a destination
+ * would read the credentials of the machine that Breakwater runs on.
+ */
+export function isMetadataAddress(host: string): boolean {
+  if (!ipaddr.isValid(host)) return false;
+  const address = ipaddr.parse(host);
+  const forms = address instanceof ipaddr.IPv6 ? [address, ...carriedBy(address)] : [address];
+  return forms.some((form) => form.range() === "linkLocal" || METADATA_ADDRESSES.has(form.toString()));
+}
+
+/** The IPv4 addresses that an IPv6 address leads to where somebody translates or tunnels it. */
+function carriedBy(address: ipaddr.IPv6): ipaddr.IPv4[] {
+  const bytes = address.toByteArray();
+  const at = (from: number) => new ipaddr.IPv4(bytes.slice(from, from + 4));
+  const isCompatible = bytes.slice(0, 12).every((byte) => byte === 0);
+  switch (isCompatible ? "ipv4Compatible" : address.range()) {
+    case "ipv4Compatible":
+    case "ipv4Mapped":
+    case "rfc6145": // ::ffff:0:a.b.c.d
+    case "rfc6052": // NAT64, everybody's and a network's own
+      return [at(12)];
+    case "6to4":
+      return [at(2)];
+    case "teredo": // written upside down
+      return [new ipaddr.IPv4(bytes.slice(12).map((byte) => byte ^ 0xff))];
+    default:
+      return [];
+  }
 }
 
 function portFault({ port }: URL): Fault | undefined {

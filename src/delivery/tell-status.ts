@@ -1,16 +1,47 @@
-/** A destination has been paused or resumed: one line in the log, and the operator is told. */
+/**
+ * Destinations have been paused or resumed: a line in the log for each, and the operator is told.
+ *
+ * What is told comes from what D1 has on record, and not from having been the one who changed it: D1's answer may be
+ * lost, and a Worker may be killed behind the write. The event comes once, by its key; the line at least once.
+ */
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { type StatusChange, type Untold, untoldChanges } from "../store/status-changes.ts";
 import { announce, isTold } from "./announce.ts";
-import { type Named, statusEvent } from "./operational-event.ts";
+import { type OperationalEvent, statusEvent } from "./operational-event.ts";
 
-/** @param because `manual`, or what it answered */
+/** What is older than this has been left behind by whoever changed it. */
+const LEFT_BEHIND_MS = 30_000;
+
+/** Tells of changes together with `others`, in one round trip. */
 export async function tellStatus(
   services: Services,
-  destination: Named,
-  status: "paused" | "resumed",
-  because: string,
+  changes: readonly StatusChange[],
+  others: readonly OperationalEvent[] = [],
 ): Promise<void> {
-  services.log({ what: `destination_${status}`, destination: destination.id, because });
-  if (isTold(destination))
-    await announce(services, statusEvent(destination, status, because, services.now()));
+  for (const { id, status, reason } of changes) {
+    const what = status === "paused" ? "destination_paused" : "destination_resumed";
+    services.log({ what, destination: id, because: reason ?? "manual" });
+  }
+  await announce(services, [...changes.filter(isTold).map(statusEvent), ...others], changes);
+}
+
+/** Those that are on record as untold. A failure is logged, not thrown: the next tick finds what is left. */
+export async function findUntold(services: Services, untold: Untold): Promise<readonly StatusChange[]> {
+  try {
+    return (await untoldChanges(services.db, untold).all<StatusChange>()).results;
+  } catch (error) {
+    services.log({ what: "status_not_told", error: faultOf(error) });
+    return [];
+  }
+}
+
+/** A change by hand: the destination has had its new status since `at`, epoch ms. */
+export async function tellTurned(services: Services, destination: string, at: number): Promise<void> {
+  await tellStatus(services, await findUntold(services, { ids: [destination], at }));
+}
+
+/** For the clock: tells of what others were not able to tell. */
+export async function tellStatusLeftBehind(services: Services): Promise<void> {
+  await tellStatus(services, await findUntold(services, { until: services.now() - LEFT_BEHIND_MS }));
 }

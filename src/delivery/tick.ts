@@ -1,13 +1,16 @@
 /** Every minute: what the clock is for. Each by itself, so that the failure of one keeps none of the others. */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { countKeyed } from "../store/counts.ts";
+import type { UpkeepMessage } from "./message.ts";
 import { wakeReplays } from "./replay.ts";
-import { removeOld } from "./retention.ts";
+import { removeDeleted, removeMore, removeOld } from "./retention.ts";
 import { noticeStall } from "./stall.ts";
-import { sweep } from "./sweep.ts";
+import { sweep, sweepPage } from "./sweep.ts";
+import { tellStatusLeftBehind } from "./tell-status.ts";
 
 /** The silence of the sweep is noticed before the next one ends it. */
-const duties = [noticeStall, sweep, wakeReplays, removeOld];
+const duties = [noticeStall, sweep, wakeReplays, removeOld, removeDeleted, tellStatusLeftBehind, countKeyed];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
 export async function tick(services: Services): Promise<void> {
@@ -15,4 +18,9 @@ export async function tick(services: Services): Promise<void> {
   const failed = results.filter((result) => result.status === "rejected");
   for (const { reason } of failed) services.log({ what: "tick_failed", error: faultOf(reason) });
   if (failed[0]) throw failed[0].reason;
+}
+
+/** Goes on with what a tick has left, as its message says. */
+export function goOnWith(services: Services, message: UpkeepMessage): Promise<void> {
+  return "sweep" in message ? sweepPage(services, message) : removeMore(services, message);
 }

@@ -26,6 +26,6 @@ export async function askForToll(services: Services, id: string): Promise<void> 
   if (!toll || toll.dead === 0) return;
   const destination = await findDestination(services.db, id, undefined);
   if (destination && isTold(destination))
-    await announce(services, deadEvent(destination, toll, services.now()));
+    await announce(services, [deadEvent(destination, toll, services.now())]);
   if (await payToll(services, id, toll)) await sendForToll(services, id);
 }

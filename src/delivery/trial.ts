@@ -28,7 +28,7 @@ export async function tryOut(services: Services, destination: Destination): Prom
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
-  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()) };
+  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     url: destination.url,
@@ -43,7 +43,7 @@ export async function tryOut(services: Services, destination: Destination): Prom
   return {
     kind: "made",
     call: made,
-    sent: { ...message, headers: maskedHeaders(headers, destination.headers ?? {}) },
+    sent: { id: message.id, body: message.body, headers: maskedHeaders(headers, destination.headers ?? {}) },
   };
 }
 

@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Document, Method } from "../api/document.ts";
 import { kinds } from "../api/problem-kinds.ts";
 import { problemExample } from "../api/problems.ts";
+import { PolicyTable } from "../dashboard/lab/policy-table.tsx";
 import { Brand, Head, Skip } from "../dashboard/layout.tsx";
 import { fieldsOf } from "./field-list.ts";
 import { type Described, OperationPart } from "./operation.tsx";
@@ -34,6 +35,7 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
           <main id="main" tabindex={-1}>
             <Beginning document={document} origin={origin} />
             <Sections document={document} origin={origin} />
+            <RetryPolicies />
             <Things document={document} />
             <Problems />
           </main>
@@ -73,6 +75,9 @@ const Index: FC<{ document: Document }> = ({ document }) => (
         </li>
       ))}
       <li>
+        <a href="#retry-policies">Retry policies</a>
+      </li>
+      <li>
         <a href="#things">Things</a>
       </li>
       <li>
@@ -109,6 +114,17 @@ const Sections: FC<{ document: Document; origin: string }> = ({ document, origin
       </section>
     ))}
   </>
+);
+
+/** What the field `retry` of a destination chooses between. */
+const RetryPolicies: FC = () => (
+  <section aria-labelledby="retry-policies">
+    <h2 id="retry-policies">Retry policies</h2>
+    <p class="lede">
+      What a destination's <code>retry.preset</code> stands for; any field of <code>retry</code> overrides it.
+    </p>
+    <PolicyTable />
+  </section>
 );
 
 /** The schemas that are referred to by name; the bodies of requests stand with their operations. */

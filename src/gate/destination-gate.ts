@@ -7,10 +7,10 @@
  * instance after a deploy cannot grant what was granted already.
  */
 import { DurableObject } from "cloudflare:workers";
-import { logToConsole } from "../log.ts";
+import { faultOf, logToConsole } from "../log.ts";
 import { admit, refusalAt } from "../policy/admission.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
-import { rings } from "../policy/bell.ts";
+import { rings, unsent } from "../policy/bell.ts";
 import type { Condition } from "../policy/condition.ts";
 import type { DoorEvent } from "../policy/door-events.ts";
 import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
@@ -18,10 +18,22 @@ import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
 import { type News, newsOf } from "../policy/news.ts";
-import { died, held, nothingWaits, resumed, ringFor, type Settlement, settle } from "../policy/settlement.ts";
+import {
+  died,
+  held,
+  holdCleared,
+  nothingWaits,
+  resumed,
+  ringFor,
+  type Settlement,
+  settle,
+} from "../policy/settlement.ts";
 import { type Toll, tollPaid } from "../policy/toll.ts";
 import { trialRefusedUntil } from "../policy/trial.ts";
 import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
+
+/** Messages that one call of a queue takes. */
+const QUEUE_PAGE = 100;
 
 export class DestinationGate extends DurableObject<Env> {
   /** Lets a group of deliveries in, or says why and until when they must wait. */
@@ -45,7 +57,19 @@ export class DestinationGate extends DurableObject<Env> {
     return events;
   }
 
-  /** Something waits in D1: have it worked off as soon as the door allows; after a pause, from one. */
+  /** A person has ended the receiver's hold: what waits is worked off from one. Safe to repeat. */
+  async clearHold(): Promise<readonly DoorEvent[]> {
+    const { events } = await this.#decide((state, now) => holdCleared(state, now));
+    return events;
+  }
+
+  /** The destination has been deleted and nothing waits for it: forgets everything, the alarm too. Safe to repeat. */
+  async forget(): Promise<void> {
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+  }
+
+  /** Something waits in D1: have it worked off as soon as the door allows; after a pause, afresh and from one. */
   async ring(why: "waiting" | "resumed"): Promise<void> {
     const turn = why === "resumed" ? resumed : ringFor;
     await this.#decide((state, now) => ({ state: turn(state, now) }));
@@ -115,9 +139,28 @@ export class DestinationGate extends DurableObject<Env> {
     const { bell, drains, abreast } = rings(state, now);
     // Saved before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await saveGate(this.ctx.storage, { ...state, bell: { ...state.bell, at: null } }, { ...state, bell });
-    const message = { body: { destination: this.#destination(), drains: abreast } };
-    if (drains > 0)
-      await this.env.DRAINS.sendBatch(Array.from({ length: Math.min(drains, 100) }, () => message));
+    const sent = await this.#sendDrains(drains, abreast);
+    if (sent === drains) return;
+    await this.#decide((current, at) => ({
+      state: { ...current, bell: unsent(current.bell, drains - sent, at) },
+    }));
+  }
+
+  /** As many of them as the queue has taken: what a call that failed may have put there comes twice, at worst. */
+  async #sendDrains(drains: number, abreast: number): Promise<number> {
+    const destination = this.#destination();
+    const message = { body: { destination, drains: abreast } };
+    let sent = 0;
+    try {
+      while (sent < drains) {
+        const page = Math.min(drains - sent, QUEUE_PAGE);
+        await this.env.DRAINS.sendBatch(Array.from({ length: page }, () => message));
+        sent += page;
+      }
+    } catch (error) {
+      logToConsole({ what: "drains_unsent", destination, drains: drains - sent, error: faultOf(error) });
+    }
+    return sent;
   }
 
   /** Loads, decides, saves; nothing comes between the reading and the writing. */

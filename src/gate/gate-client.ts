@@ -68,12 +68,32 @@ export async function holdGate(services: Doors, destination: string, until: numb
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
 
+/** A person has ended the receiver's hold; false when the gate cannot be reached. */
+export async function clearHoldAtGate(services: Doors, destination: string): Promise<boolean> {
+  const events = await reach(
+    services,
+    destination,
+    (gate) => gate.clearHold() as Promise<readonly DoorEvent[]>,
+  );
+  for (const what of events ?? []) services.log({ what, destination });
+  return events !== undefined;
+}
+
+/**
+ * The destination has been deleted and nothing waits for it: its gate's storage is removed. False when the gate
+ * cannot be reached: then the caller asks again later.
+ */
+export async function forgetGate(services: Doors, destination: string): Promise<boolean> {
+  const forgotten = await reach(services, destination, (gate) => gate.forget().then(() => true));
+  return forgotten ?? false;
+}
+
 /** Something waits in D1 for this destination. */
 export async function ringGate(services: Doors, destination: string): Promise<void> {
   await reach(services, destination, (gate) => gate.ring("waiting"));
 }
 
-/** The destination's pause has been lifted: what waits is worked off, beginning with one. */
+/** A person wants it tried again (a pause lifted, another URL): hold and cool-down end, traffic begins with one. */
 export async function resumeGate(services: Doors, destination: string): Promise<void> {
   await reach(services, destination, (gate) => gate.ring("resumed"));
 }

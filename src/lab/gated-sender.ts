@@ -16,7 +16,7 @@ import { held, nothingWaits, settle } from "../policy/settlement.ts";
 import { transition } from "../policy/transition.ts";
 import type { Job } from "./job-queue.ts";
 import { runLease } from "./lease-run.ts";
-import { historyOf } from "./policy-alone.ts";
+import { giveUpAtOf, historyOf } from "./policy-alone.ts";
 import type { Scene, Sender } from "./sender.ts";
 
 /** As in production: see src/delivery/consume.ts, src/delivery/drain.ts and wrangler.toml. */
@@ -78,7 +78,6 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     withdraw(waiting, granted.jobs);
     const continues = refused.length === 0;
     run(granted.grant, granted.jobs, STEP_MS, continues, () => {
-      if (!continues) return;
       if (engine.now() < endsAt) drain(endsAt);
       else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
     });
@@ -106,15 +105,16 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
       grant,
       jobs,
       settings,
-      policy,
       patienceMs,
       news: () => state.condition,
       answered,
       left: (rest) => waiting.push(...rest),
-      over: (signs, left) => {
-        const settlement = { lease: grant.id, signs, left, unsent: jobs.length - signs.length, continues };
+      over: (signs, left, tat) => {
+        const goesOn = continues && signs.length > 0;
+        const started = tat === undefined ? {} : { tatInMs: tat - engine.now() };
+        const settlement = { lease: grant.id, signs, left, continues: goesOn, ...started };
         save(settle(state, settlement, settings, engine.now(), engine.random()).state);
-        next();
+        if (goesOn) next();
       },
     });
   }
@@ -123,7 +123,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     const now = engine.now();
     if (holdUntil !== undefined) save(held(state, holdUntil, now).state);
     job.attempts += 1;
-    const moved = transition(exchange, historyOf(job, policy.giveUpAfterMs), policy, now, engine.random());
+    const moved = transition(exchange, historyOf(job, policy), policy, now, engine.random());
     if (moved.kind === "dead") ledger.died(job.delivery, now);
     if (moved.kind !== "retry") return;
     job.waitedMs = moved.at - now;
@@ -133,7 +133,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
   /** Gives up those that are too old, and returns the others. */
   function bury(jobs: readonly Job[]): Job[] {
     const now = engine.now();
-    const isOld = ({ postedAt }: Job) => now >= postedAt + policy.giveUpAfterMs;
+    const isOld = (job: Job) => now >= giveUpAtOf(job, policy);
     const old = jobs.filter(isOld);
     for (const { delivery } of old) ledger.died(delivery, now);
     withdraw(waiting, old);

@@ -10,6 +10,7 @@ export type Job = {
   readonly delivery: number;
   readonly postedAt: number;
   attempts: number;
+  firstAttemptAt?: number;
   waitedMs?: number;
 };
 
@@ -39,6 +40,7 @@ export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: Sc
 
   function start(job: Job): void {
     working += 1;
+    job.firstAttemptAt ??= engine.now();
     attempt(job.delivery, (exchange) => end(job, exchange), policy.timeoutMs);
   }
 

@@ -9,8 +9,7 @@ import { conditionAfter, type Sign, shutBy, withNews } from "../policy/condition
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
-import { placesOf } from "../policy/places.ts";
-import type { RetryPolicy } from "../policy/retry-policy.ts";
+import { sendSlotsOf } from "../policy/places.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
 import type { Job } from "./job-queue.ts";
@@ -20,7 +19,6 @@ export type LeaseOrder = Readonly<{
   grant: Grant;
   jobs: readonly Job[];
   settings: GateSettings;
-  policy: RetryPolicy;
   /** An attempt without an answer for so long ends the starting of others. */
   patienceMs: number;
   /** What the gate has learned meanwhile. */
@@ -29,16 +27,17 @@ export type LeaseOrder = Readonly<{
   /** What will not be started under this lease: told as soon as that is known. */
   left: (jobs: readonly Job[]) => void;
   /** All attempts have ended. */
-  over: (signs: readonly Sign[], left: number) => void;
+  over: (signs: readonly Sign[], left: number, tat: number | undefined) => void;
 }>;
 
 export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
-  const { grant, settings, policy } = order;
+  const { grant, settings } = order;
   const askedAt = engine.now();
   const queue = [...order.jobs];
   const running = new Set<Job>();
   const signs: Sign[] = [];
-  const places = placesOf(grant, askedAt);
+  const slots = sendSlotsOf(grant, askedAt);
+  const startsUntil = askedAt + grant.startWithinMs;
   let condition = grant.condition;
   let planned = false;
   let stopped = false;
@@ -51,11 +50,10 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
 
   function mayStart(): boolean {
     condition = withNews(condition, order.news());
-    const inTime = engine.now() < askedAt + grant.startWithinMs;
     return (
       !stopped &&
-      inTime &&
-      places.next(engine.now()) !== undefined &&
+      engine.now() < startsUntil &&
+      (slots.nextAt() ?? startsUntil) < startsUntil &&
       queue.length > 0 &&
       !shutBy(condition, settings, engine.now())
     );
@@ -63,12 +61,12 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
 
   function goOn(): void {
     while (!planned && running.size < width() && mayStart()) {
-      const from = places.next(engine.now())?.from ?? 0;
+      const from = slots.nextAt() ?? 0;
       if (from > engine.now()) plan(from);
       else start();
     }
     if (!planned && (running.size === 0 || !mayStart())) leave();
-    if (!planned && running.size === 0) order.over(signs, left);
+    if (!planned && running.size === 0) order.over(signs, left, slots.tat());
   }
 
   function plan(at: number): void {
@@ -82,16 +80,18 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   function start(): void {
     const job = queue.shift();
     if (!job) return;
-    places.take(engine.now());
+    slots.claim();
+    slots.use(engine.now());
     running.add(job);
     const startedAt = engine.now();
+    job.firstAttemptAt ??= startedAt;
     engine.after(order.patienceMs, () => giveUpOn(job));
     attempt(job.delivery, (exchange) => answer(job, exchange, startedAt), settings.timeoutMs);
   }
 
   function answer(job: Job, exchange: Exchange, startedAt: number): void {
     const at = engine.now();
-    const hold = holdUntil(exchange, policy, at);
+    const hold = holdUntil(exchange, at);
     const sign: Sign = {
       at,
       health: healthOf(exchange),

@@ -32,6 +32,8 @@ export type ServerShape = Readonly<{
 export type Trouble =
   | Readonly<{ kind: "none" }>
   | Readonly<{ kind: "down" }>
+  /** It is there and refuses everything with this status. */
+  | Readonly<{ kind: "refusing"; status: number }>
   | Readonly<{ kind: "hanging" }>
   | Readonly<{ kind: "slow"; factor: number }>
   /** So many of its answers, 0 to 1, are failures. */
@@ -62,6 +64,7 @@ export function serverReceiver(
     const trouble = troubleAt(engine.now());
     if (trouble.kind === "hanging") return;
     if (trouble.kind === "down" || engine.now() < downUntil) later(answer, UNAVAILABLE);
+    else if (trouble.kind === "refusing") later(answer, { kind: "response", status: trouble.status });
     else if (isTooMany()) later(answer, tooManyFor(shape));
     else enter(answer);
   }

@@ -2,8 +2,9 @@
  * The figures of many destinations, asked of their gates when somebody looks: what nobody reads costs
  * nothing, and what is read is never older than the question.
  *
- * A look is bounded: so many gates, a few at a time. Beyond that the destinations in which something goes
- * on come first, and the answer says how many were left out; Analytics Engine counts all of them.
+ * A look is bounded: so many gates, a few at a time. Where there are more destinations, those in which something
+ * goes on are shown, and rates are estimated from others, as many, that chance has chosen: a share of those in
+ * trouble is the share of nobody. Analytics Engine counts all of them.
  */
 import { figuresAtGate } from "../gate/gate-client.ts";
 import type { GateFigures, Look } from "../policy/gate-figures.ts";
@@ -12,13 +13,16 @@ import { emptyTally, plus, type Tally } from "../policy/tally.ts";
 import type { Services } from "../services.ts";
 import { type Backlog, backlogOf } from "../store/backlog.ts";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
-import { findDestination } from "../store/destinations.ts";
+import { findDestination, listDestinations } from "../store/destinations.ts";
 import { retriesByDestination, type Scope } from "../store/retries.ts";
-import { type Watched, watchedDestinations } from "../store/watched-destinations.ts";
+import { drawnDestinations, type Watched, watchedDestinations } from "../store/watched-destinations.ts";
 
-/** Gates asked in one look, and at once. */
+/** Gates of those that are shown, and again of those that rates are estimated from, asked in one look. */
 export const GATES_ASKED = 100;
+/** Gates asked at once. */
 const AT_ONCE = 6;
+/** Gates that the watch asks: all of them, or none. */
+export const GATES_WATCHED = 2_000;
 /** Waiting and dead deliveries counted for each destination. */
 export const COUNTED = 1_000;
 
@@ -33,7 +37,10 @@ export type Seen = Readonly<{
 }>;
 
 export type Fleet = Readonly<{
+  /** Those that are shown: all, or those in which something goes on. */
   seen: readonly Seen[];
+  /** The figures that sums and rates are made of: of those that are shown where they are all, else of some at random. */
+  sampled: readonly Pick<Seen, "row" | "figures">[];
   /** Destinations there are, 10,000 at most: those that were not asked are the rest. */
   total: number;
   unreachable: number;
@@ -43,7 +50,39 @@ export type Fleet = Readonly<{
 export async function readFleet(services: Services, scope: Scope, look: Look): Promise<Fleet> {
   const { destinations, total } = await watched(services, scope);
   const seen = await seeAll(services, destinations, look);
-  return { seen, total, unreachable: seen.filter((one) => one.figures === undefined).length };
+  const sampled = total > seen.length ? await sample(services, scope, look, seen) : seen;
+  const asked = new Map([...seen, ...sampled].map(({ row, figures }) => [row.id, figures]));
+  const unreachable = [...asked.values()].filter((figures) => figures === undefined).length;
+  return { seen, sampled, total, unreachable };
+}
+
+/** As many as are shown, chosen by chance among all. No gate is asked twice. */
+async function sample(
+  services: Services,
+  { tenant }: Scope,
+  look: Look,
+  seen: readonly Seen[],
+): Promise<Fleet["sampled"]> {
+  const rows = await drawnDestinations(services, tenant, GATES_ASKED, services.random);
+  const known = new Map(seen.map((one) => [one.row.id, one]));
+  const others = rows.filter(({ id }) => !known.has(id));
+  const answers = await askAll(services, others, look);
+  const asked = new Map(others.map(({ id }, i) => [id, answers[i]]));
+  return rows.map((row) => known.get(row.id) ?? { row, figures: asked.get(row.id) });
+}
+
+/** What the gates of all destinations but those of one tenant have counted; undefined when they are too many to ask. */
+export async function askAllBut(
+  services: Services,
+  without: string,
+  look: Look,
+): Promise<Fleet["sampled"] | undefined> {
+  const page = { tenant: undefined, after: undefined, limit: GATES_WATCHED + 1 };
+  const all = await listDestinations(services.db, page);
+  if (all.length > GATES_WATCHED) return undefined;
+  const rows = all.filter(({ tenant }) => tenant !== without);
+  const answers = await askAll(services, rows, look);
+  return rows.map((row, i) => ({ row, figures: answers[i] }));
 }
 
 /** Asks the gates of these destinations, in their order. */
@@ -64,16 +103,16 @@ export async function seeAll(
   });
 }
 
-/** All destinations' tallies of a window, as one. */
-export function fleetSum({ seen }: Fleet, window: StatsWindow): Tally {
-  const sums = seen.flatMap(({ figures }) => figures?.windows[window]?.sum ?? []);
+/** The tallies of a window, as one: of all destinations, or of those that stand for them. */
+export function fleetSum({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Tally {
+  const sums = sampled.flatMap(({ figures }) => figures?.windows[window]?.sum ?? []);
   const [first = emptyTally(0), ...others] = sums;
   return others.reduce<Tally>(plus, first);
 }
 
-/** All destinations' traffic over time, as one; empty when no gate was reached. */
-export function fleetSeries({ seen }: Fleet, window: StatsWindow): Series {
-  return addedSeries(seen.flatMap(({ figures }) => [figures?.windows[window]?.series ?? []]));
+/** Their traffic over time, as one; empty when no gate was reached. */
+export function fleetSeries({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Series {
+  return addedSeries(sampled.flatMap(({ figures }) => [figures?.windows[window]?.series ?? []]));
 }
 
 async function watched(services: Services, { tenant, destination }: Scope): Promise<Watched> {

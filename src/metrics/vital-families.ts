@@ -46,6 +46,11 @@ export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now
       "Requests that were answered from what had been stored before.",
       one(vitals.deduplicated),
     ),
+    counter(
+      "keyed_requests_total",
+      "Requests with an Idempotency-Key that were answered, repeats among them; new ones are counted once a minute.",
+      one(vitals.keyed + vitals.deduplicated),
+    ),
     gauge(
       "queue_messages",
       "Messages in the queue, delayed retries included.",
@@ -70,12 +75,17 @@ export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now
 }
 
 /** What the figures of destinations are made of. */
-export function coverageFamilies({ seen, total, unreachable }: Fleet): Family[] {
+export function coverageFamilies({ seen, sampled, total, unreachable }: Fleet): Family[] {
   return [
     gauge("destinations", "Destinations there are, 10000 at most.", [{ value: total }]),
-    gauge("destinations_left_out", "Destinations beyond those whose gates are asked: not in these figures.", [
+    gauge("destinations_left_out", "Destinations beyond those that are named in these figures.", [
       { value: Math.max(0, total - seen.length) },
     ]),
+    gauge(
+      "destinations_sampled",
+      "Destinations, chosen by chance, that the figures of a window are estimated from; 0: they are of all.",
+      [{ value: sampled === seen ? 0 : sampled.length }],
+    ),
     gauge("gates_unreachable", "Gates that were asked and did not answer.", [{ value: unreachable }]),
   ];
 }

@@ -8,13 +8,27 @@ import { announce, isTold } from "../delivery/announce.ts";
 import { mailboxOf } from "../delivery/mail.ts";
 import { thresholdEvent } from "../delivery/operational-event.ts";
 import { MINUTE_MS } from "../policy/tallies.ts";
-import { crossings } from "../policy/thresholds.ts";
+import { emptyTally } from "../policy/tally.ts";
+import {
+  crossings,
+  lookAgo,
+  RETRYING_FOR_A_DAY,
+  type Watched,
+  type WatchedDestination,
+} from "../policy/thresholds.ts";
 import type { Services } from "../services.ts";
+import { backlogOf } from "../store/backlog.ts";
+import { saveBacklogLook } from "../store/backlog-looks.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
-import { fleetSum, readFleet } from "./fleet.ts";
+import { askAllBut, COUNTED, fleetSum, GATES_WATCHED, readFleet, type Seen } from "./fleet.ts";
 
 const EVERY_MINUTES = 15;
+/** Destinations whose waiting deliveries are counted beyond what a look counts, and how far. */
+const DEEP = 10;
+const DEEP_COUNTED = 10_000;
+/** Destinations asked how many of theirs have been retried for a day, when those are too many in all. */
+const AGES_ASKED = 10;
 
 /** For the clock, which comes every minute. */
 export async function watch(services: Services): Promise<void> {
@@ -22,17 +36,76 @@ export async function watch(services: Services): Promise<void> {
   if (Math.floor(now / MINUTE_MS) % EVERY_MINUTES !== 0) return;
   if (!mailboxOf(services) && !(await isOperatorListening(services.db))) return;
   const crossed = crossings(await figuresOfAll(services, now));
-  for (const { threshold, value, limit } of crossed)
-    services.log({ what: "threshold_crossed", threshold, value, limit });
-  await announce(services, ...crossed.map((crossing) => thresholdEvent(crossing, now)));
+  for (const { threshold, value, limit, destinations } of crossed) {
+    const line = { threshold, value, limit, destinations: destinations.join(" ") };
+    services.log({ what: "threshold_crossed", ...line });
+  }
+  await announce(
+    services,
+    crossed.map((crossing) => thresholdEvent(crossing, now)),
+  );
 }
 
-async function figuresOfAll(services: Services, now: number) {
-  const [fleet, all, own] = await Promise.all([
-    readFleet(services, {}, { windows: ["1h", "24h"], series: false }),
+/**
+ * Rates are judged over all destinations or not at all: those of a part would be false alarms, or false calm.
+ * Where there are too many to ask, a log line says that no rate is judged. Backlogs are those of the destinations in
+ * which something goes on.
+ */
+async function figuresOfAll(services: Services, now: number): Promise<Watched> {
+  const [fleet, sampled, all, own] = await Promise.all([
+    readFleet(services, {}, { windows: ["1h"], series: false }),
+    askAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
     retryingForADay(services, {}, now),
     retryingForADay(services, { tenant: OPERATOR }, now),
   ]);
-  const others = { ...fleet, seen: fleet.seen.filter(({ row }) => isTold(row)) };
-  return { hour: fleetSum(others, "1h"), day: fleetSum(others, "24h"), retryingForADay: all - own };
+  if (sampled === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
+  const old = all - own;
+  const busy = await watchedOnes(
+    services,
+    fleet.seen.filter(({ row }) => isTold(row)),
+  );
+  const backlogs = Object.fromEntries(busy.map(({ id, backlog }) => [id, backlog]));
+  const looks = await saveBacklogLook(services.db, { at: now, backlogs });
+  const quiet = (sampled ?? []).filter(({ row }) => !(row.id in backlogs));
+  const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
+  return {
+    hour: fleetSum({ sampled: sampled ?? [] }, "1h"),
+    day: fleetSum({ sampled: sampled ?? [] }, "24h"),
+    retryingForADay: old,
+    destinations: old > RETRYING_FOR_A_DAY ? await withAges(services, destinations, now) : destinations,
+    aQuarterAgo: lookAgo(looks, now, 15),
+    halfAnHourAgo: lookAgo(looks, now, 30),
+  };
+}
+
+async function watchedOnes(
+  services: Services,
+  seen: readonly Seen[],
+): Promise<readonly WatchedDestination[]> {
+  const full = seen.filter(({ depth }) => depth.waiting >= COUNTED).map(({ row }) => row.id);
+  const deeper = await backlogOf(services, full.slice(0, DEEP), DEEP_COUNTED);
+  return seen.map((one) => {
+    const { row, depth } = one;
+    return watchedOne(one, (deeper.get(row.id)?.waiting ?? depth.waiting) + depth.retrying);
+  });
+}
+
+function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">, backlog: number): WatchedDestination {
+  const hour = figures?.windows["1h"]?.sum ?? emptyTally(0);
+  return { id: row.id, hour, backlog, isPaused: row.status === "paused" };
+}
+
+/** Asks those that have most to do: it is them whom somebody should look at. */
+async function withAges(
+  services: Services,
+  destinations: readonly WatchedDestination[],
+  now: number,
+): Promise<readonly WatchedDestination[]> {
+  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_ASKED);
+  const ages = new Map(
+    await Promise.all(
+      deepest.map(async ({ id }) => [id, await retryingForADay(services, { destination: id }, now)] as const),
+    ),
+  );
+  return destinations.map((one) => ({ ...one, retryingForADay: ages.get(one.id) ?? 0 }));
 }

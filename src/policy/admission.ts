@@ -8,9 +8,9 @@ import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
 import { doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, sideOf } from "./gate-state.ts";
-import { type Lane, type Lease, LOOK_UP_MS, leaseMs, live } from "./lease.ts";
-import { nextSendAt, type Reservation, reserve } from "./rate.ts";
+import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
+import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, tatOf } from "./lease.ts";
+import { nextSendAt, type Reservation, reserve, reserveNow } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
 import { wellness } from "./sickness.ts";
@@ -30,7 +30,7 @@ function decide(state: GateState, ask: Ask, settings: GateSettings, now: number)
   const asking = { state, ask, settings, now, free, inFlight };
   const room = roomFor(state, ask.lane, settings, now);
   if ("reason" in room) return refuse(asking, free, room);
-  const reserved = rateFor(state, ask, Math.min(free.length, room.deliveries), settings, now);
+  const reserved = rateFor(asking, room);
   if (reserved.sends === 0) return refuse(asking, free, rateRefusal(state, settings, now));
   return grant(asking, room, reserved);
 }
@@ -46,7 +46,8 @@ export function refusalAt(
   return answer.refused ? { reason: answer.refused.reason, until: answer.refused.until } : undefined;
 }
 
-function asked(state: GateState, ask: Ask, settings: GateSettings, now: number): GateState {
+function asked(before: GateState, ask: Ask, settings: GateSettings, now: number): GateState {
+  const state = withoutExpired(before, now);
   const side = sideOf(ask.lane);
   const condition = conditionAt(state.condition, now);
   return {
@@ -54,9 +55,9 @@ function asked(state: GateState, ask: Ask, settings: GateSettings, now: number):
     // What a pause ends, begins again with one.
     condition: settings.paused ? { ...condition, window: reopened(condition.window) } : condition,
     sickness: settings.paused ? wellness : state.sickness,
-    leases: live(state.leases, now),
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
     breadth: settings.maxConcurrency,
+    rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
     bell: side === "backlog" ? answered(state.bell) : state.bell,
   };
 }
@@ -78,27 +79,27 @@ function apart({ leases, settled }: GateState, { deliveries, most, lookedUpMsAgo
   return { free: deliveries.filter((id) => !busy.has(id)).slice(0, most), inFlight };
 }
 
-function rateFor(
-  state: GateState,
-  ask: Ask,
-  wanted: number,
-  settings: GateSettings,
-  now: number,
-): Reservation {
+/** What is reserved of the rate: no more than the lease's connections can start in its time. */
+function rateFor({ state, ask, settings, now, free }: Asking, room: Room): Reservation {
   const rate = rateUnder(state.condition.ceiling, settings, now);
-  const horizonAt = now + aheadMs(state, sideOf(ask.lane), ask.startWithinMs, now);
-  const reserved = reserve(state.tat, wanted, rate, horizonAt, now);
+  const tat = tatOf(state.leases, state.tat);
+  if (room.probe) return reserveNow(tat, rate, now);
+  const side = sideOf(ask.lane);
+  const horizonAt = now + aheadMs(state, side, ask.startWithinMs, now);
+  const reserved = reserve(tat, Math.min(free.length, mostFor(state, ask, room)), rate, horizonAt, now);
   // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
   const scarce = nextSendAt(reserved.tat, rate, now) > now;
-  const standsBack = scarce && sideOf(ask.lane) === "live" && isBacklogsTurn(state, now);
-  if (standsBack) return { ...reserved, sends: 0 };
-  // While there is more than enough for all, nobody's start is too late.
-  return scarce ? reserved : { ...reserved, slackMs: now + ask.startWithinMs - reserved.firstAt };
+  const standsBack = scarce && side === "live" && isBacklogsTurn(state, now);
+  return standsBack ? { ...reserved, sends: 0 } : reserved;
+}
+
+function mostFor({ condition: { tookMs } }: GateState, ask: Ask, room: Room): number {
+  return startable(Math.min(room.slots, ask.connections), ask.startWithinMs, tookMs);
 }
 
 function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
   const rate = rateUnder(state.condition.ceiling, settings, now);
-  return { reason: "rate", until: nextSendAt(state.tat, rate, now) };
+  return { reason: "rate", until: nextSendAt(tatOf(state.leases, state.tat), rate, now) };
 }
 
 type Asking = Readonly<{
@@ -125,7 +126,7 @@ function refuse(
 }
 
 function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
-  const { state, ask, settings, now, free, inFlight } = asking;
+  const { state, ask, now, free, inFlight } = asking;
   const lease = leaseFor(asking, room, reserved);
   const served = serve(state, lease, now);
   const grant = {
@@ -139,12 +140,17 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
     condition: state.condition,
   };
   const left = free.slice(reserved.sends);
-  if (left.length === 0) return { state: served, answer: { grant, refused: null, inFlight } };
-  const rest: Refusal = room.probe
-    ? { reason: "probing", until: lease.expiresAt }
-    : rateRefusal(served, settings, now);
+  const rest = left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease) : undefined;
+  if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };
   const turned = refuse({ ...asking, state: served }, left, rest);
   return { state: turned.state, answer: { ...turned.answer, grant } };
+}
+
+/** Why the rest is not let in; undefined when a drain may ask for it as soon as it has worked off what was. */
+function restRefusal({ state, ask, settings, now }: Asking, room: Room, lease: Lease): Refusal | undefined {
+  if (room.probe) return { reason: "probing", until: lease.expiresAt };
+  if (lease.deliveries.length < mostFor(state, ask, room)) return rateRefusal(state, settings, now);
+  return sideOf(ask.lane) === "backlog" ? undefined : { reason: "slow", until: now };
 }
 
 function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reserved: Reservation): Lease {
@@ -158,7 +164,6 @@ function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reser
     deliveries,
     probe: room.probe,
     tat: reserved.tat,
-    everyMs: reserved.everyMs,
     expiresAt: now + leaseMs(ask.startWithinMs, settings.timeoutMs),
   };
 }
@@ -167,7 +172,6 @@ function serve(state: GateState, lease: Lease, now: number): GateState {
   const side = sideOf(lease.lane);
   return {
     ...state,
-    tat: lease.tat,
     granted: state.granted + 1,
     leases: [...state.leases, lease],
     turns: { ...state.turns, [side]: { ...state.turns[side], servedAt: now } },

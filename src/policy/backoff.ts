@@ -5,9 +5,12 @@
  * All in seconds, as schedules are written. Nothing here knows of limits, Retry-After or the clock.
  */
 
-/** A list of waits, whose last one repeats for ever; or waits that grow by a factor up to a cap. Seconds. */
+/**
+ * A list of waits, whose last one repeats for ever; or waits that grow by a factor up to a cap. Seconds. No jitter
+ * takes a wait past the cap; a list may have one too, or else its waits are only the middle of theirs.
+ */
 export type Delays =
-  | { readonly schedule: readonly number[] }
+  | { readonly schedule: readonly number[]; readonly cap?: number }
   | { readonly base: number; readonly factor: number; readonly cap: number };
 
 /**
@@ -22,8 +25,21 @@ export function backoffSeconds(delays: Delays, attempt: number): number {
   return Math.min(delays.cap, delays.base * delays.factor ** (attempt - 1));
 }
 
-/** Spreads a wait. `previousSeconds` is the wait before this one, which only `decorrelated` looks at. */
+/**
+ * Spreads a wait, up to the cap of the delays. `previousSeconds` is the wait before this one, which only
+ * `decorrelated` looks at.
+ */
 export function jittered(
+  seconds: number,
+  jitter: Jitter,
+  previousSeconds: number | undefined,
+  delays: Delays,
+  random: number,
+): number {
+  return Math.min(delays.cap ?? Infinity, spread(seconds, jitter, previousSeconds, delays, random));
+}
+
+function spread(
   seconds: number,
   jitter: Jitter,
   previousSeconds: number | undefined,

@@ -5,9 +5,11 @@
  * There is one alarm. It is set to the earliest moment at which anything could be let in; when it rings
  * too early it is set again, so a later reason never overwrites an earlier one and none is forgotten.
  */
+import { rateUnder } from "./ceiling.ts";
 import { shutBy } from "./condition.ts";
 import { type Bell, type GateState, sideOf } from "./gate-state.ts";
-import { live } from "./lease.ts";
+import { live, tatOf } from "./lease.ts";
+import { sendsBy } from "./rate.ts";
 import { widthOf } from "./window.ts";
 
 /** Connections of one drain: what one invocation of a Worker can have open. */
@@ -16,8 +18,12 @@ export const DRAIN_CONNECTIONS = 6;
 const WRITE_MS = 1_000;
 /** At the latest it is written when its whole batch has been worked on: until then "nothing" means little. */
 const WRITTEN_MS = 5_000;
+/** A drain works off so much under one lease: what the rate allows within it is worth a drain now. */
+const AHEAD_MS = 3_000;
 /** A drain that was sent for and never asked: send again after this long. */
 const LOST_MS = 30_000;
+/** The queue did not take a drain: try it again after this long. */
+const UNSENT_MS = 2_000;
 
 /** Something was turned away and will wait; it may be let in at `until`, or null when nobody can say. */
 export function turnedAway(bell: Bell, until: number | null, now: number): Bell {
@@ -54,6 +60,11 @@ export function expecting(bell: Bell, drains: number, now: number): Bell {
   return { ...bell, expected: known + drains, rungAt: known > 0 ? bell.rungAt : now };
 }
 
+/** So many of the drains that were to be sent for could not be: they are not on their way, and it rings again soon. */
+export function unsent(bell: Bell, drains: number, now: number): Bell {
+  return sooner({ ...bell, expected: Math.max(0, bell.expected - drains) }, now + UNSENT_MS, now);
+}
+
 /** A drain that looked at `lookedAt` has come and found nothing to do. What was turned away since still waits. */
 export function emptied(before: Bell, lookedAt: number, now: number): Bell {
   const bell = answered(before);
@@ -84,17 +95,24 @@ export function rings(state: GateState, now: number): Ring {
   const drains = drainsMissing(state, now);
   if (drains <= 0) return silent(now + LOST_MS);
   const bell = { ...expecting(state.bell, drains, now), at: now + LOST_MS };
-  return { bell, drains, abreast: drainsWanted(state) };
+  return { bell, drains, abreast: drainsWanted(state, now) };
 }
 
-/** How many drains the window has room for: one invocation works over a few connections only. */
-function drainsWanted({ condition, breadth }: GateState): number {
-  return Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
+/**
+ * How many drains the window has room for, and the rate something to send: one invocation works over a few
+ * connections only.
+ */
+function drainsWanted({ condition, breadth, rate: owners, leases, tat }: GateState, now: number): number {
+  const byWindow = Math.ceil(widthOf(condition.window, breadth) / DRAIN_CONNECTIONS);
+  const limits = { ratePerSecond: owners.perSecond, rateBurst: owners.burst };
+  const rate = rateUnder(condition.ceiling, limits, now);
+  const byRate = Math.ceil(sendsBy(now + AHEAD_MS, tatOf(leases, tat), rate, now) / DRAIN_CONNECTIONS);
+  return Math.max(1, Math.min(byWindow, byRate));
 }
 
 function drainsMissing(state: GateState, now: number): number {
   const atWork = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog").length;
-  return drainsWanted(state) - atWork - onTheirWay(state.bell, now);
+  return drainsWanted(state, now) - atWork - onTheirWay(state.bell, now);
 }
 
 function onTheirWay({ rungAt, expected }: Bell, now: number): number {

@@ -1,7 +1,8 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { DoorEvent } from "./door-events.ts";
-import type { Lane, Lease } from "./lease.ts";
+import { type Lane, type Lease, live, tatOf } from "./lease.ts";
+import type { Rate } from "./rate.ts";
 import { nothingSaid, type Said } from "./said.ts";
 import { type Sickness, wellness } from "./sickness.ts";
 import { newTallies, type Tallies } from "./tallies.ts";
@@ -25,7 +26,7 @@ export type Bell = Readonly<{
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed";
+export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed" | "hold_cleared";
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
@@ -44,7 +45,7 @@ export type Past = Readonly<{ at: number; deliveries: string }>;
 export type GateState = Readonly<{
   version: 1;
   condition: Condition;
-  /** The rate's theoretical arrival time. */
+  /** The rate's theoretical arrival time by the starts of leases that have ended; a live one has its own. */
   tat: number;
   leases: readonly Lease[];
   /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
@@ -54,6 +55,8 @@ export type GateState = Readonly<{
   turns: Readonly<Record<Side, Turn>>;
   /** The destination's `max_concurrency` as last seen: how wide drains may be. */
   breadth: number;
+  /** Its rate as last seen, as its owner has set it: more drains than that can feed are not sent for. */
+  rate: Rate;
   bell: Bell;
   tallies: Tallies;
   sickness: Sickness;
@@ -81,6 +84,7 @@ export function newGateState(now: number): GateState {
     granted: 0,
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
+    rate: { perSecond: 1_000_000, burst: 1_000_000 },
     bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
     tallies: newTallies(now),
     sickness: wellness,
@@ -94,6 +98,20 @@ export function newGateState(now: number): GateState {
 
 export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
+}
+
+/** Without the leases that have expired: nobody knows what they sent, so all that they had reserved counts. */
+export function withoutExpired(state: GateState, now: number): GateState {
+  const leases = live(state.leases, now);
+  if (leases === state.leases) return state;
+  return {
+    ...state,
+    leases,
+    tat: tatOf(
+      state.leases.filter((lease) => !leases.includes(lease)),
+      state.tat,
+    ),
+  };
 }
 
 /** @param heldUntil how long a hold among the events lasts */

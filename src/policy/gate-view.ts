@@ -5,7 +5,7 @@ import { rateUnder } from "./ceiling.ts";
 import { conditionAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { GateState, Happening } from "./gate-state.ts";
-import { live, slotsOf } from "./lease.ts";
+import { live, slotsOf, tatOf } from "./lease.ts";
 import { nextSendAt, type Rate } from "./rate.ts";
 import { recentTraffic, type Traffic, type TrafficSum, trafficSum } from "./traffic.ts";
 import { widthOf } from "./window.ts";
@@ -46,7 +46,7 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     window: widthOf(window, settings.maxConcurrency),
     inFlight: slotsOf(live(state.leases, now)),
     ratePerSecond: rate.perSecond,
-    rateTokens: tokensAt(state.tat, rate, now),
+    rateTokens: tokensAt(tatOf(state.leases, state.tat), rate, now),
     tookMs: Math.round(tookMs),
     refusal: refusalAt(state, "backlog", settings, now) ?? null,
     traffic: trafficSum(minutes),

@@ -20,25 +20,24 @@ export type Lease = Readonly<{
   deliveries: readonly number[];
   /** The one probe of a half-open circuit. */
   probe: boolean;
-  /** The rate's theoretical arrival time after this lease's sends, and what each of them took of it. */
+  /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
-  everyMs: number;
   expiresAt: number;
 }>;
 
 /**
- * One place in time for each of a lease's attempts: the i-th (from 0) may not start before
- * `firstInMs + i × everyMs`, nor later than `slackMs` after that, because the places after it are others'.
+ * The rate for a lease's attempts: the i-th (from 0) may not start before `firstInMs + i × everyMs`. One that starts
+ * later than `slackMs` after that moves those behind it: see places.ts.
  */
 export type Pace = Readonly<{ firstInMs: number; everyMs: number; slackMs: number }>;
 
-/** What the holder of a lease needs to know. Times are relative to the moment it asked. */
+/** What the holder of a lease needs to know. Times are relative to the moment the grant arrives. */
 export type Grant = Readonly<{
   id: string;
   slots: number;
   width: number;
   deliveries: readonly number[];
-  /** No attempt may start later than this after the asking. */
+  /** No attempt may start later than this after the holder is ready to start the first; see `startsUntil`. */
   startWithinMs: number;
   /** After this the lease has ended, settled or not. */
   expiresInMs: number;
@@ -46,12 +45,32 @@ export type Grant = Readonly<{
   condition: Condition;
 }>;
 
+/** For looking up what was let in, before the first attempt is started. */
+const LOAD_MARGIN_MS = 5_000;
 /** For recording and settling after the last attempt has timed out. */
-const SETTLE_MARGIN_MS = 10_000;
+const SETTLE_MARGIN_MS = 5_000;
 
 /** How long a lease lives when its holder starts attempts for so long and each may take so long. */
 export function leaseMs(startWithinMs: number, timeoutMs: number): number {
-  return startWithinMs + timeoutMs + SETTLE_MARGIN_MS;
+  return LOAD_MARGIN_MS + startWithinMs + timeoutMs + SETTLE_MARGIN_MS;
+}
+
+/**
+ * Until when attempts may be started under a lease whose holder was ready at `readyAt`: as long as was asked for,
+ * and so that the last of them has timed out, and is recorded, before the lease expires.
+ */
+export function startsUntil(
+  { startWithinMs, expiresInMs }: Pick<Grant, "startWithinMs" | "expiresInMs">,
+  grantedAt: number,
+  readyAt: number,
+  timeoutMs: number,
+): number {
+  return Math.min(readyAt + startWithinMs, grantedAt + expiresInMs - timeoutMs - SETTLE_MARGIN_MS);
+}
+
+/** How many attempts so many connections can start in so long, by how long one takes of late (0: not known). */
+export function startable(slots: number, startWithinMs: number, tookMs: number): number {
+  return tookMs > 0 ? slots * (1 + Math.floor(startWithinMs / tookMs)) : Number.POSITIVE_INFINITY;
 }
 
 /**
@@ -59,6 +78,11 @@ export function leaseMs(startWithinMs: number, timeoutMs: number): number {
  * a look-up and the questions behind it take; no longer, because a busy gate carries it all through every call.
  */
 export const LOOK_UP_MS = 6_000;
+
+/** The rate's theoretical arrival time, what live leases have reserved included. */
+export function tatOf(leases: readonly Lease[], tat: number): number {
+  return leases.reduce((latest, lease) => Math.max(latest, lease.tat), tat);
+}
 
 export function live(leases: readonly Lease[], now: number): readonly Lease[] {
   return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;

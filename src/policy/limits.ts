@@ -20,7 +20,10 @@ export const limitsSchema = z.strictObject({
   timeout_ms: whole([100, 30_000], "How long one attempt may take; 15000 by default."),
   max_concurrency: whole([1, 1000], "Attempts in flight at once, over all of Breakwater; 10 by default."),
   rate_per_second: between([0.01, 10_000], "Attempts per second, sustained; 100 by default."),
-  rate_burst: whole([1, 100_000], "Attempts that may be made at once after a quiet time; 200 by default."),
+  rate_burst: whole(
+    [1, 100_000],
+    "Attempts that may be made at once after a quiet time; one second's worth of the rate by default.",
+  ),
 });
 
 export const breakerSchema = z.strictObject({
@@ -28,17 +31,28 @@ export const breakerSchema = z.strictObject({
   min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
   window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
   cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
-  max_cooldown_s: whole([1, 86_400], "The longest opening: each doubles the last; 45 by default."),
+  max_cooldown_s: whole(
+    [1, 86_400],
+    "The longest opening: each doubles the last; 45 by default, and not shorter than `cooldown_s`.",
+  ),
 });
 
 export type Limits = Readonly<z.infer<typeof limitsSchema>>;
 export type Breaker = Readonly<z.infer<typeof breakerSchema>>;
 
+/**
+ * The burst that counts where nobody has set one: what the rate allows in a second. So the rate alone bounds every
+ * second, to twice itself at the worst, and what a round trip takes is made up for.
+ */
+export function burstOf(ratePerSecond: number): number {
+  return Math.max(1, Math.ceil(ratePerSecond));
+}
+
 export const defaultLimits: Limits = {
   timeout_ms: 15_000,
   max_concurrency: 10,
   rate_per_second: 100,
-  rate_burst: 200,
+  rate_burst: burstOf(100),
 };
 
 export const defaultBreaker: Breaker = {

@@ -4,8 +4,9 @@
  *
  * The rules that hold for every destination are written here and cannot be configured away: every 2xx is
  * a success, a redirect is never followed and so is permanent, 410 is permanent. A preset decides about
- * the other 4xx only. Whatever nobody has spoken about (5xx, a stray 1xx, 600 and beyond, no response at
- * all) is retried: a retry too many costs one request, a delivery given up too early is lost.
+ * the other 4xx only, and a destination's owner about any other 4xx and 5xx. Whatever nobody has spoken about
+ * (5xx, a stray 1xx, 600 and beyond, no response at all) is retried: a retry too many costs one request, a
+ * delivery given up too early is lost.
  */
 
 /** What one HTTP exchange came to, as the policy sees it. */
@@ -16,12 +17,15 @@ export type Exchange =
       readonly retryAfter?: string;
     }
   | { readonly kind: "timeout" }
+  /** The request may have arrived: the connection failed, before or after it was sent. */
+  | { readonly kind: "connection_lost" }
+  /** Certainly nobody listened. */
   | { readonly kind: "refused" }
   | { readonly kind: "dns" }
   | { readonly kind: "network" };
 
 /** The short machine word for an exchange that did not succeed. */
-export type Cause = `http_${number}` | "timeout" | "refused" | "dns" | "network";
+export type Cause = `http_${number}` | "timeout" | "connection_lost" | "refused" | "dns" | "network";
 
 export type Verdict = "success" | "permanent" | "retry";
 
@@ -32,8 +36,10 @@ export type Health = "healthy" | "unhealthy" | "throttled";
 export type StatusRules = {
   /** Either the permanent 4xx are listed and the rest are retried, or the other way round. */
   readonly clientErrors: { readonly permanent: readonly number[] } | { readonly retried: readonly number[] };
-  /** A cause listed here is not retried once the delivery has had that many attempts, of whatever cause. */
+  /** A cause listed here is not retried once the delivery has come to it that many times. */
   readonly attemptLimits: { readonly [cause in Cause]?: number };
+  /** Statuses that the destination's owner has decided about: 4xx but 410, and 5xx. */
+  readonly overrides?: Readonly<{ retry: readonly number[]; fail: readonly number[] }>;
 };
 
 /** Decides whether the delivery is done, is over, or deserves another attempt. */
@@ -46,9 +52,10 @@ export function classify(exchange: Exchange, rules: StatusRules): Verdict {
     case 3:
       return "permanent";
     case 4:
-      return isPermanentClientError(status, rules) ? "permanent" : "retry";
+      if (status === 410) return "permanent";
+      return overridden(status, rules) ?? (isPermanentClientError(status, rules) ? "permanent" : "retry");
     default:
-      return "retry";
+      return overridden(status, rules) ?? "retry";
   }
 }
 
@@ -69,8 +76,12 @@ export function causeOf(exchange: Exchange): Cause {
   return exchange.kind === "response" ? `http_${exchange.status}` : exchange.kind;
 }
 
+function overridden(status: number, { overrides }: StatusRules): Verdict | undefined {
+  if (overrides?.fail.includes(status)) return "permanent";
+  return overrides?.retry.includes(status) ? "retry" : undefined;
+}
+
 function isPermanentClientError(status: number, { clientErrors }: StatusRules): boolean {
-  if (status === 410) return true;
   return "permanent" in clientErrors
     ? clientErrors.permanent.includes(status)
     : !clientErrors.retried.includes(status);

@@ -1,40 +1,65 @@
 /**
- * The places in time of one lease, as its holder uses them up. A place that was missed is lost: whoever started
- * late instead would start together with those who have reserved the places after it.
+ * The send slots of one lease, as its holder uses them up: the rate's own rule (see rate.ts), counted from the
+ * starts that really happen. A lease that begins late, because the gate or D1 took long to answer, loses
+ * nothing by it: its later slots move with the earlier ones, and the gate is told so when the lease is settled.
+ *
+ * So a receiver may see, within any T, the sends of T and of what the holders of its leases were late by, beyond
+ * one burst: at most `burst + rate × (T + lateness)`. Holders that are equally late are all on time.
  */
 import type { Grant } from "./lease.ts";
 
-/** From when to when (epoch ms) one attempt may start. */
-export type Place = Readonly<{ from: number; until: number }>;
-
-export type Places = Readonly<{
-  /** The next place that can still be used at `now`; undefined when none is left. */
-  next: (now: number) => Place | undefined;
-  /** The same, and it is used up. */
-  take: (now: number) => Place | undefined;
+export type SendSlots = Readonly<{
+  /** When the next attempt may start that nobody has claimed; undefined when the lease has no more. */
+  nextAt: () => number | undefined;
+  /** The same, and it is somebody's. Who has claimed one uses it or gives it back. */
+  claim: () => number | undefined;
+  /** Whether an attempt may start now: others may have started later than their slots said. */
+  isFree: (now: number) => boolean;
+  /** An attempt starts now, in a slot that was claimed. */
+  use: (now: number) => void;
+  giveBack: () => void;
+  /** The rate's theoretical arrival time by what was really started; undefined when nothing was. */
+  tat: () => number | undefined;
 }>;
 
-/** Timers and clocks are not exact. */
-const LATE_MS = 50;
+/** Timers wake up early by that much. */
+const EARLY_MS = 1;
 
-/** @param askedAt when the lease was asked for, by the holder's clock */
-export function placesOf({ pace, deliveries }: Pick<Grant, "pace" | "deliveries">, askedAt: number): Places {
+/** @param grantedAt when the grant arrived, by the holder's clock: never before the gate gave it */
+export function sendSlotsOf(
+  { pace, deliveries }: Pick<Grant, "pace" | "deliveries">,
+  grantedAt: number,
+): SendSlots {
+  const { firstInMs, everyMs, slackMs } = pace;
+  let tat = grantedAt + firstInMs + slackMs;
   let used = 0;
+  let claimed = 0;
 
-  function next(now: number): Place | undefined {
-    for (; used < deliveries.length; used++) {
-      const from = askedAt + pace.firstInMs + used * pace.everyMs;
-      const until = from + pace.slackMs + LATE_MS;
-      if (until >= now) return { from, until };
-    }
-    return undefined;
+  function nextAt(): number | undefined {
+    if (used + claimed >= deliveries.length) return undefined;
+    return Math.ceil(tat - slackMs + claimed * everyMs);
   }
 
-  function take(now: number): Place | undefined {
-    const place = next(now);
+  function claim(): number | undefined {
+    const at = nextAt();
+    if (at !== undefined) claimed += 1;
+    return at;
+  }
+
+  function use(now: number): void {
+    claimed -= 1;
     used += 1;
-    return place;
+    tat = Math.max(tat, now) + everyMs;
   }
 
-  return { next, take };
+  return {
+    nextAt,
+    claim,
+    isFree: (now) => now + EARLY_MS >= tat - slackMs,
+    use,
+    giveBack: () => {
+      claimed -= 1;
+    },
+    tat: () => (used > 0 ? tat : undefined),
+  };
 }

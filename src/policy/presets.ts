@@ -3,8 +3,9 @@
  * Each reproduces its source; a table test holds every status and every wait to the published figures.
  *
  * Where a source contradicts a rule over all presets, the rule wins: see outcome.ts for 2xx, 3xx and 410,
- * transition.ts for Retry-After and for 429 without it. Where a source is silent, the comment says so.
- * A source that names no age limit gets 72 h, a source that does not speak of Retry-After takes it as a floor.
+ * transition.ts for Retry-After and for 429 without it. So the header that replaces the backoff in three sources
+ * does so with a 429 only. Where a source is silent, the comment says what was chosen: 72 h for an age limit that
+ * it does not name, a floor for a Retry-After that it does not speak of.
  */
 import { type RetryPolicy, unlimitedAttempts } from "./retry-policy.ts";
 
@@ -24,6 +25,8 @@ export type PresetName = (typeof presetNames)[number];
 const minute = 60;
 const hour = 60 * minute;
 const hourMs = hour * 1000;
+/** The same with every preset: no source speaks of deliveries that nobody has tried. */
+const expireUnattemptedAfterMs = 14 * 24 * hourMs;
 
 export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
   // Chosen by the storm lab. Behind the gate the presets hardly differ while many wait (1 h down: 86 attempts wasted
@@ -34,9 +37,13 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
   breakwater: {
     delays: { base: 30, factor: 2, cap: hour },
     jitter: "equal",
-    maxAttempts: 16,
-    giveUpAfterMs: 72 * hourMs,
-    rules: { clientErrors: { retried: [404, 408, 409, 425, 429] }, attemptLimits: {} },
+    maxAttempts: unlimitedAttempts,
+    giveUpAfterMs: 74 * hourMs,
+    expireUnattemptedAfterMs,
+    rules: {
+      clientErrors: { retried: [402, 404, 408, 409, 423, 425, 429] },
+      attemptLimits: { http_402: 16, http_404: 16, http_408: 16, http_409: 16, http_423: 16, http_425: 16 },
+    },
     retryAfter: "floor",
   },
   textbook: {
@@ -45,6 +52,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: 16,
     giveUpAfterMs: 72 * hourMs,
     // "404 retried, conservatively, then escalated": five attempts, half an hour at the most.
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [400, 401, 403, 410, 422] }, attemptLimits: { http_404: 5 } },
     retryAfter: "floor",
   },
@@ -54,15 +62,17 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: 5,
     giveUpAfterMs: 72 * hourMs,
     // "DNS a limited number of times": three. Silent on timeouts and the rarer 5xx, which are retried.
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { retried: [408, 429] }, attemptLimits: { dns: 3 } },
     retryAfter: "instead",
   },
   progressive: {
-    delays: { schedule: [30, 2 * minute, 8 * minute, 32 * minute, 2 * hour, 8 * hour] },
+    delays: { schedule: [30, 2 * minute, 8 * minute, 32 * minute, 2 * hour, 8 * hour], cap: 8 * hour },
     jitter: { proportional: 0.5 },
     maxAttempts: 8,
     giveUpAfterMs: 48 * hourMs,
     // Silent on the other 4xx and the rarer 5xx, which are retried.
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [400, 401, 403, 404, 405] }, attemptLimits: {} },
     retryAfter: "instead",
   },
@@ -71,6 +81,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: "full",
     maxAttempts: 5,
     giveUpAfterMs: 72 * hourMs,
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { retried: [429] }, attemptLimits: {} },
     retryAfter: "instead",
   },
@@ -80,6 +91,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: unlimitedAttempts,
     giveUpAfterMs: 24 * hourMs,
     // "Most 4xx" are permanent: all but the three by which HTTP itself invites a repeat.
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { retried: [408, 425, 429] }, attemptLimits: {} },
     retryAfter: "floor",
   },
@@ -91,6 +103,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.2 },
     maxAttempts: 10,
     giveUpAfterMs: 120 * hourMs,
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
     retryAfter: "floor",
   },
@@ -99,6 +112,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     jitter: { proportional: 0.2 },
     maxAttempts: 8,
     giveUpAfterMs: 72 * hourMs,
+    expireUnattemptedAfterMs,
     rules: { clientErrors: { permanent: [410] }, attemptLimits: {} },
     retryAfter: "floor",
   },

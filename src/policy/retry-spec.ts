@@ -7,6 +7,7 @@
  */
 import { z } from "zod";
 import type { Delays } from "./backoff.ts";
+import type { StatusRules } from "./outcome.ts";
 import { presetNames, presets } from "./presets.ts";
 import type { RetryPolicy } from "./retry-policy.ts";
 
@@ -41,6 +42,43 @@ const jitter = z.union(
   { error: 'expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}' },
 );
 
+/** Why a status cannot be decided about; undefined when it can. */
+function statusFault(status: number): string | undefined {
+  if (status >= 200 && status < 300) return "a 2xx is always a success";
+  if (status >= 300 && status < 400) return "a redirect is never followed and always ends the delivery";
+  if (status === 410) return "410 always ends the delivery and pauses the destination";
+  return status >= 400 && status < 600 ? undefined : STATUS_EXPECTED;
+}
+
+const STATUS_EXPECTED = "expected a status from 400 to 599 but not 410";
+const STATUSES_EXPECTED = { error: "expected a list of 1 to 100 statuses" };
+
+const status = z
+  .int({ error: STATUS_EXPECTED })
+  .check((ctx) => {
+    const fault = statusFault(ctx.value);
+    if (fault !== undefined) ctx.issues.push({ code: "custom", message: fault, input: ctx.value });
+  })
+  .meta({ minimum: 400, maximum: 599 });
+
+const statuses = z.array(status, STATUSES_EXPECTED).min(1, STATUSES_EXPECTED).max(100, STATUSES_EXPECTED);
+
+const onStatuses = z
+  .strictObject(
+    { retry: statuses.optional(), fail: statuses.optional() },
+    { error: onlyFields("retry", "fail") },
+  )
+  .check(z.superRefine(refuseBoth, { when: ({ value }) => typeof value === "object" && value !== null }));
+
+/** A status in both lists: which of them holds must not be a matter of our choice. */
+function refuseBoth({ retry, fail }: { retry?: unknown; fail?: unknown }, ctx: z.core.$RefinementCtx): void {
+  if (!Array.isArray(retry) || !Array.isArray(fail)) return;
+  for (const [i, status] of fail.entries()) {
+    if (retry.includes(status))
+      ctx.addIssue({ code: "custom", path: ["fail", i], message: `${status} is in retry as well` });
+  }
+}
+
 const fields = {
   preset: z
     .enum(presetNames, { error: `expected one of ${presetNames.join(", ")}` })
@@ -58,7 +96,15 @@ const fields = {
   }),
   max_attempts: upTo(100, "attempts").meta({ description: "Attempts in all, the first included." }),
   give_up_after: upTo(30 * day, "seconds").meta({
-    description: "Seconds from the first delivery until it is given up.",
+    description: "Seconds from a delivery's first attempt until it is given up.",
+  }),
+  expire_unattempted_after: upTo(30 * day, "seconds").meta({
+    description:
+      "Seconds that a delivery may wait for its first attempt, because of a pause, a hold or an open circuit; 14 days by default.",
+  }),
+  on: onStatuses.optional().meta({
+    description:
+      "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
   }),
 };
 
@@ -81,8 +127,25 @@ export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
     delays: delaysOf(spec ?? {}) ?? preset.delays,
     jitter: spec?.jitter ?? preset.jitter,
     maxAttempts: spec?.max_attempts ?? preset.maxAttempts,
-    giveUpAfterMs: spec?.give_up_after === undefined ? preset.giveUpAfterMs : spec.give_up_after * 1000,
+    giveUpAfterMs: msOf(spec?.give_up_after) ?? preset.giveUpAfterMs,
+    expireUnattemptedAfterMs: msOf(spec?.expire_unattempted_after) ?? preset.expireUnattemptedAfterMs,
+    rules: spec?.on ? withOverrides(preset.rules, spec.on) : preset.rules,
   };
+}
+
+function msOf(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+/** A status that the owner wants retried is retried like any other: a limit that the preset has for it goes. */
+function withOverrides(
+  rules: StatusRules,
+  { retry = [], fail = [] }: NonNullable<RetrySpec["on"]>,
+): StatusRules {
+  const limits = Object.entries(rules.attemptLimits).filter(
+    ([cause]) => !retry.some((status) => cause === `http_${status}`),
+  );
+  return { ...rules, attemptLimits: Object.fromEntries(limits), overrides: { retry, fail } };
 }
 
 function delaysOf({ schedule, base, factor, cap }: RetrySpec): Delays | undefined {
@@ -104,5 +167,13 @@ function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void
   }
   if (typeof spec.base === "number" && typeof spec.cap === "number" && spec.cap < spec.base) {
     refuse("cap", "expected a cap of at least base");
+  }
+  const [firstWait] = Array.isArray(spec.schedule) ? spec.schedule : [spec.base];
+  const limit = Number(spec.give_up_after);
+  if (spec.max_attempts !== 1 && limit >= 1 && Number(firstWait) > limit) {
+    refuse(
+      "give_up_after",
+      "expected no less than the first wait, or max_attempts 1: nothing would be retried",
+    );
   }
 }

@@ -6,11 +6,12 @@
  * Settling twice, or settling a lease that has expired, changes nothing.
  */
 import { emptied, expecting, freed, told, turnedAway } from "./bell.ts";
+import { type Circuit, closedCircuit } from "./circuit.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, type Remembered, remembering } from "./gate-state.ts";
-import { LOOK_UP_MS, live } from "./lease.ts";
+import { type GateState, type Remembered, remembering, withoutExpired } from "./gate-state.ts";
+import { LOOK_UP_MS } from "./lease.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
@@ -25,8 +26,11 @@ export type Settlement = Readonly<{
   signs: readonly Sign[];
   /** Deliveries of the lease that were not attempted and wait in D1 now. */
   left: number;
-  /** Sends of the lease that were not made. */
-  unsent: number;
+  /**
+   * How long after this report the rate's theoretical arrival time is, by what was really started (see places.ts);
+   * negative when it has passed. Without it nothing was started, or, where there are signs, all of it on time.
+   */
+  tatInMs?: number;
   /** Whether a drain settles that will ask again at once. */
   continues?: boolean;
 }>;
@@ -53,9 +57,10 @@ export function settle(
   now: number,
   random: number,
 ): Settled {
-  const leases = live(before.leases, now);
+  const current = withoutExpired(before, now);
+  const { leases } = current;
   const lease = leases.find(({ id }) => id === settlement.lease);
-  if (!lease) return { state: { ...before, leases }, ...NO_NEWS };
+  if (!lease) return { state: current, ...NO_NEWS };
   const start = conditionAt(before.condition, now);
   const heard = settlement.signs.reduce((c, sign) => conditionAfter(c, sign, settings, random), start);
   // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
@@ -63,7 +68,7 @@ export function settle(
   const condition = quiet(judged ? heard : { ...start, heldUntil: heard.heldUntil }, now);
   const { holding, events } = doorChange(before, condition, now);
   const state = {
-    ...remembering(before, rememberedOf(start, condition), now, condition.heldUntil),
+    ...remembering(current, rememberedOf(start, condition), now, condition.heldUntil),
     condition,
     holding,
     leases: leases.filter((other) => other !== lease),
@@ -71,10 +76,16 @@ export function settle(
       ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
       { at: now, deliveries: lease.deliveries.join() },
     ],
-    // Given back only while nobody has reserved after it: a later lease's places in time stay its own.
-    tat: before.tat === lease.tat ? lease.tat - settlement.unsent * lease.everyMs : before.tat,
+    // What it did not send is given back, unless another lease has reserved after it: that one's slots stay its own.
+    tat: Math.max(current.tat, startedUpTo(settlement, lease.tat, now)),
   };
   return { ...watched({ ...state, bell: bellAfter(state, settlement, now) }, settlement.signs, now), events };
+}
+
+/** The theoretical arrival time that a lease's real starts imply; 0 when it has started nothing. */
+function startedUpTo({ signs, tatInMs }: Settlement, reservedTat: number, now: number): number {
+  if (tatInMs !== undefined) return Math.max(0, now + tatInMs);
+  return signs.length > 0 ? reservedTat : 0;
 }
 
 /** What the attempts are counted for, and what becomes apparent by it. */
@@ -122,10 +133,34 @@ export function ringFor(state: GateState, now: number): GateState {
   return { ...state, bell: freed({ ...state, bell: told(state.bell, now) }, now) };
 }
 
-/** A pause has been lifted: traffic begins with one, and what it was paused for is forgotten. */
+/**
+ * A person has said "try again": a pause was lifted, or the destination has another URL. It starts afresh: no hold
+ * and no cool-down is waited for, what it was paused for is forgotten, and traffic begins with one. A circuit that
+ * was open is half-open now, so that one probe decides; one that was closed has forgotten its failures.
+ */
 export function resumed(state: GateState, now: number): GateState {
-  const condition = { ...state.condition, window: reopened(state.condition.window) };
-  return ringFor(remembering({ ...state, condition, sickness: wellness }, ["resumed"], now), now);
+  const { circuit, window } = state.condition;
+  const afresh: Circuit =
+    circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
+  const condition = { ...state.condition, circuit: afresh, heldUntil: 0, window: reopened(window) };
+  const after = { ...state, condition, holding: false, sickness: wellness };
+  return ringFor(remembering(after, ["resumed"], now), now);
+}
+
+/**
+ * A person has ended the receiver's hold: traffic begins with one, and what waits is rung for. The circuit stays
+ * as it is. Without a hold nothing changes, so that it is safe to repeat.
+ */
+export function holdCleared(
+  before: GateState,
+  now: number,
+): Readonly<{ state: GateState; events: readonly DoorEvent[] }> {
+  const start = conditionAt(before.condition, now);
+  if (start.heldUntil <= now) return { state: before, events: [] };
+  const condition = { ...start, heldUntil: 0, window: reopened(start.window) };
+  const { holding, events } = doorChange({ ...before, condition }, condition, now);
+  const after = remembering({ ...before, condition, holding }, ["hold_cleared"], now);
+  return { state: ringFor(after, now), events };
 }
 
 /** While the receiver wants quiet, what others still bring home does not widen the window again. */
@@ -133,11 +168,14 @@ function quiet(condition: Condition, now: number): Condition {
   return condition.heldUntil > now ? { ...condition, window: reopened(condition.window) } : condition;
 }
 
-function bellAfter(state: GateState, { left, continues }: Settlement, now: number): GateState["bell"] {
+function bellAfter(state: GateState, { left, continues, signs }: Settlement, now: number): GateState["bell"] {
   const shut = shutBy(state.condition, { paused: false }, now);
   const known = continues ? expecting(state.bell, 1, now) : state.bell;
   const bell = left > 0 ? turnedAway(known, shut?.until ?? now, now) : known;
-  return shut ? bell : freed({ ...state, bell }, now);
+  if (shut) return bell;
+  // A lease that has sent nothing is followed by another only after a while, or nothing would come of both at once.
+  const idle = left > 0 && signs.length === 0;
+  return idle ? bell : freed({ ...state, bell }, now);
 }
 
 /** What people are shown: a hold that is prolonged too, because then it lasts until another time. */

@@ -3,17 +3,45 @@
  * share of few says nothing: each is judged only where there is enough of what it is a share of.
  */
 import { ratesOf } from "./rates.ts";
+import { MINUTE_MS } from "./tallies.ts";
 import type { Tally } from "./tally.ts";
+
+/** One destination, as far as it is watched. */
+export type WatchedDestination = Readonly<{
+  id: string;
+  hour: Tally;
+  /** Deliveries that wait or are to be tried again. */
+  backlog: number;
+  isPaused: boolean;
+  /** Absent where it was not asked. */
+  retryingForADay?: number;
+}>;
+
+/** Backlogs by destination, at one time. */
+export type Backlogs = Readonly<Record<string, number>>;
+
+/** The backlogs that were found at `at`, epoch ms. */
+export type BacklogLook = Readonly<{ at: number; backlogs: Backlogs }>;
 
 export type Watched = Readonly<{
   hour: Tally;
   day: Tally;
   /** Deliveries that were attempted and are not over a day after their event. */
   retryingForADay: number;
+  destinations: readonly WatchedDestination[];
+  /** Absent where nobody looked then; without a destination's backlog, nothing is said of its growth. */
+  aQuarterAgo?: Backlogs | undefined;
+  halfAnHourAgo?: Backlogs | undefined;
 }>;
 
-/** A figure beyond its bound. */
-export type Crossing = Readonly<{ threshold: Threshold; value: number; limit: number; window: "1h" | "now" }>;
+/** A figure beyond its bound, and the destinations that have most part in it, the first the most. */
+export type Crossing = Readonly<{
+  threshold: Threshold;
+  value: number;
+  limit: number;
+  window: "30m" | "1h" | "now";
+  destinations: readonly string[];
+}>;
 
 export const thresholds = [
   "retry_rate",
@@ -22,6 +50,7 @@ export const thresholds = [
   "second_attempt_success_rate",
   "dead_letter_growth",
   "retrying_for_a_day",
+  "backlog_growth",
 ] as const;
 
 export type Threshold = (typeof thresholds)[number];
@@ -30,20 +59,27 @@ const RETRY_RATE = 0.1;
 const DEAD_RATE = 0.01;
 const MEAN_ATTEMPTS = 2;
 const SECOND_SUCCESS = 0.6;
-const RETRYING_FOR_A_DAY = 100;
+export const RETRYING_FOR_A_DAY = 100;
 /** So many times as many dead within the hour as in a mean hour of the day. */
 const GROWTH = 3;
+/** What a backlog may gain in half an hour: so many, or this share of what it was. */
+const GAINED = 100;
+const GAINED_SHARE = 0.2;
 
 const ENOUGH = 100;
 const ENOUGH_SECONDS = 20;
 const ENOUGH_DEAD = 20;
 
-export function crossings({ hour, day, retryingForADay }: Watched): Crossing[] {
+/** Destinations named in one crossing. */
+const NAMED = 5;
+
+export function crossings(watched: Watched): Crossing[] {
+  const { hour, day, retryingForADay, destinations } = watched;
   const rates = ratesOf(hour);
   const [first = 0, second = 0] = hour.attempts;
   const ended = hour.delivered + hour.dead;
   const usual = Math.round((day.dead / 24) * GROWTH * 100) / 100;
-  return [
+  const crossed = [
     ...above("retry_rate", first >= ENOUGH ? rates.retryRate : null, RETRY_RATE),
     ...above("dead_letter_rate", ended >= ENOUGH ? rates.deadRate : null, DEAD_RATE),
     ...above(
@@ -59,18 +95,80 @@ export function crossings({ hour, day, retryingForADay }: Watched): Crossing[] {
     ...above("dead_letter_growth", hour.dead >= ENOUGH_DEAD ? hour.dead : null, usual),
     ...above("retrying_for_a_day", retryingForADay, RETRYING_FOR_A_DAY, "now"),
   ];
+  const named = crossed.map((crossing) => ({
+    ...crossing,
+    destinations: most(destinations, parts[crossing.threshold]),
+  }));
+  return [...named, ...backlogGrowth(watched)];
 }
 
+type Part = (destination: WatchedDestination) => number;
+
+/** How much of each figure is a destination's. */
+const parts: Readonly<Record<Exclude<Threshold, "backlog_growth">, Part>> = {
+  retry_rate: ({ hour }) => hour.firstsAgain,
+  dead_letter_rate: ({ hour }) => hour.dead,
+  mean_attempts_to_success: ({ hour }) => hour.attemptsToSuccess - hour.delivered,
+  second_attempt_success_rate: ({ hour }) => (hour.attempts[1] ?? 0) - hour.secondsDelivered,
+  dead_letter_growth: ({ hour }) => hour.dead,
+  retrying_for_a_day: ({ retryingForADay = 0 }) => retryingForADay,
+};
+
+function most(destinations: readonly WatchedDestination[], part: Part): string[] {
+  return destinations
+    .filter((destination) => part(destination) > 0)
+    .sort((a, b) => part(b) - part(a))
+    .slice(0, NAMED)
+    .map(({ id }) => id);
+}
+
+/**
+ * Backlogs that grow: more than half an hour ago by a hundred and by a fifth, and more at each look since. What has
+ * come all at once may be a burst, what is large and stays so is said elsewhere, and what is paused is meant to grow.
+ */
+function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: Watched): Crossing[] {
+  const growing = destinations.flatMap(({ id, backlog, isPaused }) => {
+    const half = halfAnHourAgo?.[id];
+    const quarter = aQuarterAgo?.[id];
+    if (half === undefined || quarter === undefined || isPaused) return [];
+    const [gained, limit] = [backlog - half, Math.max(GAINED, half * GAINED_SHARE)];
+    return gained > limit && backlog > quarter && quarter > half ? [{ id, gained, limit }] : [];
+  });
+  growing.sort((a, b) => b.gained - a.gained);
+  const [worst] = growing;
+  if (worst === undefined) return [];
+  const named = growing.slice(0, NAMED).map(({ id }) => id);
+  const { gained: value, limit } = worst;
+  return [{ threshold: "backlog_growth", value, limit: rounded(limit), window: "30m", destinations: named }];
+}
+
+/** How far a look may be from the time that it stands for: less than half of what is between two. */
+const NEAR_MS = 7 * MINUTE_MS;
+
+/** What was found about so many minutes ago; undefined when nobody looked then. */
+export function lookAgo(looks: readonly BacklogLook[], now: number, minutes: number): Backlogs | undefined {
+  const distance = ({ at }: BacklogLook) => Math.abs(now - minutes * MINUTE_MS - at);
+  const [nearest] = looks.toSorted((a, b) => distance(a) - distance(b));
+  return nearest && distance(nearest) <= NEAR_MS ? nearest.backlogs : undefined;
+}
+
+type Crossed = Readonly<{
+  threshold: Exclude<Threshold, "backlog_growth">;
+  value: number;
+  limit: number;
+  window: Crossing["window"];
+}>;
+
 function above(
-  threshold: Threshold,
+  threshold: Crossed["threshold"],
   value: number | null,
   limit: number,
   window: Crossing["window"] = "1h",
-): Crossing[] {
+): Crossed[] {
   return value !== null && value > limit ? [{ threshold, value: rounded(value), limit, window }] : [];
 }
 
-function below(threshold: Threshold, value: number | null, limit: number): Crossing[] {
+function below(threshold: Crossed["threshold"], value: number | null, limit: number): Crossed[] {
   return value !== null && value < limit ? [{ threshold, value: rounded(value), limit, window: "1h" }] : [];
 }
 

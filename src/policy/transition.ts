@@ -3,7 +3,7 @@
  * The one place where classification, backoff, Retry-After and both limits meet.
  *
  * What must stay true: never earlier than the receiver asked, jitter only after it; never sooner than one
- * second; never past the age limit, which is fixed at the first delivery; nothing is dead without a reason.
+ * second; never past the age limit, which is fixed at the first attempt; nothing is dead without a reason.
  */
 import { backoffSeconds, jittered } from "./backoff.ts";
 import { causeOf, classify, type Exchange } from "./outcome.ts";
@@ -13,6 +13,9 @@ import type { RetryPolicy } from "./retry-policy.ts";
 export type History = {
   /** Exchanges made, the one just made included: at least 1. */
   readonly attempts: number;
+  /** How many of these came to the same cause as the one just made, that one included; left out: all. */
+  readonly sameCause?: number;
+  /** The age limit, epoch ms. */
   readonly giveUpAt: number;
   /** The wait before the attempt just made; absent after the first. */
   readonly previousDelayMs?: number;
@@ -42,6 +45,13 @@ type Wish =
 
 const shortestDelayMs = 1000;
 
+/**
+ * The longest a destination is held for one answer. As long as the largest age limit, so that no delivery that
+ * is waiting out a Retry-After can be attempted sooner than it was asked; a Retry-After of years must not
+ * stop a destination for years.
+ */
+const longestHoldMs = 30 * 24 * 3_600_000;
+
 /** The next state of a delivery whose attempt came to `exchange`. `random` is in [0, 1). */
 export function transition(
   exchange: Exchange,
@@ -61,13 +71,14 @@ export function transition(
 }
 
 /**
- * Until when the whole destination must be left alone: its Retry-After on 429 and 503, at most one age
- * limit from now. Undefined when it asked for nothing, or for a time that has already come.
+ * Until when the whole destination must be left alone (epoch ms): its Retry-After on 429 and 503, at most 30 days
+ * from now, whatever the age limits of its deliveries are. Undefined when it asked for nothing, or for a time
+ * that has already come.
  */
-export function holdUntil(exchange: Exchange, policy: RetryPolicy, now: number): number | undefined {
+export function holdUntil(exchange: Exchange, now: number): number | undefined {
   const wish = wishOf(exchange, now);
   if (wish.kind !== "until" || wish.at <= now) return undefined;
-  return Math.min(wish.at, now + policy.giveUpAfterMs);
+  return Math.min(wish.at, now + longestHoldMs);
 }
 
 function retryWithinLimits(
@@ -79,16 +90,16 @@ function retryWithinLimits(
 ): Transition {
   const because = causeOf(exchange);
   const wish = wishOf(exchange, now);
-  const note = noteOf(wish, history.giveUpAt);
+  const note = noteOf(wish, history.giveUpAt, now);
 
-  const attemptLimit = Math.min(
-    policy.maxAttempts,
-    policy.rules.attemptLimits[because] ?? policy.maxAttempts,
-  );
-  if (history.attempts >= attemptLimit) return { kind: "dead", because: "exhausted", ...note };
+  const { attempts, sameCause = attempts } = history;
+  const causeLimit = policy.rules.attemptLimits[because] ?? policy.maxAttempts;
+  if (attempts >= policy.maxAttempts || sameCause >= causeLimit)
+    return { kind: "dead", because: "exhausted", ...note };
 
   const backoffAt = now + backoffMs(exchange, wish, history, policy, random);
-  const at = wish.kind === "until" ? honour(wish.at, backoffAt, policy, now, random) : backoffAt;
+  const at =
+    wish.kind === "until" ? honour(wish.at, backoffAt, isInstead(exchange, policy), now, random) : backoffAt;
   if (at > history.giveUpAt) return { kind: "dead", because: "expired", ...note };
   return { kind: "retry", at, because, ...(wish.kind === "until" && { notBefore: wish.at }), ...note };
 }
@@ -102,11 +113,12 @@ function wishOf(exchange: Exchange, now: number): Wish {
 }
 
 /** What a person should know about the wish. The value is the receiver's, so it is quoted and cut short. */
-function noteOf(wish: Wish, giveUpAt: number): { readonly note?: string } {
+function noteOf(wish: Wish, giveUpAt: number, now: number): { readonly note?: string } {
   if (wish.kind === "nonsense")
     return { note: `Retry-After ${JSON.stringify(wish.value.slice(0, 40))} ignored` };
-  if (wish.kind === "until" && wish.at > giveUpAt) return { note: "Retry-After lies past the age limit" };
-  return {};
+  if (wish.kind !== "until" || wish.at <= giveUpAt) return {};
+  const bound = wish.at > now + longestHoldMs ? "; taken as 30 days for the destination" : "";
+  return { note: `Retry-After lies past the age limit${bound}` };
 }
 
 /** The jittered backoff; twice that for a 429 which does not say until when. */
@@ -123,15 +135,18 @@ function backoffMs(
   return Math.max(shortestDelayMs, Math.round(seconds * factor * 1000));
 }
 
+/**
+ * Whether the header alone decides. A 429 comes from a server that is there and knows its own rate. A 503 comes
+ * from one that is not: many send the same short header all through an outage, and whoever believes it has used
+ * up every attempt within seconds.
+ */
+function isInstead(exchange: Exchange, { retryAfter }: RetryPolicy): boolean {
+  return retryAfter === "instead" && causeOf(exchange) === "http_429";
+}
+
 /** Where the receiver's time decides, up to a tenth of the wait it asked for, at least 1 s, is added. */
-function honour(
-  askedAt: number,
-  backoffAt: number,
-  policy: RetryPolicy,
-  now: number,
-  random: number,
-): number {
-  if (policy.retryAfter === "floor" && backoffAt >= askedAt) return backoffAt;
+function honour(askedAt: number, backoffAt: number, instead: boolean, now: number, random: number): number {
+  if (!instead && backoffAt >= askedAt) return backoffAt;
   const spreadMs = Math.max(1000, (askedAt - now) / 10);
   return Math.max(now + shortestDelayMs, askedAt + Math.round(random * spreadMs));
 }

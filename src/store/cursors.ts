@@ -5,9 +5,9 @@ export type Position = Readonly<{ at: number; event: number }>;
 
 /**
  * Which walk: `scheduled` sends for what falls due, `scheduled_checked` looks whether it arrived, `retention`
- * removes what is old.
+ * removes what is old, and `tombstones` deleted destinations in the order in which they were deleted.
  */
-export type Walk = "scheduled" | "scheduled_checked" | "retention";
+export type Walk = "scheduled" | "scheduled_checked" | "retention" | "tombstones";
 
 const READ = "SELECT at, event_id AS event FROM cursors WHERE name = ?1";
 

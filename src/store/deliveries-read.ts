@@ -1,14 +1,14 @@
 /**
  * Deliveries as they are shown. One with a row is what the row says; one without is so far only promised by
- * its event's plan. Lists walk an index by key, newest first; the partial indexes are named, because the
- * planner would rather walk the whole table in order.
+ * its event's plan.
  */
-import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, lte, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryFilter, type DeliveryKey, isFound, isWanted } from "./delivery-filter.ts";
+import { type DeliveryFilter, type DeliveryKey, isWanted } from "./delivery-filter.ts";
 import { type MergedPage, mergedPage, type Positions } from "./delivery-pages.ts";
+import { leadsTo, RETRIES_SORTED, STEPS, type Walk, walkOf, walkOfRetries } from "./delivery-walk.ts";
 import type { Destination } from "./destination-settings.ts";
-import { type EventRange, eventRangeOf } from "./moments.ts";
+import { eventRangeOf } from "./moments.ts";
 import { deliveries, destinations, type StoredState } from "./schema.ts";
 import type { Databases } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
@@ -30,31 +30,15 @@ export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: Del
 /** What a list is narrowed to, and where its page starts in each database. */
 export type ListFilter = Omit<DeliveryFilter, "before"> & Readonly<{ before?: Positions | undefined }>;
 
-/** How many deliveries one page looks at in a database, at most, for those that are wanted. */
-const LOOKED_AT = 1000;
-
-/** The table by the index that holds nothing but the state asked for, where there is one. */
-const sources: Readonly<Record<StoredState | "any", SQL>> = {
-  waiting: sql`deliveries INDEXED BY deliveries_waiting`,
-  dead: sql`deliveries INDEXED BY deliveries_dead`,
-  retrying: sql`deliveries INDEXED BY deliveries_retrying`,
-  delivered: sql`deliveries`,
-  cancelled: sql`deliveries`,
-  any: sql`deliveries`,
-};
-
-/** The columns of a delivery, spelled out because drizzle does not know the table behind `sources`. */
-const delivery = Object.fromEntries(
-  Object.entries(getTableColumns(deliveries)).map(([name, column]) => [name, sql`${column}`.mapWith(column)]),
-) as { [K in keyof DeliveryRow]: SQL<DeliveryRow[K]> };
-
-const newestFirst = sql`${deliveries.destinationId} DESC, ${deliveries.eventId} DESC`;
+/** The columns of a delivery, which may be read from any table that is called `deliveries`. */
+const delivery = getTableColumns(deliveries);
 
 /**
  * Deliveries with a row: of one destination the newest event first, else by destination and event,
- * descending. A page that is narrowed may be short, or empty, and still have a next one.
+ * descending. A page looks at `STEPS` deliveries and destinations in each database: it may be short, or
+ * empty, and still have a next one.
  */
-export function storedDeliveries(
+export async function storedDeliveries(
   databases: Databases,
   state: StoredState | undefined,
   { before, ...filter }: ListFilter,
@@ -67,83 +51,93 @@ export function storedDeliveries(
   });
 }
 
+/**
+ * The destinations that the page is about, in its order; undefined when it is about all. Deleted ones are among
+ * them. A page never gets past more of them than it has steps.
+ */
+async function ownDestinations(
+  { db: first }: Databases,
+  { tenant, destinationId: only, before }: DeliveryFilter,
+): Promise<readonly string[] | undefined> {
+  const db = drizzle(first);
+  const { id, tenant: owner } = destinations;
+  if (only !== undefined) {
+    const row = tenant && (await db.select({ owner }).from(destinations).where(eq(id, only)).get());
+    return row && row.owner !== tenant ? [] : [only];
+  }
+  if (tenant === undefined) return undefined;
+  const rows = await db
+    .select({ id })
+    .from(destinations)
+    .where(and(eq(owner, tenant), before && lte(id, before.destinationId)))
+    .orderBy(desc(id))
+    .limit(STEPS);
+  return rows.map(({ id }) => id);
+}
+
 async function storedIn(
   db: D1Database,
-  { db: first }: Databases,
+  databases: Databases,
   state: StoredState | undefined,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
-  const range = filter.accepted && (await eventRangeOf(db, filter.accepted));
-  const rows = await storedQuery(db, state, { ...filter, limit: filter.limit + 1 }, range);
-  const found = rows.slice(0, filter.limit).map(foundOf);
-  if (rows.length > filter.limit) return { found, next: found.at(-1) };
-  const last = isWanted(filter) && (await lastLookedAt(db, state, filter, range));
-  if (!last || filter.tenant === undefined) return { found, next: last };
-  return { found, next: await ownKey(first, filter.tenant, filter.destinationId, last) };
+  const { limit, before, accepted } = filter;
+  const destinations = await ownDestinations(databases, filter);
+  if (destinations?.length === 0) return { found: [], next: undefined };
+  const range = accepted && (await eventRangeOf(db, accepted));
+  const walk = { state, destinations, before, range };
+  const rows = await storedQuery(db, walk, filter, state === "retrying" && (await areFewRetries(db)));
+  const found = rows.filter(({ isWanted }) => isWanted).map(foundOf);
+  if (found.length > limit) return { found: found.slice(0, limit), next: found[limit - 1] };
+  const last = rows.at(-1);
+  if (last?.n !== STEPS) return { found, next: undefined };
+  // Of a destination that has no more, nothing is left before its first event.
+  return { found, next: { destinationId: last.destinationId, eventId: last.eventId ?? 1 } };
 }
 
-/** The statement of `storedDeliveries`, for a test that looks at its plan. */
-export function storedQuery(
-  db: D1Database,
-  state: StoredState | undefined,
-  filter: DeliveryFilter,
-  range?: EventRange,
-) {
-  const wanted = isWanted(filter);
+/** What is wanted of the walk, one more than asked for, and in any case its last step, wanted or not. */
+function storedQuery(db: D1Database, walk: Walk, filter: DeliveryFilter, byIndex: boolean) {
+  const isOfState = byIndex || leadsTo(walk.state) ? sql`true` : sql`${deliveries.state} = ${walk.state}`;
+  const wanted = sql<number>`(${deliveries.eventId} IS NOT NULL AND ${isOfState} AND ${isWanted(filter) ?? sql`true`})`;
+  const walked = { destinationId: sql<string>`walk.destination`, eventId: sql<number | null>`walk.event` };
   return drizzle(db)
-    .select({ row: delivery, destination: getTableColumns(destinations) })
-    .from(wanted ? lookedAt(state, filter, range) : sources[state ?? "any"])
+    .select({
+      n: sql<number>`walk.n`,
+      ...walked,
+      isWanted: wanted,
+      row: delivery,
+      destination: destinationColumns,
+    })
+    .from(byIndex ? walkOfRetries(walk) : walkOf(walk))
+    .leftJoin(
+      deliveries,
+      and(eq(deliveries.destinationId, walked.destinationId), eq(deliveries.eventId, walked.eventId)),
+    )
     .leftJoin(destinations, eq(destinations.id, deliveries.destinationId))
-    .where(wanted ?? isFound(state, filter, range))
-    .orderBy(desc(deliveries.destinationId), desc(deliveries.eventId))
-    .limit(filter.limit);
+    .where(sql`${wanted} OR walk.n = ${STEPS}`)
+    .limit(filter.limit + 1);
 }
 
-/** The next so many deliveries and no more: whatever is tried on them, a page costs a bounded number of rows. */
-function lookedAt(state: StoredState | undefined, filter: DeliveryFilter, range: EventRange | undefined) {
-  const where = isFound(state, filter, range) ?? sql`true`;
-  return sql`(SELECT * FROM ${sources[state ?? "any"]} WHERE ${where}
-    ORDER BY ${newestFirst} LIMIT ${LOOKED_AT}) AS deliveries`;
+const destinationColumns = getTableColumns(destinations);
+
+async function areFewRetries(db: D1Database): Promise<boolean> {
+  const counted = await db
+    .prepare(
+      `SELECT count(*) AS count FROM (
+         SELECT 1 FROM deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying' LIMIT ?1)`,
+    )
+    .bind(RETRIES_SORTED + 1)
+    .first<number>("count");
+  return (counted ?? 0) <= RETRIES_SORTED;
 }
 
-/** Where to go on looking; undefined when there is nothing left to look at. */
-async function lastLookedAt(
-  d1: D1Database,
-  state: StoredState | undefined,
-  filter: DeliveryFilter,
-  range: EventRange | undefined,
-): Promise<DeliveryKey | undefined> {
-  return drizzle(d1)
-    .select({ destinationId: delivery.destinationId, eventId: delivery.eventId })
-    .from(sources[state ?? "any"])
-    .where(isFound(state, filter, range))
-    .orderBy(newestFirst)
-    .limit(1)
-    .offset(LOOKED_AT - 1)
-    .get();
-}
-
-/**
- * A tenant's next page starts at a destination of its own: so those of others are passed over at once, and
- * a cursor, or that there is one, tells nothing of them.
- */
-async function ownKey(
-  first: D1Database,
-  tenant: string,
-  only: string | undefined,
-  last: DeliveryKey,
-): Promise<DeliveryKey | undefined> {
-  const own = await drizzle(first)
-    .select({ id: destinations.id })
-    .from(destinations)
-    .where(and(eq(destinations.tenant, tenant), lte(destinations.id, last.destinationId)))
-    .orderBy(desc(destinations.id))
-    .limit(1)
-    .get();
-  if (own?.id === last.destinationId) return last;
-  return own && only === undefined ? { destinationId: own.id, eventId: Number.MAX_SAFE_INTEGER } : undefined;
-}
-
-function foundOf({ row, destination }: { row: DeliveryRow; destination: Destination | null }): FoundDelivery {
+function foundOf({
+  row,
+  destination,
+}: {
+  row: DeliveryRow | null;
+  destination: Destination | null;
+}): FoundDelivery {
+  if (row === null) throw new Error("A delivery that is wanted has a row");
   return { kind: "stored", eventId: row.eventId, destinationId: row.destinationId, row, destination };
 }

@@ -1,10 +1,10 @@
 /**
- * What a list of deliveries is narrowed to, as SQL. A key, a state and a range of events are found by an
- * index; the rest can only be tried, row by row.
+ * What a list of deliveries is narrowed to, and as SQL what can only be tried, row by row; to the rest the
+ * walk leads by itself (delivery-walk.ts).
  */
-import { and, between, eq, gte, lt, type SQL, sql } from "drizzle-orm";
-import type { EventRange, TimeRange } from "./moments.ts";
-import { deliveries, destinations, events, type StoredState } from "./schema.ts";
+import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import type { TimeRange } from "./moments.ts";
+import { deliveries, destinations, events } from "./schema.ts";
 
 /** The key of a delivery: every list is in its order, descending. */
 export type DeliveryKey = Readonly<{ destinationId: string; eventId: number }>;
@@ -24,21 +24,6 @@ export type DeliveryFilter = EventFilter &
     before?: DeliveryKey | undefined;
     limit: number;
   }>;
-
-/** What an index leads to. */
-export function isFound(
-  state: StoredState | undefined,
-  { destinationId, before }: DeliveryFilter,
-  range: EventRange | undefined,
-): SQL | undefined {
-  return and(
-    // A literal, never a parameter: else no partial index could be used.
-    state && sql.raw(`"deliveries"."state" = '${state}'`),
-    destinationId === undefined ? undefined : eq(deliveries.destinationId, destinationId),
-    range && between(deliveries.eventId, range.first, range.last),
-    isBefore(destinationId, before),
-  );
-}
 
 /** What remains to be tried; undefined when nothing does. */
 export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter): SQL | undefined {
@@ -63,11 +48,4 @@ export function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter
     since === undefined ? undefined : gte(events.acceptedAt, since),
     until === undefined ? undefined : lt(events.acceptedAt, until),
   );
-}
-
-/** Within one destination the event alone decides, so that a page starts where the last one ended. */
-function isBefore(destinationId: string | undefined, before: DeliveryKey | undefined): SQL | undefined {
-  if (before === undefined) return undefined;
-  if (destinationId !== undefined) return lt(deliveries.eventId, before.eventId);
-  return sql`(${deliveries.destinationId}, ${deliveries.eventId}) < (${before.destinationId}, ${before.eventId})`;
 }

@@ -8,6 +8,7 @@ import { type GateSettings, gateSettingsFrom } from "../policy/gate-settings.ts"
 import {
   type Breaker,
   breakerSchema,
+  burstOf,
   defaultBreaker,
   defaultLimits,
   type Limits,
@@ -31,12 +32,18 @@ export function statusOf({ status }: Pick<Destination, "status">): "active" | "p
 
 /** The limits that count, as a person writes them. */
 export function limitsOf(row: Destination): Limits {
-  return usable(limitsSchema, defaultLimits, {
+  const { rate_burst: _, ...defaults } = defaultLimits;
+  const limits = usable(limitsSchema, defaults, {
     timeout_ms: row.timeoutMs,
     max_concurrency: row.maxConcurrency,
     rate_per_second: row.ratePerSecond,
-    rate_burst: row.rateBurst,
   });
+  return { ...limits, rate_burst: ownBurstOf(row) ?? burstOf(limits.rate_per_second) };
+}
+
+/** The burst that somebody has set; null when it follows from the rate. */
+export function ownBurstOf(row: Pick<Destination, "rateBurst">): number | null {
+  return limitsSchema.shape.rate_burst.safeParse(row.rateBurst).data ?? null;
 }
 
 /** The breaker that counts, as a person writes it. */

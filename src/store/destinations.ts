@@ -2,9 +2,10 @@
  * Destinations as the API reads and writes them. A deleted one is a tombstone: it stays for what was
  * planned for it, and none of these finds it. `tenant`, where given, hides what belongs to others.
  */
-import { and, eq, gt, isNull, ne } from "drizzle-orm";
+import { and, eq, getTableColumns, gt, isNull, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { Destination } from "./destination-settings.ts";
+import { modelOf, type RawRow } from "./row-model.ts";
 import { destinations } from "./schema.ts";
 
 export type NewDestination = typeof destinations.$inferInsert;
@@ -15,8 +16,31 @@ export type DestinationChange = {
 
 type Tenant = string | undefined;
 
-export async function insertDestination(db: D1Database, row: NewDestination): Promise<Destination> {
-  return drizzle(db).insert(destinations).values(row).returning().get();
+/**
+ * The new row; `taken` when there is one of that id already, `full` when the tenant has `most` destinations. Both are
+ * found out by the statement that inserts, so that of two at the same moment neither is mistaken.
+ */
+export async function insertDestination(
+  db: D1Database,
+  row: NewDestination,
+  most: number,
+): Promise<Destination | "taken" | "full"> {
+  const given = Object.entries(getTableColumns(destinations)).flatMap(([key, column]) => {
+    const value = row[key as keyof NewDestination];
+    return value === undefined ? [] : [{ name: column.name, value: value && column.mapToDriverValue(value) }];
+  });
+  const raw = await db
+    .prepare(
+      `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
+        WHERE (SELECT count(*) FROM (SELECT 1 FROM destinations INDEXED BY destinations_by_tenant
+          WHERE tenant = ?1 AND deleted_at IS NULL LIMIT ?2)) < ?2
+        ON CONFLICT (id) DO NOTHING RETURNING *`,
+    )
+    .bind(row.tenant, most, ...given.map(({ value }) => value))
+    .first<RawRow>();
+  if (raw !== null) return modelOf(destinations, raw);
+  const known = await db.prepare("SELECT 1 FROM destinations WHERE id = ?1").bind(row.id).first();
+  return known === null ? "full" : "taken";
 }
 
 export async function findDestination(

@@ -14,8 +14,12 @@ import {
   type AcceptedRow,
   acceptedFrom,
   acceptedOf,
+  capped,
+  committed,
+  type DeliveryCap,
   insertions,
   type NewEvent,
+  NO_CAP,
   withPlans,
 } from "./events.ts";
 import { allOf, type Databases, databaseAt } from "./shards.ts";
@@ -30,6 +34,11 @@ export type AcceptedOnce =
 
 const UNLESS_TAKEN = `
   WHERE NOT EXISTS (SELECT 1 FROM events taken WHERE taken.tenant = ?3 AND taken.idempotency_key = ?4)`;
+
+/** Of a repeat nothing is inserted: there is nothing of it to be counted among the newest events. */
+const IF_JUST_TAKEN = `
+  AND EXISTS (SELECT 1 FROM events newest WHERE newest.id = (SELECT max(id) FROM events)
+    AND newest.tenant = ?3 AND newest.idempotency_key = ?4)`;
 
 const STORED = `
   WITH last AS (SELECT id, fingerprint FROM events WHERE tenant = ?1 AND idempotency_key = ?2)
@@ -49,6 +58,7 @@ export async function insertEventsOnce(
   events: readonly NewEvent[],
   acceptedAt: number,
   { key, fingerprint }: Once,
+  cap: DeliveryCap = NO_CAP,
 ): Promise<AcceptedOnce> {
   const last = events.at(-1);
   if (last === undefined) return { kind: "accepted", events: [] };
@@ -63,8 +73,12 @@ export async function insertEventsOnce(
   const before = elsewhere.find(({ results }) => results.length > 0);
   if (before) return answerOf(before.results, fingerprint, events.length);
   const guard = { where: UNLESS_TAKEN, values: [last.tenant, key] };
-  const statements = [...insertions(databases, number, planned, acceptedAt, guard), storedIn(home)];
-  const results = await home.batch<StoredRow>(statements);
+  const statements = [
+    ...insertions(databases, number, planned, acceptedAt, guard),
+    ...capped(home, events.length, cap, { where: IF_JUST_TAKEN, values: guard.values }),
+    storedIn(home),
+  ];
+  const results = await committed(home.batch<StoredRow>(statements));
   const accepted = acceptedFrom(results.slice(0, -1));
   if (accepted.length > 0) return { kind: "accepted", events: accepted };
   return answerOf(results.at(-1)?.results ?? [], fingerprint, events.length);
@@ -81,5 +95,5 @@ function answerOf(stored: readonly StoredRow[], fingerprint: string, count: numb
 function complete(stored: readonly StoredRow[], last: number, count: number): AcceptedEvent[] {
   const found = new Map(stored.map((row) => [row.id, acceptedOf(row)]));
   const ids = Array.from({ length: count }, (_, i) => last - count + 1 + i);
-  return ids.map((id) => found.get(id) ?? { id, plan: [] });
+  return ids.map((id) => found.get(id) ?? { id, plan: [], isRemoved: true });
 }

@@ -24,6 +24,8 @@ export type AcceptedEvent = Readonly<{
   plan: readonly string[];
   /** When it is to be delivered, epoch ms, unless at once. */
   deliverAt?: number;
+  /** It was stored once and is there no more: who was to get it is not known any more. */
+  isRemoved?: true;
 }>;
 
 /** An event as D1 gives it back. */
@@ -35,7 +37,7 @@ export type AcceptedRow = Readonly<{ id: number; plan: string; deliverAt: number
  * or `*`; none, or what a person has edited into something that is no JSON, takes every type.
  */
 const PLAN = `(
-      SELECT json_group_array(d.id) FROM destinations d
+      SELECT json_group_array(d.id) FROM destinations d INDEXED BY destinations_by_tenant
       WHERE d.tenant = e.value ->> 'tenant' AND d.deleted_at IS NULL
         AND (d.event_types IS NULL OR EXISTS (
           SELECT 1 FROM json_each(iif(json_valid(d.event_types), d.event_types, '["*"]')) p
@@ -62,11 +64,64 @@ const insertFurther = (number: number) => `
   SELECT (SELECT coalesce(max(id), ${beforeFirstOf(number)}) FROM events) + e.key + 1, ${VALUES}, e.value ->> 'plan'
   FROM json_each(?1) e`;
 
+/** A request plans more deliveries than it may: nothing of it is stored. */
+export class TooManyDeliveries extends Error {
+  readonly planned: number;
+
+  constructor(planned: number) {
+    super(`${planned} deliveries are planned`);
+    this.planned = planned;
+  }
+}
+
+/** How many deliveries one request may plan. */
+export type DeliveryCap = Readonly<{
+  most: number;
+  /** More destinations than this no tenant has: so a small request needs no counting, which would read its rows again. */
+  destinations: number;
+}>;
+
+/**
+ * Counts the deliveries of the newest `?1` events, which the statements before it have inserted, and fails where
+ * they are more than `?2`: the only way to undo a transaction from within. What it says ends up in the error. CASE
+ * alone evaluates nothing that it does not come to.
+ */
+const failAbove = (where: string) => `
+  SELECT 1 FROM (
+    SELECT coalesce(sum(json_array_length(plan)), 0) AS planned
+    FROM events WHERE id > (SELECT max(id) FROM events) - ?1)
+  WHERE CASE WHEN planned > ?2 ${where} THEN json_extract('[]', 'planned=' || planned) END`;
+
+/** The statement that undoes the insertion before it; none where there cannot be as many deliveries. */
+export function capped(
+  db: D1Database,
+  events: number,
+  { most, destinations }: DeliveryCap,
+  { where, values }: Guard = NO_GUARD,
+): D1PreparedStatement[] {
+  if (events * Math.max(destinations, ALWAYS_POSSIBLE) <= most) return [];
+  return [db.prepare(failAbove(where)).bind(events, most, ...values)];
+}
+
+/** A tenant may have as many although the deployment says fewer: from before that, or by hand. */
+const ALWAYS_POSSIBLE = 1_000;
+
+/** Rejects with `TooManyDeliveries` where that is why the batch has failed. */
+export async function committed<T>(batch: Promise<T>): Promise<T> {
+  try {
+    return await batch;
+  } catch (error) {
+    const planned = /planned=(\d+)/.exec(String(error))?.[1];
+    throw planned === undefined ? error : new TooManyDeliveries(Number(planned));
+  }
+}
+
 /** Characters of one parameter: D1 takes strings up to 2 MB, and a character has up to three bytes. */
 const MAX_PARAMETER = 600_000;
 
 /**
- * Stores the events in the database of that number, all or none, and returns them in the order given.
+ * Stores the events in the database of that number, all or none, and returns them in the order given. Rejects
+ * with `TooManyDeliveries`, and stores none, where they plan more than the cap.
  * @param acceptedAt epoch ms
  */
 export async function insertEvents(
@@ -74,10 +129,15 @@ export async function insertEvents(
   number: number,
   events: readonly NewEvent[],
   acceptedAt: number,
+  cap: DeliveryCap = NO_CAP,
 ): Promise<readonly AcceptedEvent[]> {
   const planned = await withPlans(databases, number, events);
-  const statements = insertions(databases, number, planned, acceptedAt);
-  return acceptedFrom(await databaseAt(databases, number).batch<AcceptedRow>(statements));
+  const db = databaseAt(databases, number);
+  const statements = [
+    ...insertions(databases, number, planned, acceptedAt),
+    ...capped(db, events.length, cap),
+  ];
+  return acceptedFrom(await committed(db.batch<AcceptedRow>(statements)));
 }
 
 /** The events with their plans, for any database but the first, which finds them itself. */
@@ -96,13 +156,16 @@ export async function withPlans(
 /** A condition on the whole insertion, in SQL, with the values that it names `?3` and so on. */
 type Guard = Readonly<{ where: string; values: readonly unknown[] }>;
 
+const NO_GUARD: Guard = { where: "", values: [] };
+export const NO_CAP: DeliveryCap = { most: Number.POSITIVE_INFINITY, destinations: 0 };
+
 /** The statements that insert events with plans, for one batch: as few as the size of a parameter allows. */
 export function insertions(
   databases: Databases,
   number: number,
   events: readonly NewEvent[],
   acceptedAt: number,
-  { where, values }: Guard = { where: "", values: [] },
+  { where, values }: Guard = NO_GUARD,
 ): D1PreparedStatement[] {
   const sql = number === 0 ? INSERT_FIRST : insertFurther(number);
   const statement = databaseAt(databases, number).prepare(

@@ -15,11 +15,15 @@ const takenBy = (parameter: string) =>
   `SELECT 1 FROM destinations d WHERE d.tenant = ${parameter} AND d.deleted_at IS NULL`;
 const KNOWN = "SELECT 1 FROM events known WHERE known.tenant = ?3 AND known.idempotency_key = ?4";
 
-/** Those of them, to be delivered, that were not known already; none where nobody takes any. One round trip. */
+/**
+ * Those of them, to be delivered, that were not known already; none where nobody takes any. One round trip.
+ * @param also statements for the same transaction that return nothing
+ */
 export async function insertNotices(
   db: D1Database,
   notices: readonly NewNotice[],
   now: number,
+  also: readonly D1PreparedStatement[] = [],
 ): Promise<readonly AcceptedEvent[]> {
   const statements = notices.flatMap(({ type, body, key }) => {
     const event = { tenant: OPERATOR, type, body, idempotencyKey: key };
@@ -29,7 +33,8 @@ export async function insertNotices(
     };
     return insertions({ db }, 0, [event], now, guard);
   });
-  return statements.length === 0 ? [] : acceptedFrom(await db.batch<AcceptedRow>(statements));
+  const all = [...statements, ...also];
+  return all.length === 0 ? [] : acceptedFrom(await db.batch<AcceptedRow>(all));
 }
 
 /** Whether the operator has a destination for them. */

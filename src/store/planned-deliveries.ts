@@ -2,15 +2,31 @@
  * Deliveries as their event's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { and, desc, eq, getTableColumns, gt, isNotNull, isNull, lte, or, type SQL, sql } from "drizzle-orm";
+import {
+  and,
+  desc,
+  eq,
+  getTableColumns,
+  gt,
+  isNotNull,
+  isNull,
+  lt,
+  lte,
+  ne,
+  or,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import { type DrizzleD1Database, drizzle } from "drizzle-orm/d1";
 import { beforeFirstOf, databaseNumberOf } from "../policy/placement.ts";
+import { type Position, readCursor } from "./cursors.ts";
 import type { DeliveryPage, FoundDelivery, ListFilter } from "./deliveries-read.ts";
 import { type DeliveryFilter, type DeliveryKey, isOfEvent } from "./delivery-filter.ts";
 import { type MergedPage, mergedPage } from "./delivery-pages.ts";
 import type { Destination } from "./destination-settings.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
+import { scheduledAfter } from "./scheduled.ts";
 import { deliveries, destinations, events, sweeps } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
@@ -28,6 +44,8 @@ type Planned = Readonly<{
 
 /** How many events one look for queued deliveries goes through, at most. */
 const SCANNED = 5000;
+/** How many of those that are scheduled. */
+const SCHEDULED = 1000;
 
 const destinationId = sql<string>`planned.value`;
 
@@ -68,8 +86,10 @@ export async function findDelivery(
 }
 
 /**
- * Deliveries without a row, of events that the sweep has not passed yet, the newest event first. A page
- * may be short, or empty, and still have a next one: so many events and no more are looked at for each.
+ * Deliveries without a row: first those of events to be delivered at once that the sweep has not passed yet, the
+ * newest event first; then the scheduled ones whose time it has not looked after yet, the first due first. Which of
+ * the two an event belongs to never changes, so no page shows again, or leaves out, what moves meanwhile. A page may be short,
+ * or empty, and still have a next one: so many events and no more are looked at for each.
  */
 export async function queuedDeliveries(
   databases: Databases,
@@ -78,13 +98,32 @@ export async function queuedDeliveries(
   const { found, next } = await mergedPage(databases, {
     before,
     limit: filter.limit,
-    order: ({ destinationId, eventId }, acceptedAt) => [acceptedAt, eventId, destinationId],
+    order: (delivery, acceptedAt) => {
+      const { destinationId, eventId } = delivery;
+      const deliverAt = delivery.kind === "planned" ? delivery.deliverAt : null;
+      return deliverAt === null
+        ? [1, acceptedAt, eventId, destinationId]
+        : [0, -deliverAt, -eventId, destinationId];
+    },
     pageOf: (db, before) => queuedIn(db, { ...filter, before }),
   });
   return { found: found.filter(({ destination }) => destination?.deletedAt === null), next };
 }
 
 async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const after = filter.before && (await scheduledPosition(d1, filter.before));
+  if (after) return scheduledIn(d1, filter, after);
+  const { found, next } = await unscheduledIn(d1, filter);
+  if (next) return { found, next };
+  const limit = filter.limit - found.length;
+  const scheduled = await scheduledIn(d1, { ...filter, before: undefined, limit: Math.max(1, limit) });
+  if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
+  // The next page finds by the last delivery of this one that only scheduled ones are left.
+  const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
+  return { found, next: isMore ? found.at(-1) : undefined };
+}
+
+async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
   const db = drizzle(d1);
   const [{ watermark, newest }, { first, last }] = await Promise.all([
     bounds(db),
@@ -93,12 +132,45 @@ async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<Deliver
   const lowest = Math.max(watermark, first - 1, beforeFirstOf(databaseNumberOf(newest)));
   const top = Math.min(newest, last, filter.before?.eventId ?? newest);
   const floor = Math.max(lowest, top - SCANNED);
+  const isHere = and(gt(events.id, floor), lte(events.id, top), isNull(events.deliverAt));
   const planned = await plans(db)
-    .where(and(gt(events.id, floor), lte(events.id, top), isBefore(filter.before), isOf(filter), isQueued))
+    .where(and(isHere, isBefore(filter.before), isOf(filter), isQueued))
     .orderBy(desc(events.id), desc(destinationId))
     .limit(filter.limit + 1);
   const found = planned.slice(0, filter.limit).map(foundOf);
   const rest = floor > lowest ? { eventId: floor + 1, destinationId: "" } : undefined;
+  return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
+}
+
+/**
+ * Where the list of scheduled ones goes on after this delivery; undefined when it is none of them. A place without a
+ * destination is where the look among the others has stopped.
+ */
+async function scheduledPosition(
+  d1: D1Database,
+  { destinationId, eventId }: DeliveryKey,
+): Promise<Position | undefined> {
+  if (destinationId === "") return undefined;
+  const deliverAt = "SELECT deliver_at AS at FROM events WHERE id = ?1 AND deliver_at IS NOT NULL";
+  const at = await d1.prepare(deliverAt).bind(eventId).first<number>("at");
+  // Its event once more: there may be destinations of it left.
+  return at === null ? undefined : { at, event: eventId - 1 };
+}
+
+async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+  const after = from ?? (await readCursor(d1, "scheduled_checked"));
+  const looked = await scheduledAfter(d1, after, SCHEDULED);
+  const ids = JSON.stringify(looked);
+  const { before } = filter;
+  const isAfter = before && or(ne(events.id, before.eventId), lt(destinationId, before.destinationId));
+  const planned = await plans(drizzle(d1))
+    .where(and(sql`${events.id} IN (SELECT value FROM json_each(${ids}))`, isAfter, isOf(filter), isQueued))
+    .orderBy(events.deliverAt, events.id, desc(destinationId))
+    .limit(filter.limit + 1);
+  const found = planned.slice(0, filter.limit).map(foundOf);
+  const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
+  // Below any destination: all of that event has been looked at.
+  const rest = last === undefined ? undefined : { eventId: last, destinationId: " " };
   return { found, next: planned.length > filter.limit ? found.at(-1) : rest };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Letting a delivery that has ended begin again: the one way back from an end. It waits with a fresh budget
- * of attempts and a later age limit; its log stays. The later limit tells the new life from the old one, so
- * that nothing said about the old one can end the new (see record.ts).
+ * of attempts and of time; its log stays. It is another life, and has a number of its own, so that nothing said
+ * about the old one can end the new (see record.ts).
  */
 import type { DeliveryKey } from "./delivery-filter.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
@@ -9,9 +9,10 @@ import { deliveries } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
-/** The columns of a delivery that begins again; `?1` is the new age limit, epoch ms. */
+/** The columns of a delivery that begins again; `?1` is its age limit until it is attempted, epoch ms. */
 export const REOPENED = `
-  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, give_up_at = max(?1, give_up_at + 1)`;
+  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, life = life + 1,
+  first_attempt_at = NULL, give_up_at = ?1`;
 
 const RETRY = `
   UPDATE deliveries SET ${REOPENED}, because = 'retried', replay = NULL

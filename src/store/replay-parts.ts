@@ -5,7 +5,7 @@
  * first database last: when that is over, the replay is.
  */
 
-import { inArray } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { eventRangeOf } from "./moments.ts";
 import { beginReplay, LARGEST } from "./replay-steps.ts";
@@ -51,7 +51,7 @@ async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]
   return drizzle(db)
     .select()
     .from(replays)
-    .where(inArray(replays.id, [...ids]));
+    .where(sql`${replays.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`);
 }
 
 /** The first database lets a destination have one replay at a time: what an earlier one has left here is over. */

@@ -85,9 +85,9 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
     );
 }
 
-/** So many deliveries are looked at for one portion, at a time and in all. */
+/** So many deliveries are looked at for one portion, at a time at most and in all. */
 const PAGE = 1_000;
-const PAGES = 10;
+const LOOKED_AT = 10_000;
 
 export type Portion = Readonly<{
   /** The events of the deliveries to set to wait. */
@@ -107,9 +107,10 @@ export async function findPortion(
 ): Promise<Portion> {
   const events: number[] = [];
   let { cursor } = replay;
-  // Without a choice of types nearly everything is meant: no more is read than that.
-  const page = replay.eventTypes === null ? size + 1 : PAGE;
-  for (let pages = 0; pages < PAGES; pages++) {
+  // Without a choice of types nearly everything is often meant: no more is read than that, until it proves otherwise.
+  let page = replay.eventTypes === null ? Math.min(PAGE, size + 1) : PAGE;
+  for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
+    if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
     const looked = await lookOn(db, replay, cursor, last, page);
     for (const { event, meant } of looked) {
       if (meant && events.length === size) return { events, cursor, isLast: false };

@@ -6,9 +6,9 @@
 import type { DeliveryRow } from "./work.ts";
 
 /** Whether what is said of a stored delivery is not too late, given what it says itself. */
-export function isNews(attempts: string, giveUpAt: string): string {
+export function isNews(attempts: string, life: string): string {
   return `deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= ${attempts}
-    AND deliveries.give_up_at <= ${giveUpAt}`;
+    AND deliveries.life <= ${life}`;
 }
 
 const TALLY = `
@@ -18,7 +18,7 @@ const TALLY = `
       sum(v.value ->> 'state' <> 'delivered') AS bad
     FROM json_each(?1) v CROSS JOIN deliveries ON deliveries.destination_id = v.value ->> 'destinationId'
       AND deliveries.event_id = v.value ->> 'eventId'
-    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'giveUpAt'")}
+    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'life'")}
     GROUP BY deliveries.replay
   ) ends WHERE replays.id = ends.id`;
 
@@ -26,34 +26,30 @@ const TALLY = `
 export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   const ends = rows
     .filter(({ replay, endedAt }) => replay !== null && endedAt !== null)
-    .map(({ destinationId, eventId, state, attempts, giveUpAt }) => ({
+    .map(({ destinationId, eventId, state, attempts, life }) => ({
       destinationId,
       eventId,
       state,
       attempts,
-      giveUpAt,
+      life,
     }));
   return ends.length > 0 ? [db.prepare(TALLY).bind(JSON.stringify(ends))] : [];
 }
 
 /**
- * To be run right before what waits for a destination is ended without an attempt: counts it as failed.
+ * To be run right before waiting deliveries are ended without an attempt: counts them as failed.
+ * @param keys a JSON array of `[destination, event]`
  * @param dueBy only what may not be delivered after this, epoch ms
  */
-export function tallyFailed(
-  db: D1Database,
-  destination: string,
-  events: readonly number[],
-  dueBy: number,
-): D1PreparedStatement {
-  return db.prepare(TALLY_FAILED).bind(destination, JSON.stringify(events), dueBy);
+export function tallyFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
+  return db.prepare(TALLY_FAILED).bind(keys, dueBy);
 }
 
 const TALLY_FAILED = `
   UPDATE replays SET failed = failed + ends.count
   FROM (
     SELECT replay AS id, count(*) AS count FROM deliveries
-    WHERE destination_id = ?1 AND event_id IN (SELECT value FROM json_each(?2))
-      AND state = 'waiting' AND give_up_at <= ?3 AND replay IS NOT NULL
+    WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+      AND state = 'waiting' AND give_up_at <= ?2 AND replay IS NOT NULL
     GROUP BY replay
   ) ends WHERE replays.id = ends.id`;

@@ -2,7 +2,7 @@
  * Replays as jobs: begun, found and changed. That a destination has one at a time is held by a unique index,
  * not by looking first.
  */
-import { and, desc, eq, inArray, lt, lte, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { Destination } from "./destination-settings.ts";
 import { withParts } from "./replay-parts.ts";
@@ -49,32 +49,54 @@ export type ReplayFilter = Readonly<{
   limit: number;
 }>;
 
-export type PlacedReplay = Readonly<{ place: number; replay: Replay }>;
+/** `next` is the place that the next page starts after; undefined on the last one. */
+export type ReplayPage = Readonly<{ replays: readonly Replay[]; next: number | undefined }>;
 
-/** The newest first. There are as many as people have asked for: few. */
-export async function listReplays(
-  databases: Databases,
-  { tenant, destinationId, state, before, limit }: ReplayFilter,
-): Promise<PlacedReplay[]> {
-  const place = sql<number>`replays.rowid`;
-  const placed = await drizzle(databases.db)
-    .select({ place, replay: replays })
-    .from(replays)
-    .where(
-      and(
-        ofTenant(tenant),
-        destinationId === undefined ? undefined : eq(replays.destinationId, destinationId),
-        state === undefined ? undefined : eq(replays.state, state),
-        before === undefined ? undefined : lt(place, before),
-      ),
-    )
+/** How many replays one page looks at, at most, for those in the state that is asked for. */
+const LOOKED_AT = 1_000;
+
+/** The newest first. A page that is narrowed to a state may be short, or empty, and still have a next one. */
+export async function listReplays(databases: Databases, filter: ReplayFilter): Promise<ReplayPage> {
+  const { state, limit } = filter;
+  const db = drizzle(databases.db);
+  const looked = sql`(SELECT rowid AS place FROM ${sourceOf(filter)} WHERE ${isFound(filter) ?? sql`true`}
+    ORDER BY rowid DESC LIMIT ${LOOKED_AT}) AS looked`;
+  const place = sql<number>`looked.place`;
+  const placed = await db
+    .select({ place, replay: getTableColumns(replays) })
+    .from(looked)
+    .innerJoin(replays, sql`replays.rowid = looked.place`)
+    .where(state === undefined ? undefined : eq(replays.state, state))
     .orderBy(desc(place))
-    .limit(limit);
-  const summed = await withParts(
+    .limit(limit + 1);
+  const found = await withParts(
     databases,
-    placed.map(({ replay }) => replay),
+    placed.slice(0, limit).map(({ replay }) => replay),
   );
-  return placed.map(({ place, replay }, i) => ({ place, replay: summed[i] ?? replay }));
+  if (placed.length > limit) return { replays: found, next: placed[limit - 1]?.place };
+  if (state === undefined) return { replays: found, next: undefined };
+  const last = await db
+    .select({ place })
+    .from(looked)
+    .orderBy(desc(place))
+    .limit(1)
+    .offset(LOOKED_AT - 1)
+    .get();
+  return { replays: found, next: last?.place };
+}
+
+/** By the index of what is asked for; all of them come in the order of their places. */
+function sourceOf({ tenant, destinationId }: ReplayFilter): SQL {
+  if (destinationId !== undefined) return sql`replays INDEXED BY replays_by_destination`;
+  return tenant === undefined ? sql`replays` : sql`replays INDEXED BY replays_by_tenant`;
+}
+
+function isFound({ tenant, destinationId, before }: ReplayFilter): SQL | undefined {
+  return and(
+    ofTenant(tenant),
+    destinationId === undefined ? undefined : eq(replays.destinationId, destinationId),
+    before === undefined ? undefined : sql`rowid < ${before}`,
+  );
 }
 
 /** What may be changed of a replay. */
@@ -94,6 +116,26 @@ export async function changeReplay(
     .where(and(eq(replays.id, id), inArray(replays.state, [...from])))
     .returning()
     .get();
+}
+
+/**
+ * Cancels what has not ended of the replays of deleted destinations, or of one of them that is deleted, and
+ * returns them. The index holds nothing else than what has not ended.
+ */
+export async function cancelReplaysOf(
+  db: D1Database,
+  because: string,
+  now: number,
+  destination?: string,
+): Promise<Pick<Replay, "id" | "destinationId">[]> {
+  const cancel = db.prepare(
+    `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', because = ?1, ended_at = ?2, updated_at = ?2
+     WHERE state IN ('running', 'paused') AND (?3 IS NULL OR destination_id = ?3) AND EXISTS (
+       SELECT 1 FROM destinations d WHERE d.id = destination_id AND d.deleted_at IS NOT NULL)
+     RETURNING id, destination_id AS destinationId`,
+  );
+  return (await cancel.bind(because, now, destination ?? null).all<Pick<Replay, "id" | "destinationId">>())
+    .results;
 }
 
 /** A replay and where it leads. */

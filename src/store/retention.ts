@@ -5,6 +5,8 @@
  * minutes ago at the most; and an event is removed only when the last of its deliveries ended longer ago than
  * that. The newest event always stays, so that SQLite gives no number twice.
  */
+import type { Position } from "./cursors.ts";
+import { allOf, type Databases } from "./shards.ts";
 
 /** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
 const QUIET_MS = 60 * 60_000;
@@ -68,14 +70,17 @@ function within(rows: readonly Row[], deliveries: number) {
 export type Standings = Readonly<{
   /** Their rows are gone: nothing can be delivered to them, and nothing end there. */
   gone: readonly string[];
-  /** Replays under way, and the times that they are about: they keep what they may yet come to. */
+  /**
+   * Replays under way, and the times that they are about: they keep what they may yet come to. Those of deleted
+   * destinations come to nothing.
+   */
   replays: readonly Readonly<{ destination: string; since: number; until: number }>[];
 }>;
 
 const STANDINGS = `
   SELECT p.value AS destination, d.id IS NULL AS gone, r.since, r.until
   FROM json_each(?1) p LEFT JOIN destinations d ON d.id = p.value
-    LEFT JOIN replays r ON r.destination_id = p.value AND r.state IN ('running', 'paused')
+    LEFT JOIN replays r ON r.destination_id = d.id AND d.deleted_at IS NULL AND r.state IN ('running', 'paused')
   WHERE d.id IS NULL OR r.id IS NOT NULL`;
 
 export async function standingsOf(first: D1Database, events: readonly OldEvent[]): Promise<Standings> {
@@ -123,4 +128,46 @@ export async function removeEnded(
     db.prepare(REMOVE_DELIVERIES).bind(list),
   ]);
   return { events: removed?.meta.changes ?? 0, deliveries: swept?.meta.changes ?? 0 };
+}
+
+/** A deleted destination, and its place in the order in which they were deleted. */
+export type Tombstone = Readonly<{ id: string; at: number; row: number }>;
+
+const TOMBSTONES = `
+  SELECT id, deleted_at AS at, rowid AS row FROM destinations INDEXED BY destinations_deleted
+  WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at <= ?3
+  ORDER BY deleted_at, rowid LIMIT ?4`;
+
+/** The next `limit` destinations after that place that were deleted by then (epoch ms). */
+export async function oldTombstones(
+  first: D1Database,
+  { at, event: row }: Position,
+  deletedBy: number,
+  limit: number,
+): Promise<readonly Tombstone[]> {
+  return (await first.prepare(TOMBSTONES).bind(at, row, deletedBy, limit).all<Tombstone>()).results;
+}
+
+const REFERRED = `
+  SELECT value AS id FROM json_each(?1)
+  WHERE EXISTS (SELECT 1 FROM deliveries WHERE destination_id = value)`;
+
+/** Those of the destinations that have no delivery left in any database. */
+export async function withoutDeliveries(
+  databases: Databases,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const list = JSON.stringify(ids);
+  const answers = await Promise.all(
+    allOf(databases).map((db) => db.prepare(REFERRED).bind(list).all<{ id: string }>()),
+  );
+  const referred = new Set(answers.flatMap(({ results }) => results.map(({ id }) => id)));
+  return ids.filter((id) => !referred.has(id));
+}
+
+const REMOVE_TOMBSTONES = `
+  DELETE FROM destinations WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NOT NULL`;
+
+export async function removeTombstones(first: D1Database, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0) await first.prepare(REMOVE_TOMBSTONES).bind(JSON.stringify(ids)).run();
 }

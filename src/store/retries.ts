@@ -8,7 +8,7 @@ import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 export const RETRIES_COUNTED = 10_000;
 export const AGES_COUNTED = 5_000;
 
-/** A delivery that is not over a day after its event is too old. */
+/** A delivery that is not over a day after it was first attempted is too old. */
 const OLD_MS = 24 * 3_600_000;
 
 const RETRYING = `
@@ -27,20 +27,23 @@ export async function retriesByDestination(databases: Databases): Promise<Readon
 
 const OLD = `
   SELECT count(*) AS count FROM (
-    SELECT event_id, destination_id FROM deliveries
+    SELECT event_id, destination_id, first_attempt_at FROM deliveries
     WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${AGES_COUNTED}
   ) d JOIN events e ON e.id = d.event_id
-  WHERE e.accepted_at < ?1 AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
+  WHERE d.first_attempt_at < ?1 AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
   UNION ALL
   SELECT count(*) FROM (
-    SELECT event_id, destination_id, attempts FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
+    SELECT event_id, destination_id, first_attempt_at FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
   ) d JOIN events e ON e.id = d.event_id
-  WHERE d.attempts > 0 AND e.accepted_at < ?1
+  WHERE d.first_attempt_at < ?1
     AND (?2 IS NULL OR e.tenant = ?2) AND (?3 IS NULL OR d.destination_id = ?3)`;
 
 export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
 
-/** Deliveries that were attempted, are not over, and whose event was accepted more than a day ago. */
+/**
+ * Deliveries that were first attempted more than a day ago and are not over. One that was scheduled, was held back, or
+ * was made to wait again after its end counts from the first attempt after that.
+ */
 export function retryingForADay(
   databases: Databases,
   { tenant, destination }: Scope,

@@ -12,6 +12,7 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EventFilter } from "../policy/event-filter.ts";
+import type { PreviousSecret } from "../policy/previous-secrets.ts";
 import type { RetrySpec } from "../policy/retry-spec.ts";
 import { jsonText } from "./json-column.ts";
 
@@ -70,6 +71,11 @@ export const deliveries = sqliteTable(
     /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
+    /** Which life this is: 0 since acceptance, one more each time that it begins again after an end. */
+    life: integer().notNull().default(0),
+    /** Of this life; null while there has been none. */
+    firstAttemptAt: integer("first_attempt_at"),
+    /** The age limit that counts at the moment: that of the unattempted, or of those that have been attempted. */
     giveUpAt: integer("give_up_at").notNull(),
     endedAt: integer("ended_at"),
     lastStatus: integer("last_status"),
@@ -101,16 +107,19 @@ export const destinations = sqliteTable(
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** Which `data` it wants; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
-    /** Sealed with the master key, as is the previous one, which signs beside it until it expires. */
+    /** Sealed with the master key, as are those before it, each of which signs beside it until it expires. */
     secret: text().notNull(),
-    previousSecret: text("previous_secret"),
-    previousSecretExpiresAt: integer("previous_secret_expires_at"),
+    /** How often the secret has been replaced, from 1: names the one that a rotation means to replace. */
+    secretVersion: integer("secret_version").notNull().default(1),
+    /** The newest first. */
+    previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason"),
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
-    rateBurst: integer("rate_burst").notNull().default(200),
+    /** Null: what follows from the rate. */
+    rateBurst: integer("rate_burst"),
     timeoutMs: integer("timeout_ms").notNull().default(15_000),
     retry: jsonText<RetrySpec | null>(null)(),
     breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
@@ -123,14 +132,56 @@ export const destinations = sqliteTable(
     /** A deleted destination stays as a tombstone, so that what was planned for it ends as cancelled. */
     deletedAt: integer("deleted_at"),
   },
-  (t) => [index("destinations_by_tenant").on(t.tenant).where(sql`deleted_at IS NULL`)],
+  (t) => [
+    // In order of id, so that a page of a tenant's own costs what it shows. The second has the deleted ones too.
+    index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
+    index("destinations_ever_of_tenant").on(t.tenant, t.id),
+    index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+  ],
 );
 
-/** The sweep's memory: how far it has looked, and when it last did. One row. */
+/**
+ * Changes of a destination's status of which nobody has been told, as they were. A trigger of the migration writes
+ * them, in the transaction that sets `status_changed_at` and changes `status`.
+ */
+export const statusChanges = sqliteTable(
+  "status_changes",
+  {
+    changedAt: integer("changed_at").notNull(),
+    destinationId: text("destination_id").notNull(),
+    status: text().$type<"active" | "paused">().notNull(),
+    reason: text(),
+    tenant: text().notNull(),
+    url: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
+);
+
+/** What the sweep remembers of one of its parts. */
+export type SweepPart = Readonly<{
+  /** When it last got on, epoch ms: with all that there was to do, or with as much as it may do at once. */
+  at: number;
+  /** Whether it has left something for later. */
+  behind: boolean;
+  /** How often it has failed since it last got on. */
+  failures: number;
+  /** Where it goes on. */
+  cursor: readonly (string | number)[];
+}>;
+
+/**
+ * The sweep's memory, one row. The watermark is each database's own; everything else is in the first. `lease` names
+ * the sweep that is at work until `leasedUntil`, and `page` the last of its pages that has begun.
+ */
 export const sweeps = sqliteTable("sweeps", {
   id: integer().primaryKey(),
   watermark: integer().notNull().default(0),
+  /** When that part last got on that has been without progress for longest; 0 before the first sweep. */
   heartbeatAt: integer("heartbeat_at").notNull(),
+  lease: text(),
+  leasedUntil: integer("leased_until").notNull().default(0),
+  page: integer().notNull().default(0),
+  parts: jsonText<Readonly<Record<string, SweepPart>>>({})().notNull().default(sql`'{}'`),
 });
 
 /** Where a walk over the events has got to, for each walk that goes on from one sweep to the next. */
@@ -148,19 +199,26 @@ export const counts = sqliteTable("counts", {
 });
 
 /** Who may call the API. The key itself is shown once and never stored: its digest is. */
-export const apiKeys = sqliteTable("api_keys", {
-  id: text().primaryKey(),
-  name: text(),
-  /** The only tenant that it sees and touches; null: all of them. */
-  tenant: text(),
-  scopes: jsonText<readonly string[]>([])().notNull(),
-  hash: text().notNull(),
-  createdAt: integer("created_at").notNull(),
-  expiresAt: integer("expires_at"),
-  /** To the hour, so that a busy key does not write a row per request. */
-  lastUsedAt: integer("last_used_at"),
-  revokedAt: integer("revoked_at"),
-});
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text().primaryKey(),
+    name: text(),
+    /** The only tenant that it sees and touches; null: all of them. */
+    tenant: text(),
+    scopes: jsonText<readonly string[]>([])().notNull(),
+    hash: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at"),
+    /** To the hour, so that a busy key does not write a row per request. */
+    lastUsedAt: integer("last_used_at"),
+    revokedAt: integer("revoked_at"),
+  },
+  (t) => [
+    index("api_keys_standing").on(t.id).where(sql`revoked_at IS NULL`),
+    index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
+  ],
+);
 
 /** Where a replay stands. */
 export type ReplayState = "running" | "paused" | "completed" | "cancelled";
@@ -193,8 +251,19 @@ export const replays = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
     endedAt: integer("ended_at"),
   },
-  (t) => [uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`)],
+  (t) => [
+    uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`),
+    index("replays_by_tenant").on(t.tenant),
+    index("replays_by_destination").on(t.destinationId),
+  ],
 );
+
+/** How deep backlogs were when the watch looked, within the last hour. */
+export const backlogLooks = sqliteTable("backlog_looks", {
+  at: integer().primaryKey(),
+  /** By destination. */
+  backlogs: text().notNull(),
+});
 
 /** Mails to the operator that went out within the hour, by what they were about. */
 export const mails = sqliteTable("mails", {
@@ -203,14 +272,18 @@ export const mails = sqliteTable("mails", {
 });
 
 /** A person at the dashboard. Its id is that of the portal link it was opened by, so a link opens one only. */
-export const sessions = sqliteTable("sessions", {
-  id: text().primaryKey(),
-  /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
-  keyId: text("key_id"),
-  /** The only tenant that it sees and touches; null: all of them. */
-  tenant: text(),
-  scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
-  createdAt: integer("created_at").notNull(),
-  expiresAt: integer("expires_at").notNull(),
-  endedAt: integer("ended_at"),
-});
+export const sessions = sqliteTable(
+  "sessions",
+  {
+    id: text().primaryKey(),
+    /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
+    keyId: text("key_id"),
+    /** The only tenant that it sees and touches; null: all of them. */
+    tenant: text(),
+    scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [index("sessions_by_expiry").on(t.expiresAt)],
+);

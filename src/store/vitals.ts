@@ -7,7 +7,8 @@ const DATABASE_BYTES = 10_000_000_000;
 const VITALS = `
   SELECT (SELECT heartbeat_at FROM sweeps WHERE id = 1 AND heartbeat_at > 0) AS heartbeatAt,
     (SELECT min(next_attempt_at) FROM deliveries WHERE state = 'retrying') AS oldestDueAt,
-    (SELECT count FROM counts WHERE name = 'deduplicated') AS deduplicated`;
+    coalesce((SELECT count FROM counts WHERE name = 'deduplicated'), 0) AS deduplicated,
+    coalesce((SELECT count FROM counts WHERE name = 'keyed'), 0) AS keyed`;
 
 /** How full a database is. */
 export type Fullness = Readonly<{
@@ -25,6 +26,8 @@ export type Vitals = Readonly<{
   oldestDueAt: number | null;
   /** Requests that were answered from what had been stored before. */
   deduplicated: number;
+  /** Requests that were stored under a key. */
+  keyed: number;
   databases: readonly Fullness[];
 }>;
 
@@ -38,6 +41,7 @@ export async function readVitals(databases: Databases): Promise<Vitals> {
     heartbeatAt: rows[0]?.heartbeatAt ?? null,
     oldestDueAt: due.length > 0 ? Math.min(...due) : null,
     deduplicated: rows[0]?.deduplicated ?? 0,
+    keyed: rows.reduce((sum, { keyed }) => sum + keyed, 0),
     databases: answers.map(({ meta }, number) => fullnessOf(number, meta.size_after)),
   };
 }

@@ -2,6 +2,7 @@
  * The ends of what waits, without an attempt: its age limit is over, its destination is deleted, or its event
  * is gone. Looked for first, then ended together with the count of the replays that set it to wait.
  */
+import type { DeliveryMessage } from "../delivery/message.ts";
 import { tallyFailed } from "./replay-tally.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
@@ -13,22 +14,22 @@ type End = Readonly<{
 }>;
 
 const END = `
-  UPDATE deliveries SET state = ?3, because = ?4, next_attempt_at = NULL, ended_at = ?5
-  WHERE destination_id = ?1 AND event_id IN (SELECT value FROM json_each(?2))
-    AND state = 'waiting' AND give_up_at <= ?6`;
+  UPDATE deliveries SET state = ?2, because = ?3, next_attempt_at = NULL, ended_at = ?4
+  WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+    AND state = 'waiting' AND give_up_at <= ?5`;
 
 /** Ends what still waits of these; returns how many. */
 async function endWaiting(
   db: D1Database,
-  destination: string,
-  events: readonly number[],
+  deliveries: readonly DeliveryMessage[],
   { state, because, dueBy = Number.MAX_SAFE_INTEGER }: End,
   now: number,
 ): Promise<number> {
-  if (events.length === 0) return 0;
+  if (deliveries.length === 0) return 0;
+  const keys = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
   const [, ended] = await db.batch([
-    tallyFailed(db, destination, events, dueBy),
-    db.prepare(END).bind(destination, JSON.stringify(events), state, because, now, dueBy),
+    tallyFailed(db, keys, dueBy),
+    db.prepare(END).bind(keys, state, because, now, dueBy),
   ]);
   return ended?.meta.changes ?? 0;
 }
@@ -43,7 +44,8 @@ export async function cancelWaiting(
   limit: number,
 ): Promise<number> {
   const events = await eventsOf(db.prepare(SOME).bind(destination, limit));
-  return endWaiting(db, destination, events, { state: "cancelled", because: "destination_deleted" }, now);
+  const end = { state: "cancelled", because: "destination_deleted" } as const;
+  return endWaiting(db, keysOf(destination, events), end, now);
 }
 
 const ORPHANS = `
@@ -60,27 +62,47 @@ export async function buryOrphans(
   const shares = sharesOf(databases, events, (event) => event);
   const buried = [...shares].map(async ([db, share]) => {
     const orphans = await eventsOf(db.prepare(ORPHANS).bind(JSON.stringify(share)));
-    return endWaiting(db, destination, orphans, { state: "dead", because: "event_removed" }, now);
+    return endWaiting(db, keysOf(destination, orphans), { state: "dead", because: "event_removed" }, now);
   });
   return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
 }
 
-/** The index is named, because the planner would rather walk all that the destination ever had. */
-const OVERDUE = `
-  SELECT event_id FROM (
-    SELECT event_id, give_up_at FROM deliveries INDEXED BY deliveries_waiting
-    WHERE destination_id = ?1 AND state = 'waiting' ORDER BY event_id LIMIT ?3
-  ) WHERE give_up_at <= ?2`;
+/** The index is named, because the planner would rather walk all that was ever delivered. */
+const NEXT = `
+  SELECT destination_id AS destination, event_id AS event, give_up_at AS giveUpAt
+  FROM deliveries INDEXED BY deliveries_waiting
+  WHERE state = 'waiting' AND (destination_id, event_id) > (?1, ?2) ORDER BY destination_id, event_id LIMIT ?3`;
 
-/** Ends those of the `limit` oldest waiting deliveries whose age limit is over; returns how many. */
+export type Expired = Readonly<{
+  /** The last one looked at; undefined when there is none after it. */
+  upto: DeliveryMessage | undefined;
+  looked: number;
+  /** How many have ended, by destination. */
+  ended: ReadonlyMap<string, number>;
+}>;
+
+/** Ends those of the next `limit` waiting deliveries of all destinations whose age limit is over. */
 export async function expireWaiting(
   db: D1Database,
-  destination: string,
+  after: DeliveryMessage,
   now: number,
   limit: number,
-): Promise<number> {
-  const events = await eventsOf(db.prepare(OVERDUE).bind(destination, now, limit));
-  return endWaiting(db, destination, events, { state: "dead", because: "expired", dueBy: now }, now);
+): Promise<Expired> {
+  type Row = DeliveryMessage & { giveUpAt: number };
+  const { results } = await db.prepare(NEXT).bind(after.destination, after.event, limit).all<Row>();
+  const over = results.filter(({ giveUpAt }) => giveUpAt <= now);
+  const count = await endWaiting(db, over, { state: "dead", because: "expired", dueBy: now }, now);
+  // Where one has been brought meanwhile, who it was is not asked: these are figures.
+  const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destination }) => destination)];
+  return {
+    upto: results.length < limit ? undefined : results.at(-1),
+    looked: results.length,
+    ended: new Map(ended.map(([destination, theirs]) => [destination, theirs.length])),
+  };
+}
+
+function keysOf(destination: string, events: readonly number[]): DeliveryMessage[] {
+  return events.map((event) => ({ destination, event }));
 }
 
 async function eventsOf(statement: D1PreparedStatement): Promise<number[]> {

@@ -13,30 +13,44 @@ const FOUND = `
 
 const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
 
-/** Together with those that were found in other databases. */
-const DESTINATIONS = `${FOUND}
-  SELECT d.id, d.tenant, d.status, d.deleted_at FROM (SELECT id FROM found UNION SELECT value FROM json_each(?3)) f
-  JOIN destinations d ON d.id = f.id ORDER BY d.id LIMIT ?2`;
-
 export type WaitingDestination = Readonly<{ id: string; tenant: string; paused: boolean; deleted: boolean }>;
 
-/** Up to `limit` destinations for which something waits, from the id `after` on. */
+export type WaitingPage = Readonly<{
+  /** In order of their ids. One whose row somebody has removed counts as deleted. */
+  destinations: readonly WaitingDestination[];
+  /** Whether there is none after them. */
+  isLast: boolean;
+}>;
+
+/** Up to `limit` destinations for which something waits in any database, from the id `after` on. */
 export async function waitingDestinations(
-  { db, further = [] }: Databases,
+  databases: Databases,
   after: string,
   limit: number,
-): Promise<WaitingDestination[]> {
-  const others = await Promise.all(
-    further.map((one) => one.prepare(DESTINATION_IDS).bind(after, limit).all<{ id: string }>()),
+): Promise<WaitingPage> {
+  const found = await Promise.all(
+    allOf(databases).map((db) => db.prepare(DESTINATION_IDS).bind(after, limit).all<{ id: string }>()),
   );
-  const ids = [...new Set(others.flatMap(({ results }) => results.map(({ id }) => id)))];
-  const { results } = await db.prepare(DESTINATIONS).bind(after, limit, JSON.stringify(ids)).all<RawRow>();
-  return results.map((row) => ({
-    id: row.id as string,
-    tenant: row.tenant as string,
-    paused: row.status === "paused",
-    deleted: row.deleted_at !== null,
-  }));
+  const ids = [...new Set(found.flatMap(({ results }) => results.map(({ id }) => id)))].sort();
+  return {
+    destinations: await standingOf(databases, ids.slice(0, limit)),
+    isLast: ids.length <= limit && found.every(({ results }) => results.length < limit),
+  };
+}
+
+const STANDING = `
+  SELECT d.id, d.tenant, d.status, d.deleted_at FROM json_each(?1) wanted CROSS JOIN destinations d ON d.id = wanted.value`;
+
+/** How these destinations stand, in the order given. One whose row somebody has removed counts as deleted. */
+export async function standingOf({ db }: Databases, ids: readonly string[]): Promise<WaitingDestination[]> {
+  if (ids.length === 0) return [];
+  const { results } = await db.prepare(STANDING).bind(JSON.stringify(ids)).all<RawRow>();
+  const rows = new Map(results.map((row) => [row.id, row]));
+  return ids.map((id) => {
+    const row = rows.get(id);
+    const deleted = row === undefined || row.deleted_at !== null;
+    return { id, tenant: String(row?.tenant ?? ""), paused: row?.status === "paused", deleted };
+  });
 }
 
 /** The index is named, because the planner would rather walk all that the destination ever had. */

@@ -23,6 +23,32 @@ describe("authentication", () => {
     expect(await countRows("destinations")).toBe(0);
   });
 
+  it.each([
+    ["no header", null, "Authorization is missing; expected Bearer and a key"],
+    [
+      "another scheme",
+      "Basic YWRtaW46c2VjcmV0",
+      "Authorization has the scheme Basic; expected Bearer and a key",
+    ],
+    [
+      "a scheme that may be half of a key",
+      "s3cret key",
+      "Authorization has a scheme that is not Bearer; expected Bearer and a key",
+    ],
+    ["the scheme alone", "Bearer ", "Authorization has no key after Bearer; expected Bearer and a key"],
+    ["the key alone", "s3cret-key", "Authorization has no scheme before the key; expected Bearer and a key"],
+    [
+      "two words",
+      "Bearer s3cret key",
+      "Authorization has more than a key after Bearer; expected Bearer and a key",
+    ],
+    ["a key of nobody", "Bearer s3cret-key", "The key is not valid: it is unknown, revoked or expired"],
+  ])("says of %s what is wrong with it, and repeats no key", async (_what, authorization, detail) => {
+    const { json, text } = await testApi().call("GET", "/v1/destinations", undefined, { authorization });
+    expect(json.detail).toBe(detail);
+    expect(text).not.toMatch(/s3cret|YWRt/);
+  });
+
   it("takes the scheme in any case", async () => {
     const answer = await testApi().call("GET", "/v1/destinations", undefined, {
       authorization: `bearer ${KEY}`,
@@ -109,7 +135,7 @@ describe("routes", () => {
   it.each([
     ["GET", "/v1/events", "POST"],
     ["DELETE", "/v1/events/evt_1", "GET, HEAD"],
-    ["PUT", "/v1/events/batch", "GET, HEAD, POST"],
+    ["PUT", "/v1/events/batch", "POST"],
     ["PUT", "/v1/destinations", "GET, HEAD, POST"],
     ["POST", "/v1/destinations/dst_1", "DELETE, GET, HEAD, PATCH"],
     ["GET", "/v1/destinations/dst_1/pause", "POST"],
@@ -120,6 +146,35 @@ describe("routes", () => {
     const answer = await testApi().call(method, path);
     expect(answer).toMatchObject({ status: 405, json: { type: "/problems/method-not-allowed" } });
     expect(answer.headers.get("allow")).toBe(allow);
+  });
+
+  it("answer each method that the description does not have with 405, and OPTIONS with those that it has", async () => {
+    const { call } = testApi();
+    const { json: document } = await call("GET", "/openapi.json");
+    for (const [pattern, operations] of Object.entries(document.paths as Record<string, object>)) {
+      const path = pattern.replaceAll(/\{\w+\}/g, "some");
+      const known = Object.keys(operations).map((method) => method.toUpperCase());
+      const allow = [...known, ...(known.includes("GET") ? ["HEAD"] : [])].sort().join(", ");
+      const options = await call("OPTIONS", path);
+      expect([path, options.status, options.headers.get("allow"), options.text]).toEqual([
+        path,
+        204,
+        allow,
+        "",
+      ]);
+      for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter(
+        (each) => !known.includes(each),
+      )) {
+        const answer = await call(method, path);
+        expect([method, path, answer.status, answer.headers.get("allow")]).toEqual([
+          method,
+          path,
+          405,
+          allow,
+        ]);
+      }
+    }
+    expect((await call("OPTIONS", "/v1/nothing")).status).toBe(404);
   });
 
   it.each([

@@ -13,7 +13,7 @@ beforeEach(async () => {
   await emptyDatabase();
   const at = { created_at: NOW, updated_at: NOW };
   const place = { id: PLACE, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
-  await insertRow("destinations", { ...place, retry: { give_up_after: 7200 } });
+  await insertRow("destinations", { ...place, retry: { expire_unattempted_after: 7200 } });
   const body = JSON.stringify({ type: "a", timestamp: new Date(NOW).toISOString(), data: null });
   await insertRow("events", { id: 1, tenant: "default", type: "a", body, plan: [PLACE], accepted_at: 0 });
 });
@@ -25,7 +25,7 @@ function delivery(state: string, fields: object = {}) {
 
 const stored = () => env.DB.prepare("SELECT * FROM deliveries").first();
 
-it("lets a dead one wait with a fresh budget and a later limit, and rings its gate", async () => {
+it("lets a dead one wait with a fresh budget and a fresh limit, and rings its gate", async () => {
   await delivery("dead", { because: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
   const { call, gateCalls } = testApi();
   const { status, json } = await call("POST", `/v1/deliveries/${ID}/retry`);
@@ -37,10 +37,11 @@ it("lets a dead one wait with a fresh budget and a later limit, and rings its ga
   expect(await stored()).toMatchObject({ state: "waiting", ended_at: null, replay: null });
 });
 
-it("moves the age limit even when the policy has become shorter", async () => {
-  await delivery("dead", { give_up_at: NOW + 100 * HOUR });
+it("begins another life, with the limit of one that has not been attempted", async () => {
+  await delivery("dead", { give_up_at: NOW + 100 * HOUR, first_attempt_at: NOW - HOUR });
   const { json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
-  expect(json.give_up_at).toBe(new Date(NOW + 100 * HOUR + 1).toISOString());
+  expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
+  expect(await stored()).toMatchObject({ life: 1, first_attempt_at: null });
 });
 
 it("says that a repeated one is under way already", async () => {

@@ -29,7 +29,7 @@ async function fail(id: string, retries: number): Promise<void> {
   const failed = sample({ attempt: 2, result: "5xx", end: "again" });
   const sign = { at: Date.now(), health: "unhealthy", backsOff: true, sample: failed } as const;
   const signs = deliveries.map(() => sign);
-  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0, unsent: 0 }, settings);
+  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0 }, settings);
 }
 
 describe("GET /v1/destinations/:id/health", () => {
@@ -96,5 +96,37 @@ describe("GET /v1/destinations/:id/health", () => {
     const { call } = testApi();
     const { status } = await call("GET", "/v1/destinations/dst_00000000000000000000/health");
     expect(status).toBe(404);
+  });
+});
+
+describe("POST /v1/destinations/:id/clear-hold", () => {
+  it("ends a hold, and leaves everything as it is when it is repeated", async () => {
+    const { call } = testApi({ services: { gates: env.GATES } });
+    const id = await destination(call);
+    await gateOf(id).hold(Date.now() + 3_600_000);
+    const once = await call("POST", `/v1/destinations/${id}/clear-hold`);
+    expect(once).toMatchObject({ status: 200, json: { destination_id: id, held_until: null, door: null } });
+    const twice = await call("POST", `/v1/destinations/${id}/clear-hold`);
+    expect(twice).toMatchObject({ status: 200, json: { transitions: once.json.transitions } });
+  });
+
+  it("leaves a pause as it is", async () => {
+    const { call } = testApi({ services: { gates: env.GATES } });
+    const id = await destination(call);
+    await call("POST", `/v1/destinations/${id}/pause`);
+    const { json } = await call("POST", `/v1/destinations/${id}/clear-hold`);
+    expect(json).toMatchObject({ status: "paused", door: { reason: "paused" } });
+  });
+
+  it("is 503 and says when to come back while the gate cannot be reached, and 404 for nobody's", async () => {
+    const away = {
+      idFromName: (name: string) => name,
+      get: () => ({ clearHold: () => Promise.reject("away") }),
+    };
+    const { call } = testApi({ services: { gates: away as unknown as typeof env.GATES } });
+    const { status, headers } = await call("POST", `/v1/destinations/${await destination(call)}/clear-hold`);
+    expect([status, headers.get("retry-after")]).toEqual([503, "5"]);
+    const nobody = await call("POST", "/v1/destinations/dst_00000000000000000000/clear-hold");
+    expect(nobody.status).toBe(404);
   });
 });

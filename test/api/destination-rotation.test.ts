@@ -52,11 +52,15 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect(status).toBe(200);
     expect(json.secret).toMatch(/^whsec_/);
     expect(json.secret).not.toBe(secret);
-    expect(json).toMatchObject({ id, previous_secret_expires_at: new Date(NOW + DAY_MS).toISOString() });
+    expect(json).toMatchObject({
+      id,
+      previous_secrets: [{ expires_at: new Date(NOW + DAY_MS).toISOString() }],
+    });
     const row = await findDestination(env.DB, id, undefined);
-    expect(row?.previousSecretExpiresAt).toBe(NOW + DAY_MS);
+    const [previous] = row?.previousSecrets ?? [];
+    expect(previous?.expires_at).toBe(NOW + DAY_MS);
     expect(JSON.stringify(row)).not.toContain(secret.slice(6));
-    expect(await vault.unseal(id, row?.previousSecret ?? "")).toBe(secret);
+    expect(await vault.unseal(id, previous?.secret ?? "")).toBe(secret);
     expect(await vault.unseal(id, row?.secret ?? "")).toBe(json.secret);
     expect((await call("GET", `/v1/destinations/${id}`)).text).not.toContain("whsec_");
   });
@@ -69,13 +73,13 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   ])("lets the old one sign for %j seconds", async (overlap_seconds, seconds) => {
     const { id } = await create();
     const { json } = await rotate(id, { overlap_seconds });
-    expect(Date.parse(json.previous_secret_expires_at)).toBe(NOW + seconds * 1000);
+    expect(Date.parse(json.previous_secrets[0].expires_at)).toBe(NOW + seconds * 1000);
   });
 
   it("ends the old one at once when no overlap is wanted", async () => {
     const { id, secret } = await create();
     const { json } = await rotate(id, { overlap_seconds: 0 });
-    expect(json.previous_secret_expires_at).toBeNull();
+    expect(json.previous_secrets).toEqual([]);
     const headers = await headersAt(id, NOW);
     expect([accepts(secret, headers), accepts(json.secret, headers)]).toEqual([false, true]);
   });
@@ -101,12 +105,86 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([accepts(secret, headers), accepts(own, headers)]).toEqual([true, true]);
   });
 
-  it("ends the oldest secret when it is rotated again during an overlap", async () => {
+  it("lets every secret sign until its own time is over, however often it is rotated meanwhile", async () => {
     const { id, secret } = await create();
-    const second = (await rotate(id)).json.secret;
-    const third = (await rotate(id)).json.secret;
+    const second = (await rotate(id, { overlap_seconds: 7_200 })).json.secret;
+    const { json } = await rotate(id, { overlap_seconds: 3_600 });
+    const secrets = [secret, second, json.secret];
+    const signing = async (at: number) => {
+      const headers = await headersAt(id, at);
+      return secrets.map((each) => accepts(each, headers));
+    };
+    expect(await signing(NOW)).toEqual([true, true, true]);
+    expect(await signing(NOW + 3_599_999)).toEqual([true, true, true]);
+    expect(await signing(NOW + 3_600_000)).toEqual([true, false, true]);
+    expect(await signing(NOW + 7_200_000)).toEqual([false, false, true]);
+    expect(json.previous_secrets).toEqual([
+      { expires_at: new Date(NOW + 3_600_000).toISOString() },
+      { expires_at: new Date(NOW + 7_200_000).toISOString() },
+    ]);
+  });
+
+  it("leaves only the new secret when no overlap is wanted, however many were signing", async () => {
+    const { id } = await create();
+    for (let i = 0; i < 3; i++) await rotate(id);
+    const { json } = await rotate(id, { overlap_seconds: 0 });
+    expect(json.previous_secrets).toEqual([]);
+    expect((await headersAt(id, NOW))["webhook-signature"]).toMatch(/^v1,\S+$/);
+  });
+
+  it("refuses a sixth rotation while five secrets still sign, and says when the next may be made", async () => {
+    const { id, secret } = await create();
+    for (const overlap_seconds of [500, 400, 300, 900, 600]) await rotate(id, { overlap_seconds });
+    const before = await findDestination(env.DB, id, undefined);
+    const { status, json, headers, text } = await rotate(id);
+    expect([status, headers.get("retry-after")]).toEqual([409, "300"]);
+    expect(json.detail).toBe(
+      "5 secrets before this one still sign: the next rotation may be made at 2026-11-21T09:05:00.000Z, or now with overlap_seconds 0, which ends them",
+    );
+    expect(text).not.toContain("whsec_");
+    expect(await findDestination(env.DB, id, undefined)).toEqual(before);
+    expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
+    const later = testApi({ services: { now: () => NOW + 300_000 } });
+    expect((await later.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(200);
+    expect((await rotate(id, { overlap_seconds: 0 })).status).toBe(200);
+  });
+
+  it("signs once with a secret that is taken up again", async () => {
+    const { id } = await create();
+    const [a, b] = [newSecret("hmac-sha256"), newSecret("hmac-sha256")];
+    await rotate(id, { secret: a, overlap_seconds: 60 });
+    await rotate(id, { secret: b });
+    const { json } = await rotate(id, { secret: a });
+    expect(json.previous_secrets).toHaveLength(2);
     const headers = await headersAt(id, NOW);
-    expect([secret, second, third].map((each) => accepts(each, headers))).toEqual([false, true, true]);
+    expect(headers["webhook-signature"]?.split(" ")).toHaveLength(3);
+    expect([a, b].map((each) => accepts(each, headers))).toEqual([true, true]);
+  });
+
+  it("makes no second secret when a request is repeated that names the version to be replaced", async () => {
+    const { id } = await create();
+    const first = await rotate(id, { secret_version: 1 });
+    expect(first).toMatchObject({ status: 200, json: { secret_version: 2 } });
+    const again = await rotate(id, { secret_version: 1 });
+    expect(again.status).toBe(409);
+    expect(again.json.errors).toEqual([
+      { field: "secret_version", fault: "is 1", expected: "the current 2" },
+    ]);
+    expect(accepts(first.json.secret, await headersAt(id, NOW))).toBe(true);
+    expect((await call("GET", `/v1/destinations/${id}`)).json.secret_version).toBe(2);
+  });
+
+  it.each([
+    ["nonsense"],
+    ["{}"],
+    ["[1,null,{}]"],
+    ['[{"secret":7,"expires_at":"never"}]'],
+  ])("signs with the current secret alone when a person has made the older ones %s", async (edited) => {
+    const { id, secret } = await create();
+    await env.DB.prepare("UPDATE destinations SET previous_secrets = ?1").bind(edited).run();
+    const headers = await headersAt(id, NOW);
+    expect([headers["webhook-signature"]?.includes(" "), accepts(secret, headers)]).toEqual([false, true]);
+    expect((await call("GET", `/v1/destinations/${id}`)).json.previous_secrets).toEqual([]);
   });
 
   it("changes over to ed25519, with both kinds of signature during the overlap, and stays there", async () => {
@@ -153,6 +231,28 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([status, json.errors[0].field]).toEqual([422, field]);
     expect(text).not.toMatch(/whsec_abc|whsk_[A-Za-z0-9]/);
     expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
+  });
+
+  it.each([
+    ["no body and no type", undefined, {}],
+    ["no body as JSON", "", {}],
+    ["no body as a form", "", { "content-type": "application/x-www-form-urlencoded" }],
+  ])("takes %s for an empty object", async (_what, body, headers) => {
+    const { id } = await create();
+    const path = `/v1/destinations/${id}/rotate-secret`;
+    const { status, json } = await call("POST", path, body, headers);
+    expect([status, json.secret_version]).toEqual([200, 2]);
+  });
+
+  it.each([
+    ["overlap_seconds=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ['{"overlap_seconds":', {}, 400],
+    ["[]", {}, 400],
+  ])("refuses %s: what is there must be JSON", async (body, headers, status) => {
+    const { id } = await create();
+    const answer = await call("POST", `/v1/destinations/${id}/rotate-secret`, body, headers);
+    expect(answer.status).toBe(status);
+    expect((await call("GET", `/v1/destinations/${id}`)).json.secret_version).toBe(1);
   });
 
   it("finds no destination of another tenant, and lets nobody but an admin rotate", async () => {
@@ -236,10 +336,10 @@ describe("POST /v1/master-keys/reseal", () => {
   const newer = `k2:${btoa("2".repeat(32))}`;
   const both = vaultOf(keysOf(`${newer},${MASTER_KEYS}`));
   const newest = vaultOf(keysOf(newer));
-  const admin = testApi({ services: { vault: both } });
 
   /** Steps until the end, as the command does. */
-  async function resealAll() {
+  async function resealAll(at = NOW) {
+    const admin = testApi({ services: { vault: both, now: () => at } });
     const steps = [];
     for (let query = "", more = true; more && steps.length < 10; ) {
       const { status, json } = await admin.call("POST", `/v1/master-keys/reseal${query}`);
@@ -270,8 +370,9 @@ describe("POST /v1/master-keys/reseal", () => {
     expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [], next_cursor: null }]);
     const row = await findDestination(env.DB, id, undefined);
     expect(await newest.unseal(id, row?.secret ?? "")).toBe(json.secret);
-    expect(await newest.unseal(id, row?.previousSecret ?? "")).toBe(secret);
-    expect(row?.previousSecretExpiresAt).toBe(NOW + DAY_MS);
+    const [previous] = row?.previousSecrets ?? [];
+    expect(await newest.unseal(id, previous?.secret ?? "")).toBe(secret);
+    expect(previous?.expires_at).toBe(NOW + DAY_MS);
     expect(row?.updatedAt).toBe(NOW);
   });
 
@@ -290,13 +391,11 @@ describe("POST /v1/master-keys/reseal", () => {
 
   it("drops an expired secret", async () => {
     const { id } = await create();
+    await rotate(id, { overlap_seconds: 60 });
     await rotate(id);
-    await env.DB.prepare("UPDATE destinations SET previous_secret_expires_at = ?1").bind(NOW).run();
-    await resealAll();
-    expect(await findDestination(env.DB, id, undefined)).toMatchObject({
-      previousSecret: null,
-      previousSecretExpiresAt: null,
-    });
+    await resealAll(NOW + 60_000);
+    const row = await findDestination(env.DB, id, undefined);
+    expect(row?.previousSecrets).toEqual([{ secret: expect.any(String), expires_at: NOW + DAY_MS }]);
   });
 
   it("names what no key opens, leaves it as it is, and goes on", async () => {

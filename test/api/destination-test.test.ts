@@ -2,7 +2,8 @@
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { beforeEach, describe, expect, it } from "vitest";
-import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { parseConfig } from "../../src/config.ts";
+import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
 import { receivers, silence } from "../support/receivers.ts";
 
 const URL = "https://example.com/hook";
@@ -60,11 +61,24 @@ it.each([
     () => new Response(null, { status: 301, headers: { location: "/there" } }),
     { status: 301, location: "/there" },
   ],
-  ["no answer", new Error("Network connection lost."), { error: "refused" }],
+  ["no answer", new Error("Network connection lost."), { error: "connection_lost" }],
 ] as const)("shows %s", async (_, script, shown) => {
   const { id } = await created();
   receiver.script(URL, script);
   expect(await run(id)).toMatchObject({ status: 200, json: shown });
+});
+
+it.each([
+  "http://169.254.169.254/latest/meta-data/",
+  "http://[fd00:ec2::254]/",
+  "http://metadata.google.internal/",
+])("never reaches a metadata service, where private addresses are allowed and the row was edited by hand: %s", async (url) => {
+  const local = api({ config: { ...parseConfig(env), adminKey: KEY, allowPrivateDestinations: true } });
+  const { id } = await created();
+  await env.DB.prepare("UPDATE destinations SET url = ?").bind(url).run();
+  expect((await run(id, local)).text).toContain("a link-local address or a metadata service");
+  expect(receiver.calls).toEqual([]);
+  expect(await local.call("POST", "/v1/destinations", { url })).toMatchObject({ status: 422 });
 });
 
 it("gives up after the destination's timeout", async () => {

@@ -16,11 +16,12 @@ const defaults = {
   metadata: {},
   headers: {},
   signature: "hmac-sha256",
-  previous_secret_expires_at: null,
+  secret_version: 1,
+  previous_secrets: [],
   timeout_ms: 15_000,
   max_concurrency: 10,
   rate_per_second: 100,
-  rate_burst: 200,
+  rate_burst: 100,
   retry: null,
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
   created_at: "2026-11-21T09:00:00.000Z",
@@ -112,6 +113,28 @@ describe("POST /v1/destinations", () => {
     expect(await vault.unseal(json.id, stored ?? "")).toBe(secret);
   });
 
+  it("creates one under a key, however often it is posted, and names it", async () => {
+    const { call } = testApi();
+    const headers = { "idempotency-key": "signup 7" };
+    const post = (tenant: string) => call("POST", "/v1/destinations", { url: URL_, tenant }, headers);
+    const { json } = await post("acme");
+    const again = await post("acme");
+    expect([again.status, again.headers.get("location")]).toEqual([409, `/v1/destinations/${json.id}`]);
+    expect(again.json.errors).toEqual([
+      {
+        field: "idempotency-key",
+        fault: `was used before: it created ${json.id}`,
+        expected: "a new key for another destination",
+      },
+    ]);
+    expect(again.text).not.toContain("whsec_");
+    const other = await post("beta");
+    expect([other.status, other.json.id === json.id]).toEqual([201, false]);
+    await call("DELETE", `/v1/destinations/${json.id}`);
+    expect((await post("acme")).status).toBe(409);
+    expect(await countRows("destinations")).toBe(2);
+  });
+
   it("makes another secret for each", async () => {
     const { call } = testApi();
     const [a, b] = [
@@ -148,14 +171,14 @@ describe("POST /v1/destinations", () => {
       "is an object",
       "50 keys",
     ],
-    [{ headers: { "x y": "1" } }, "headers.x y", "is a string of 1 characters", "token"],
-    [{ headers: { "": "1" } }, "headers.", "is a string of 1 characters", "token"],
+    [{ headers: { "x y": "1" } }, "headers.x y", 'has the name "x y"', "token"],
+    [{ headers: { "": "1" } }, "headers.", 'has the name ""', "token"],
     [{ headers: { "x-a": "a\r\nb: c" } }, "headers.x-a", "is a string of 7 characters", "printable"],
     [{ headers: { "x-a": " a" } }, "headers.x-a", "is a string of 2 characters", "printable"],
     [{ headers: { "x-a": "ä" } }, "headers.x-a", "is a string of 1 characters", "printable"],
     [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
-    [{ headers: { Host: "a" } }, "headers.Host", "is a string of 1 characters", "sets itself"],
-    [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", "is a string of 1 characters", "sets itself"],
+    [{ headers: { Host: "a" } }, "headers.Host", 'has the name "Host"', "sets itself"],
+    [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'has the name "Webhook-Id"', "sets itself"],
     [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
     [
       { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
@@ -344,6 +367,15 @@ describe("GET /v1/destinations", () => {
 });
 
 describe("PATCH /v1/destinations/:id", () => {
+  it("has the gate start afresh when the URL is another one, and only then", async () => {
+    const { call, gateCalls } = testApi();
+    const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/old" });
+    await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/old", timeout_ms: 900 });
+    expect(gateCalls).toEqual([]);
+    await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/new" });
+    expect(gateCalls).toEqual([`ring resumed ${json.id}`]);
+  });
+
   it("changes what it is given and nothing else", async () => {
     const { call } = testApi();
     const id = await create(call, everything);
@@ -474,11 +506,11 @@ describe("two changes at the same moment", () => {
 });
 
 describe("DELETE /v1/destinations/:id", () => {
-  it("leaves a tombstone, rings the gate and finds nothing the second time", async () => {
-    const { call, gateCalls } = testApi();
+  it("leaves a tombstone, sends for a drain past the gate and finds nothing the second time", async () => {
+    const { call, gateCalls, steps } = testApi();
     const id = await create(call);
     expect(await call("DELETE", `/v1/destinations/${id}`)).toMatchObject({ status: 204, text: "" });
-    expect(gateCalls).toEqual([`ring waiting ${id}`]);
+    expect(steps).toEqual([{ destination: id, drains: 1 }]);
     expect(await countRows("destinations")).toBe(1);
     for (const [method, path, body] of [
       ["DELETE", "", undefined],
@@ -493,7 +525,8 @@ describe("DELETE /v1/destinations/:id", () => {
       });
     }
     expect((await call("GET", "/v1/destinations")).json.data).toEqual([]);
-    expect(gateCalls).toHaveLength(1);
+    expect(gateCalls).toEqual([]);
+    expect(steps).toHaveLength(1);
   });
 });
 

@@ -46,6 +46,44 @@ test("the example of deliver_at could have been posted with the event of the sto
   expect(aheadMs).toBeLessThan(30 * 86_400_000);
 });
 
+test("no action whose fields may all be left out asks for a body", () => {
+  const asking = operations.flatMap(([name, { requestBody }]) => {
+    const schema = requestBody?.content["application/json"]?.schema;
+    const { required = [] } = (schema?.$ref ? schemas[schema.$ref.split("/").at(-1) ?? ""] : schema) ?? {};
+    return requestBody?.required && required.length === 0 ? [name] : [];
+  });
+  // A change of nothing is a mistake: it is no action.
+  expect(asking).toEqual(["patch /v1/destinations/{id}"]);
+});
+
+test("what holds fields together is told where they are described", () => {
+  const parameters = Object.fromEntries(
+    (document.paths["/v1/deliveries"]?.get?.parameters ?? []).map((one) => [one.name, one]),
+  );
+  const breaker = (name: string) =>
+    schemas[name]?.properties?.breaker as { properties?: Record<string, object> };
+  const told = {
+    until: parameters.until,
+    cursor: parameters.cursor,
+    replay: schemas.NewReplay?.properties?.until,
+    creation: breaker("NewDestination").properties?.max_cooldown_s,
+    change: breaker("DestinationChange").properties?.max_cooldown_s,
+  };
+  const texts = Object.fromEntries(
+    Object.entries(told).map(([name, of]) => [
+      name,
+      (of as { description?: string } | undefined)?.description,
+    ]),
+  );
+  expect(texts).toEqual({
+    until: expect.stringContaining("after `since`"),
+    cursor: expect.stringContaining("with the same other parameters"),
+    replay: expect.stringContaining("after `since`"),
+    creation: expect.stringContaining("not shorter than `cooldown_s`"),
+    change: expect.stringContaining("not shorter than `cooldown_s`"),
+  });
+});
+
 describe.each(operations)("%s", (_name, operation) => {
   const bodies = [
     ...Object.entries(operation.requestBody?.content ?? {}).map((body) => ["the request", ...body] as const),

@@ -148,6 +148,28 @@ describe("a fault", () => {
   });
 
   it.each([
+    ["a comma too many", '{"type":"a",}', 13, "Expected double-quoted property name"],
+    ["a word", '{"type": x,"data":"x"}', 10, "Unexpected token 'x'"],
+    ["something after it", '{"type":"a"} {}', 14, "Unexpected non-whitespace character after JSON"],
+    ["an end too early", '{"type":"a"', 12, "Expected ',' or '}' after property value"],
+    ["nothing after a colon", '{"type":', 9, "Unexpected end of JSON input"],
+  ])("names the line and the column of %s once", async (_what, line, column, why) => {
+    const { status, json } = await post(testApi(), `{"type":"a","data":1}\n\n${line}\n`);
+    expect(status).toBe(400);
+    expect(json.detail).toBe(
+      `line 3: event is not valid JSON at column ${column}: ${why}; expected a JSON object`,
+    );
+    expect(json.errors).toEqual([
+      {
+        line: 3,
+        field: "event",
+        fault: `is not valid JSON at column ${column}: ${why}`,
+        expected: "a JSON object",
+      },
+    ]);
+  });
+
+  it.each([
     ["a byte that begins nothing", [0xff], 21],
     ["a character cut short", [0xe6, 0x97, 0x22], 23],
     ["a surrogate", [0xed, 0xa0, 0x80], 22],

@@ -56,6 +56,12 @@ describe("POST /v1/events", () => {
     ["-0"],
     ["0.1234567890123456789"],
     ["1.50e3"],
+    ["100.00"],
+    ["1.0"],
+    ["1E+2"],
+    ["0.1000"],
+    ["-0.0"],
+    ["0.0000001"],
     ["[1,2.5,9007199254740993]"],
     ['{"text":"1e400","id":1e400}'],
   ])("keeps the number in %s, in the body and when it is read", async (data) => {
@@ -79,6 +85,34 @@ describe("POST /v1/events", () => {
     expect(answer.json.detail).toContain(detail);
     expect(answer.headers.get("content-type")).toBe("application/problem+json");
     expect(await countRows("events")).toBe(0);
+  });
+
+  it("names the line and the column at which a body is no JSON", async () => {
+    const { json } = await testApi().call("POST", "/v1/events", '{\n  "type": "a",\n  "data": nope\n}');
+    expect(json.detail).toBe("The body is not valid JSON at line 3 column 12: Unexpected token 'o'");
+  });
+
+  it("says that no destination takes the event, and nothing of the sort when one does", async () => {
+    const { call } = testApi();
+    await call("POST", "/v1/destinations", { url: "https://example.com/", event_types: ["order.*"] });
+    const nobody = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 });
+    const hint =
+      "No destination of the tenant default takes this event: look at their event_types and filter, and at the tenant";
+    expect([nobody.status, nobody.json]).toEqual([202, { id: nobody.json.id, hint, deliveries: [] }]);
+    const somebody = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
+    expect(Object.keys(somebody.json)).toEqual(["id", "deliveries"]);
+    const events = [
+      { type: "order.paid", data: 1 },
+      { type: "order.paid", data: 1, tenant: "acme" },
+    ];
+    const batch = await call("POST", "/v1/events/batch", { events });
+    const hints = batch.json.events.map((event: { hint?: string }) => event.hint?.slice(0, 33));
+    expect(hints).toEqual([undefined, "No destination of the tenant acme"]);
+    const keyed = { "idempotency-key": "k" };
+    const first = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 }, keyed);
+    expect((await call("POST", "/v1/events", { type: "invoice.paid", data: 1 }, keyed)).json).toEqual(
+      first.json,
+    );
   });
 
   it("counts brackets in strings as text", async () => {
@@ -328,7 +362,7 @@ describe("GET /v1/events/:id", () => {
     expect(states.get(queued)).toMatchObject({
       state: "queued",
       attempts: 0,
-      give_up_at: "2026-11-24T09:00:00.000Z",
+      give_up_at: "2026-12-05T09:00:00.000Z",
       log: [],
     });
     expect(states.get(gone)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
@@ -351,7 +385,7 @@ describe("GET /v1/events/:id", () => {
     expect((await call("GET", `/v1/events/${json.id}`)).json.deliveries).toEqual([]);
   });
 
-  it.each([[eventId(4711)], ["evt_nonsense"], ["batch"], ["%zz"]])("knows no event %s", async (id) => {
+  it.each([[eventId(4711)], ["evt_nonsense"], ["%zz"]])("knows no event %s", async (id) => {
     expect(await testApi().call("GET", `/v1/events/${id}`)).toMatchObject({
       status: 404,
       json: { type: "/problems/not-found" },
@@ -381,7 +415,7 @@ describe("deliver_at", () => {
           state: "queued",
           because: "scheduled",
           waiting_until: "2026-11-22T09:00:00.000Z",
-          give_up_at: "2026-11-25T09:00:00.000Z",
+          give_up_at: "2026-12-06T09:00:00.000Z",
         },
       ],
     });

@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/id.ts";
-import { readCounts } from "../../src/store/counts.ts";
-import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { countKeyed, readCounts } from "../../src/store/counts.ts";
+import { countRows, emptyDatabase, insertRow, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
 
 const EVENT = { type: "a", data: { n: 1 } };
@@ -40,6 +40,14 @@ describe("an event under a key", () => {
     const batch = await call("POST", "/v1/events/batch", { events: [{ type: "a", data: 1 }] }, keyed("k"));
     expect(batch.json).toEqual({ events: [json] });
     expect(await countRows("events")).toBe(1);
+  });
+
+  it("is refused with a number that is written with other digits", async () => {
+    const { call } = testApi();
+    await call("POST", "/v1/events", '{"type":"a","data":100}', keyed("k"));
+    expect(await call("POST", "/v1/events", '{"type":"a","data":100.00}', keyed("k"))).toMatchObject({
+      status: 409,
+    });
   });
 
   it.each([
@@ -104,13 +112,61 @@ describe("an event under a key", () => {
   it("is told of and counted when it comes again, and only then", async () => {
     const { call, log } = testApi();
     await call("POST", "/v1/events", EVENT, keyed("k"));
-    expect(await readCounts(env.DB)).toEqual({});
+    expect(await readCounts({ db: env.DB })).toEqual({});
     await call("POST", "/v1/events", EVENT, keyed("k"));
     await call("POST", "/v1/events", EVENT, keyed("k"));
-    expect(await readCounts(env.DB)).toEqual({ deduplicated: 2 });
+    expect(await readCounts({ db: env.DB })).toEqual({ deduplicated: 2 });
     expect(log.filter(({ what }) => what === "deduplicated")).toEqual(
       Array(2).fill({ what: "deduplicated", tenant: "default", events: 1 }),
     );
+  });
+
+  it("is counted among the requests with a key, once, however often and however badly they are counted", async () => {
+    const metered = meteredD1(env.DB);
+    const { call } = testApi();
+    const two = { events: [EVENT, EVENT] };
+    await call("POST", "/v1/events", EVENT);
+    await call("POST", "/v1/events", EVENT, keyed("k"));
+    await call("POST", "/v1/events/batch", two, keyed("l"));
+    await call("POST", "/v1/events/batch", two, keyed("l"));
+    metered.failing((sql) => (sql.includes("cursors") ? "after" : undefined));
+    await expect(countKeyed({ db: metered.db })).rejects.toThrow();
+    for (let i = 0; i < 3; i++) await countKeyed({ db: env.DB });
+    expect(await readCounts({ db: env.DB })).toEqual({ keyed: 2, deduplicated: 1 });
+    await call("POST", "/v1/events", EVENT, keyed("m"));
+    await countKeyed({ db: env.DB });
+    expect(await readCounts({ db: env.DB })).toEqual({ keyed: 3, deduplicated: 1 });
+  });
+
+  it("is not counted when it is Breakwater's own, for the operator", async () => {
+    await insertRow("events", {
+      tenant: "operator",
+      type: "destination.paused",
+      accepted_at: 1,
+      idempotency_key: "destination.paused dst_one 1",
+      plan: "[]",
+      body: "{}",
+    });
+    await countKeyed({ db: env.DB });
+    expect(await readCounts({ db: env.DB })).toEqual({});
+  });
+
+  it("is counted by reading each event once, for two rows written a minute, and none without events", async () => {
+    const metered = meteredD1(env.DB);
+    const { call } = testApi();
+    const post = (key: string) =>
+      call("POST", "/v1/events/batch", { events: Array(100).fill(EVENT) }, keyed(key));
+    await post("k");
+    await countKeyed({ db: env.DB });
+    await post("l");
+    await countKeyed({ db: metered.db });
+    const busy = metered.used();
+    expect(busy).toMatchObject({ roundTrips: 1, rowsWritten: 2 });
+    expect(busy.rowsRead).toBeLessThanOrEqual(115);
+    await countKeyed({ db: metered.db });
+    const idle = metered.used();
+    expect(idle).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    expect(idle.rowsRead).toBeLessThanOrEqual(8);
   });
 
   it.each([

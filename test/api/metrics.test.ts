@@ -4,7 +4,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/auth.ts";
 import { addToCount } from "../../src/store/counts.ts";
-import { beat } from "../../src/store/sweep.ts";
 import { readExposed } from "../support/exposed.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 
@@ -131,13 +130,29 @@ describe("/metrics", () => {
     expect(later.value("oldest_due_seconds")).toBeGreaterThan(80_000);
   });
 
+  test("counts what is in retry for a day from its first attempt, not from its acceptance", async () => {
+    const destination = await newDestination();
+    world.receiver.script(urlOf(destination), 503);
+    const [held, other] = await world.post(2);
+    if (!held || !other) throw new Error("Both events are for the destination");
+    world.clock.pass(3 * 24 * 3_600_000);
+    await world.bring([held]);
+    expect((await scraped()).value("retrying_for_a_day")).toBe(0);
+    await execute("UPDATE deliveries SET state = 'waiting'");
+    expect((await scraped()).value("retrying_for_a_day")).toBe(0);
+    world.clock.pass(24 * 3_600_000 + 1);
+    expect((await scraped()).value("retrying_for_a_day")).toBe(1);
+  });
+
   test("tells the health of the machinery: sweep, database, repeats, dead letters", async () => {
     const { shaky } = await someTraffic();
-    await beat(env.DB, world.clock.now() - 90_000);
+    await execute("INSERT INTO sweeps (id, heartbeat_at) VALUES (1, ?1)", world.clock.now() - 90_000);
     await addToCount(env.DB, "deduplicated", 3);
+    await addToCount(env.DB, "keyed", 7);
     const { value } = await scraped();
     expect(value("sweep_heartbeat_age_seconds")).toBe(90);
     expect(value("deduplicated_total")).toBe(3);
+    expect(value("keyed_requests_total")).toBe(10);
     expect(value("dead_letters", { destination: shaky })).toBe(1);
     expect(value("database_bytes", { database: "DB" })).toBeGreaterThan(10_000);
     expect(value("database_headroom_bytes")).toBe(10_000_000_000 - (value("database_bytes") ?? 0));
@@ -197,7 +212,8 @@ describe("/v1/stats", () => {
       results: { "2xx": 4, "5xx": 1, "4xx": 1, timeout: 0 },
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
-      coverage: { total: 2, asked: 2, unreachable: 0 },
+      keyed_requests: 0,
+      coverage: { total: 2, asked: 2, sampled: null, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
     expect(series).toHaveLength(15);
@@ -219,7 +235,7 @@ describe("/v1/stats", () => {
     const { fine } = await someTraffic();
     await newDestination({ tenant: "other" });
     const ofOne = await stats(`?destination_id=${fine}`);
-    expect(ofOne.json).toMatchObject({ attempts: 3, deduplicated: null, coverage: { total: 1 } });
+    expect(ofOne.json).toMatchObject({ attempts: 3, deduplicated: null, keyed_requests: null });
     expect((await stats("?tenant=other")).json).toMatchObject({ attempts: 0, coverage: { total: 1 } });
   });
 

@@ -27,11 +27,14 @@ const all: readonly OperationalEvent[] = [
   ...(["circuit_opened", "circuit_closed", "storm_detected", "recovered"] as const).map((notice) =>
     noticeEvent(destination, notice, news),
   ),
-  statusEvent(destination, "paused", "gone", AT),
-  statusEvent(destination, "resumed", "manual", AT),
+  statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: AT }),
+  statusEvent({ ...destination, status: "active", reason: null, changedAt: AT }),
   deadEvent(destination, { dead: 12, since: AT }, AT),
   stallEvent(AT - 400_000, AT),
-  thresholdEvent({ threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" }, AT),
+  thresholdEvent(
+    { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h", destinations: ["dst_one"] },
+    AT,
+  ),
 ];
 
 describe.each(all.map((event) => [event.type, event] as const))("%s", (type, { data, key }) => {

@@ -6,7 +6,7 @@ import { compare, resultOf } from "./storm/compare.ts";
 import { ourselves } from "./storm/contenders.ts";
 import { limits } from "./storm/goals.ts";
 import { section } from "./storm/report.ts";
-import { outageOf30Seconds, outageOfAnHour, slow } from "./storm/scenarios.ts";
+import { outageOf30Seconds, outageOfAnHour, slow, WEEKENDS, weekend } from "./storm/scenarios.ts";
 import { svix } from "./storm/senders/peers.ts";
 import { withoutJitter } from "./storm/senders/policies.ts";
 import { simulate } from "./storm/simulate.ts";
@@ -38,6 +38,15 @@ describe("storm lab: the production delivery path in virtual time", () => {
 
   it("drains close to the optimum, the time to notice the recovery included", async () => {
     expect((await hour()).drain).toBeLessThanOrEqual(limits.drain);
+  });
+
+  it.each([
+    [WEEKENDS.three, 1],
+    [WEEKENDS.two, 60],
+  ])("loses nothing in an outage of %i ms with %i events an hour", async (lastMs, perHour) => {
+    const figures = figuresOf(await simulate(weekend(lastMs, perHour), ourselves, 1));
+    expect(figures).toMatchObject({ lost: 0, pending: 0, secondOutages: 0 });
+    expect(figures.peak).toBeLessThanOrEqual(limits.peak);
   });
 
   it("does not bring down a receiver that has become slow, as a job queue does", async () => {

@@ -2,12 +2,14 @@
  * The storm lab: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
  * Prints the tables and writes figures.md beside the code and the pictures for the README.
  *
- * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing.
+ * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
+ * stands for what the default policy is chosen by, which takes longest.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { type Contention, contend } from "./storm/aws.ts";
 import { type Comparison, compare } from "./storm/compare.ts";
 import { behindTheGate, contenders } from "./storm/contenders.ts";
+import { type PolicyFigures, policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
 import { contentionTable, goalTable, reportOf, section, wideText } from "./storm/report.ts";
@@ -52,6 +54,15 @@ async function presetsBehindTheGate(): Promise<Comparison[]> {
   return [hour, long, uncertain];
 }
 
+async function comparePolicies(): Promise<PolicyFigures[]> {
+  const all: PolicyFigures[] = [];
+  for await (const one of policyFigures(SEED, progress)) {
+    all.push(one);
+    show(...policySection(one));
+  }
+  return all;
+}
+
 async function contendAll(): Promise<Contention[]> {
   const all: Contention[] = [];
   for (const clients of [20, 100]) {
@@ -65,15 +76,19 @@ async function contendAll(): Promise<Contention[]> {
 }
 
 const comparisons = await compareAll();
+if (named.includes("default-policy")) {
+  await comparePolicies();
+}
 if (named.length === 0) {
   const presets = await presetsBehindTheGate();
+  const policies = await comparePolicies();
   const contention = await contendAll();
   const wide = await wideDrain(WIDE, SEED);
   const goals = goalsOf(comparisons, wide);
   show(wideText(wide), goalTable(goals));
   writeFileSync(
     FIGURES,
-    reportOf({ seed: SEED, comparisons, behindTheGate: presets, goals, wide, contention }),
+    reportOf({ seed: SEED, comparisons, behindTheGate: presets, policies, goals, wide, contention }),
   );
   mkdirSync(PICTURES, { recursive: true });
   for (const { file, svg } of pictures(comparisons)) writeFileSync(`${PICTURES}/${file}`, svg);

@@ -28,6 +28,13 @@ async function deadDelivery(destination: string): Promise<string> {
   return json.deliveries[0].id;
 }
 
+/** The hidden fields of a page's forms, as a browser would send them. */
+function hiddenIn(html: string): Record<string, string> {
+  const fields = [...html.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+  expect(fields).not.toEqual([]);
+  return Object.fromEntries(fields.map(([, name, value]) => [name, value]));
+}
+
 describe("a destination", () => {
   it("is created by a form, and its secret is shown this once", async () => {
     const browser = await signedIn();
@@ -48,6 +55,34 @@ describe("a destination", () => {
       max_concurrency: 10,
     });
     expect((await browser.get(`/dashboard/destinations/${row?.id}`)).html).not.toContain("whsec_");
+  });
+
+  it("is created once by a form that is sent twice, one after the other or at the same time", async () => {
+    const browser = await signedIn();
+    const page = await browser.get("/dashboard/destinations/new");
+    const form = { url: "https://example.com/hook", ...hiddenIn(page.html) };
+    const send = () => browser.post("/dashboard/destinations/new", form);
+    const statuses = (await Promise.all([send(), send()])).map(({ status }) => status);
+    expect(statuses.sort()).toEqual([200, 303]);
+    const row = await env.DB.prepare("SELECT * FROM destinations").first<Record<string, unknown>>();
+    const again = await send();
+    const then = `/dashboard/destinations/${row?.id}?done=created-before`;
+    expect([again.status, again.headers.get("location")]).toEqual([303, then]);
+    expect(await countRows("destinations")).toBe(1);
+    expect(await rowOf(String(row?.id))).toEqual(row);
+    expect((await browser.get(then)).html).toContain("This form had created this destination already");
+    const anew = { ...form, ...hiddenIn((await browser.get("/dashboard/destinations/new")).html) };
+    expect((await browser.post("/dashboard/destinations/new", anew)).status).toBe(200);
+    expect(await countRows("destinations")).toBe(2);
+  });
+
+  it("is created by a form that was refused before, once its faults are mended", async () => {
+    const browser = await signedIn();
+    const page = await browser.get("/dashboard/destinations/new");
+    const refused = await browser.post("/dashboard/destinations/new", { url: "x", ...hiddenIn(page.html) });
+    const form = { url: "https://example.com/hook", ...hiddenIn(refused.html) };
+    expect((await browser.post("/dashboard/destinations/new", form)).status).toBe(200);
+    expect(await countRows("destinations")).toBe(1);
   });
 
   it("is not created from faults: all of them are named, and what was typed is still there", async () => {
@@ -83,7 +118,7 @@ describe("a destination", () => {
     expect(await rowOf(id)).toMatchObject({
       max_concurrency: 3,
       rate_per_second: 0.5,
-      rate_burst: 200,
+      rate_burst: null,
       timeout_ms: 2000,
       breaker_failure_ratio: 0.25,
       breaker_min_attempts: 8,
@@ -112,6 +147,28 @@ describe("a destination", () => {
     expect((await press("resume")).status).toBe(303);
     expect(await rowOf(id)).toMatchObject({ status: "active" });
     expect(browser.gateCalls).toEqual([`ring resumed ${id}`]);
+  });
+
+  it("is let out of its receiver's hold by a button that is there while it is held", async () => {
+    const id = await destinationOf();
+    const cleared: string[] = [];
+    const gate = {
+      clearHold: async () => {
+        cleared.push(id);
+        return [];
+      },
+    };
+    const held = testDashboard({ gate, view: { heldUntil: NOW + 60_000 } });
+    await held.signIn();
+    const button = `action="/dashboard/destinations/${id}/clear-hold"`;
+    expect((await held.get(`/dashboard/destinations/${id}`)).html).toContain(button);
+    const { status, headers } = await held.post(`/dashboard/destinations/${id}/clear-hold`);
+    expect([status, headers.get("location")]).toEqual([
+      303,
+      `/dashboard/destinations/${id}?done=hold-cleared`,
+    ]);
+    expect(cleared).toEqual([id]);
+    expect((await (await signedIn()).get(`/dashboard/destinations/${id}`)).html).not.toContain(button);
   });
 
   it("is tested, and what came of it is shown as text", async () => {
@@ -143,14 +200,40 @@ describe("a destination", () => {
     const id = await destinationOf();
     const before = await rowOf(id);
     const browser = await signedIn();
-    const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, {
-      overlap_hours: "2",
-    });
+    const form = { overlap_hours: "2", secret_version: "1" };
+    const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
     expect([status, /whsec_[A-Za-z0-9+/=]{30,}/.test(html)]).toEqual([200, true]);
-    expect(await rowOf(id)).toMatchObject({
-      previous_secret: before?.secret,
-      previous_secret_expires_at: NOW + 2 * 3_600_000,
-    });
+    const previous = [{ secret: before?.secret, expires_at: NOW + 2 * 3_600_000 }];
+    expect(await rowOf(id)).toMatchObject({ previous_secrets: JSON.stringify(previous) });
+    const page = await browser.get(`/dashboard/destinations/${id}`);
+    expect(page.html).toContain("Beside the current secret 1 that was replaced still signs, until in 2 h.");
+  });
+
+  it("gets one new secret from a page that is reloaded after it, and is told so", async () => {
+    const id = await destinationOf();
+    const browser = await signedIn();
+    const page = await browser.get(`/dashboard/destinations/${id}`);
+    const form = { overlap_hours: "24", ...hiddenIn(page.html) };
+    expect((await browser.post(`/dashboard/destinations/${id}/rotate`, form)).status).toBe(200);
+    const after = await rowOf(id);
+    const again = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
+    const then = `/dashboard/destinations/${id}?done=rotated-before#secret-head`;
+    expect([again.status, again.headers.get("location")]).toEqual([303, then]);
+    expect(await rowOf(id)).toEqual(after);
+    const { html } = await browser.get(then.replace(/#.*/, ""));
+    expect(html).toContain("The secret has been rotated already");
+  });
+
+  it("is told by name why its secret cannot be rotated", async () => {
+    const id = await destinationOf();
+    const browser = await signedIn();
+    const form = { overlap_hours: "9999", secret_version: "1" };
+    const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
+    expect(status).toBe(422);
+    expect(html).toContain(
+      "overlap_seconds is 35996400; expected a whole number of seconds from 0 to 604800",
+    );
+    expect(html).not.toContain("Create destination");
   });
 
   it("has its dead letters replayed", async () => {

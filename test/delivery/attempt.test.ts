@@ -45,7 +45,7 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ type: "order.paid" });
   });
 
-  test("repeats id and bytes on every attempt, with a timestamp and a signature of its own", async () => {
+  test("repeats id and bytes on every attempt, with a number, a timestamp and a signature of its own", async () => {
     const { destination, message } = await attempt(500);
     world.clock.pass(60_000);
     await world.bring([message]);
@@ -60,6 +60,7 @@ describe("a request", () => {
     const timestamps = calls.map(({ headers }) => Number(headers.get("webhook-timestamp")));
     expect(timestamps.map((at) => at - (timestamps[0] ?? 0))).toEqual([0, 60, 180]);
     expect(new Set(calls.map(({ headers }) => headers.get("webhook-signature"))).size).toBe(3);
+    expect(calls.map(({ headers }) => headers.get("webhook-attempt"))).toEqual(["1", "2", "3"]);
     expect(verified(calls[2])).toMatchObject({ type: "order.paid" });
   });
 
@@ -93,7 +94,8 @@ describe("a request", () => {
     ["in our spelling", (name: string) => name],
     ["in another", (name: string) => name.toUpperCase()],
   ])("is not changed by own headers named as ours, %s", async (_, spelled) => {
-    const ours = ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"];
+    const names = ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"];
+    const ours = [...names, "webhook-attempt"];
     const headers = Object.fromEntries(ours.map((name) => [spelled(name), "forged"]));
     const { call } = await attempt(204, { headers });
     for (const name of ours) expect(call?.headers.get(name), name).not.toContain("forged");
@@ -223,7 +225,8 @@ describe("without an answer", () => {
   });
 
   test.each([
-    ["refused", "Network connection lost."],
+    ["connection_lost", "Network connection lost."],
+    ["refused", "connection refused"],
     ["dns", "dns lookup failed"],
     ["network", "internal error; reference = abc"],
   ])("is %s when the network says %j", async (because, said) => {

@@ -63,7 +63,7 @@ describe("a delivery that is turned away", () => {
     expect(await world.bring(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     const waiting = { state: "waiting", because: "paused", attempts: 0, nextAttemptAt: null, endedAt: null };
-    expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 72 * 3_600_000 }]);
+    expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 14 * 86_400_000 }]);
   });
 
   test("waits until the door may open, where that is known", async () => {

@@ -4,6 +4,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { tellOfStall } from "../../src/delivery/stall.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { watch } from "../../src/metrics/watch.ts";
+import { turnDestination } from "../../src/store/destinations.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
 
@@ -90,6 +92,84 @@ describe("a pause", () => {
     for (let i = 0; i < 15; i++) await send(10, 400);
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
+  });
+
+  /** The next write that pauses is made, and its answer is lost. */
+  function loseAnswer(): void {
+    let answers = 1;
+    world.d1.failing((sql) => (isPause(sql) && answers-- > 0 ? "after" : undefined));
+  }
+  const isPause = (sql: string) => /UPDATE "?destinations"? SET "?status"? =/i.test(sql);
+
+  async function expectTold(...told: readonly [type: string, reason: string][]): Promise<void> {
+    const events = (await operationalEvents(env.DB)).map(({ type, data }) => [type, data.reason]);
+    expect(events).toEqual(told);
+    const lines = world.log.filter(({ what }) => /^destination_/.test(what));
+    expect(lines.map(({ what, because }) => [what, because])).toEqual(
+      told.map(([type, reason]) => [type.replace(".", "_"), reason]),
+    );
+  }
+
+  test("because it is gone is told of once, when D1's answer to the write is lost", async () => {
+    const messages = await world.post();
+    world.receiver.script(urlOf(place), 410);
+    loseAnswer();
+    const brought = world.bring(messages);
+    await world.clock.asleep(250);
+    world.clock.pass(250);
+    await brought;
+    await world.settled();
+    expect(await statusOf(place)).toEqual(["paused", "gone"]);
+    await expectTold(["destination.paused", "gone"]);
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    await expectTold(["destination.paused", "gone"]);
+  });
+
+  test("because it refuses everything is told of once, when D1's answer to the write is lost", async () => {
+    await world.earnTrust(place, 30);
+    loseAnswer();
+    for (let i = 0; i < 15; i++) await send(10, 400);
+    expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
+    await expectTold(["destination.paused", "rejecting"]);
+  });
+
+  test("whose Worker is killed before it can tell is told of within two minutes, once", async () => {
+    await recordOutcomes(world.services, [], [place], world.clock.now());
+    for (let minute = 0; minute < 3; minute++) {
+      world.clock.pass(MINUTE);
+      await tick(world.services);
+      await expectTold(["destination.paused", "gone"]);
+    }
+  });
+
+  test("by a person, and its end, are told of when D1's answers are lost", async () => {
+    for (const status of ["paused", "active"] as const) {
+      loseAnswer();
+      const turned = turnDestination(
+        world.services.db,
+        place,
+        { status, statusReason: status === "paused" ? "manual" : null },
+        undefined,
+        world.clock.now(),
+      );
+      await expect(turned).rejects.toThrow();
+      world.clock.pass(1_000);
+    }
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    await expectTold(["destination.paused", "manual"], ["destination.resumed", "manual"]);
+  });
+
+  test("that could not be told of, because D1 was away, is told of by the next minute's tick", async () => {
+    world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? "before" : undefined));
+    await send(1, 410);
+    expect(await told()).toEqual([]);
+    world.d1.failing(() => undefined);
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "gone" } }]);
+    expect(world.logged("announcements_lost")).toHaveLength(1);
   });
 });
 
@@ -227,6 +307,66 @@ describe("the thresholds", () => {
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
     await watch(world.services);
     expect(world.gates.called()).toEqual([]);
+  });
+
+  test("name the destinations that have most of it, in the event and in the log", async () => {
+    quarter();
+    await newDestination();
+    await deaths(place);
+    await watch(world.services);
+    const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
+    expect(crossed).toMatchObject([{ data: { destinations: [place] } }]);
+    const lines = world
+      .logged("threshold_crossed")
+      .filter(({ threshold }) => threshold === "dead_letter_rate");
+    expect(lines).toMatchObject([{ destinations: place }]);
+  });
+
+  test("name who has deliveries that have been retried for a day, and still who has dead ones", async () => {
+    const stuck = await newDestination();
+    for (let i = 0; i < 15; i++) await newDestination();
+    await deaths(place);
+    await env.DB.prepare(
+      `INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', ?1, '[]', '{}' FROM json_each(?2)`,
+    )
+      .bind(world.clock.now() - 50 * 3_600_000, JSON.stringify(Array(101).fill(0)))
+      .run();
+    await env.DB.prepare(
+      `INSERT INTO deliveries (destination_id, event_id, state, attempts, next_attempt_at, give_up_at)
+       SELECT ?1, id, 'retrying', 1, ?2, ?2 FROM events`,
+    )
+      .bind(stuck, world.clock.now() + 3_600_000)
+      .run();
+    quarter();
+    await watch(world.services);
+    const named = Object.fromEntries((await told()).map(({ data }) => [data.threshold, data.destinations]));
+    expect(named).toMatchObject({ retrying_for_a_day: [stuck], dead_letter_rate: [place] });
+  });
+
+  test("are crossed by a backlog that grows from look to look, also beyond a thousand", async () => {
+    await newDestination();
+    async function wait(count: number): Promise<void> {
+      await env.DB.prepare(
+        `INSERT INTO deliveries (destination_id, event_id, state, give_up_at)
+         SELECT ?1, (SELECT coalesce(max(event_id), 0) FROM deliveries) + e.key + 1, 'waiting', ?2
+         FROM json_each(?3) e`,
+      )
+        .bind(place, world.clock.now() + 72 * 3_600_000, JSON.stringify(Array(count).fill(0)))
+        .run();
+    }
+    const growths = async () => (await told()).filter(({ data }) => data.threshold === "backlog_growth");
+    for (const more of [1_000, 500]) {
+      await wait(more);
+      quarter();
+      await watch(world.services);
+      expect(await growths()).toEqual([]);
+    }
+    await wait(500);
+    quarter();
+    await watch(world.services);
+    expect(await growths()).toMatchObject([
+      { data: { value: 1_000, limit: 200, window: "30m", destinations: [place] } },
+    ]);
   });
 
   test("are not crossed by the operator's own destinations", async () => {

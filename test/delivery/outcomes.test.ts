@@ -118,6 +118,44 @@ describe("a failure", () => {
     expect(await rowOf(message)).toMatchObject({ state: "dead", because: "expired", attempts: 2 });
   });
 
+  test("counts the age limit from the first attempt, however long that has been held back", async () => {
+    const destination = await newDestination({ retry: { give_up_after: 3_600 } });
+    answerTo(destination, 500);
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
+    await world.bring([message]);
+    world.clock.pass(3 * 86_400_000);
+    await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", destination);
+    await gateOf(destination).ring("resumed");
+    await world.drain(destination);
+    const firstAttemptAt = world.clock.now();
+    expect(await rowOf(message)).toMatchObject({
+      state: "retrying",
+      attempts: 1,
+      firstAttemptAt,
+      giveUpAt: firstAttemptAt + 3_600_000,
+    });
+  });
+
+  test("is not ended by a limited cause for what it has come to otherwise", async () => {
+    const retry = { preset: "textbook", schedule: [1], jitter: "none" } as const;
+    const { message, destination } = await deliverTo(404, { retry, breakerMinAttempts: 100 });
+    answerTo(destination, 500);
+    for (let i = 0; i < 5; i++) {
+      world.clock.pass(1_000);
+      await world.bring([message]);
+    }
+    answerTo(destination, 404);
+    for (let i = 0; i < 3; i++) {
+      world.clock.pass(1_000);
+      expect(await world.bring([message])).toEqual([{ retryIn: 1 }]);
+    }
+    world.clock.pass(1_000);
+    await world.bring([message]);
+    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "exhausted", attempts: 10 });
+  });
+
   test("that is followed by a success ends as delivered, with both on record", async () => {
     const { message, destination } = await deliverTo(500);
     answerTo(destination, 200);
@@ -276,8 +314,8 @@ describe("without an attempt", () => {
     expect(await rowOf(message)).toMatchObject({ state: "cancelled", attempts: 1 });
   });
 
-  test("ends as dead what comes past its age limit", async () => {
-    await newDestination({ retry: { give_up_after: 60 } });
+  test("ends as dead what has waited for its first attempt past the limit for that", async () => {
+    await newDestination({ retry: { expire_unattempted_after: 60 } });
     const messages = await world.post();
     world.clock.pass(60_000);
     expect(await world.bring(messages)).toEqual(["acked"]);

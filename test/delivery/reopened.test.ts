@@ -34,7 +34,12 @@ test("is not ended by what is said of its last life once more", async () => {
 test("begins again once only, whoever wants it twice", async () => {
   const limit = world.clock.now() + 7_200_000;
   expect(await retryDead(world.services, dead, limit)).toBeUndefined();
-  expect(await row()).toMatchObject({ state: "waiting", giveUpAt: dead.giveUpAt + 1 });
+  expect(await row()).toMatchObject({
+    state: "waiting",
+    life: 1,
+    firstAttemptAt: null,
+    giveUpAt: limit - 3_600_000,
+  });
 });
 
 test("is sent with the same bytes, and has all of its attempts again", async () => {
@@ -45,6 +50,7 @@ test("is sent with the same bytes, and has all of its attempts again", async () 
   const [first, , third] = world.receiver.calls;
   expect(third?.body).toBe(first?.body);
   expect(third?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id"));
+  expect(third?.headers.get("webhook-attempt")).toBe("1");
 });
 
 test("ends when it is delivered, and then nobody can retry it", async () => {

@@ -83,6 +83,23 @@ async function completed(): Promise<void> {
   }
 }
 
+describe("a slow replay over what it does not mean", () => {
+  test("comes to what it means in steps that follow each other at once, each of a bounded number of rows", async () => {
+    await ended(25_000);
+    await ended(3, "delivered");
+    await begin({ include: "delivered", ratePerMinute: 6, pace: 6 });
+    for (let steps = 1; (await waiting()) === 0; steps++) {
+      expect(steps).toBeLessThanOrEqual(4);
+      world.d1.used();
+      await step();
+      expect(world.d1.used().rowsRead).toBeLessThanOrEqual(50_000);
+    }
+    expect(world.clock.now()).toBe(START);
+    expect(await waiting()).toBe(1);
+    expect((await replay())?.nextStepAt).toBeGreaterThanOrEqual(START + 10_000);
+  });
+});
+
 describe("a step", () => {
   test("sets a portion to wait, in order, and leaves the rest dead", async () => {
     await ended(40);
@@ -106,7 +123,9 @@ describe("a step", () => {
     await ended(1);
     await begin();
     await step();
-    expect(await storedRows()).toMatchObject([{ attempts: 0, endedAt: null, giveUpAt: START + 72 * HOUR }]);
+    expect(await storedRows()).toMatchObject([
+      { attempts: 0, endedAt: null, life: 1, giveUpAt: START + 14 * 24 * HOUR },
+    ]);
   });
 
   test("sends for the next one, which does nothing before its time", async () => {
@@ -240,6 +259,19 @@ describe("a replay", () => {
       "delivered",
       "dead",
     ]);
+  });
+
+  test.each([
+    "running",
+    "paused",
+  ] as const)("that is %s ends at the next tick when its destination is deleted", async (state) => {
+    await ended(5);
+    await begin();
+    await changeReplay(env.DB, ID, ["running"], { state }, START);
+    await execute("UPDATE destinations SET deleted_at = 1");
+    await wakeReplays(world.services);
+    expect(await replay()).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
 
   test("ends when its destination is deleted", async () => {
@@ -386,7 +418,7 @@ describe("its count", () => {
   });
 
   test("does not heed what comes too late", async () => {
-    const stale = { ...(await one()), ...end, giveUpAt: START - 1 };
+    const stale = { ...(await one()), ...end, life: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await tally()).toEqual([0, 0]);
   });

@@ -151,15 +151,30 @@ describe("nothing is asked", () => {
     expect(questions()).toEqual([]);
   });
 
-  test("where private addresses are allowed", async () => {
-    Object.assign(world.services.config, { allowPrivateDestinations: true });
-    await deliver();
-    expect(questions()).toEqual([]);
-  });
-
   test.each(["https://8.8.8.8/", "https://[2606:4700:4700::1111]/"])("about the address %s", async (url) => {
     expect(await resolve(world.services, url)).toEqual({ kind: "public" });
     expect(questions()).toEqual([]);
+  });
+});
+
+describe("where private addresses are allowed", () => {
+  beforeEach(() => Object.assign(world.services.config, { allowPrivateDestinations: true }));
+
+  test.each(["10.0.0.1", "127.0.0.1", "93.184.215.14"])("a name that leads to %s is called", async (data) => {
+    names([{ data }]);
+    expect((await deliver()).row).toMatchObject({ state: "delivered" });
+  });
+
+  test.each([
+    ["169.254.169.254", []],
+    ["8.8.8.8", [{ data: "fd00:ec2::254" }]],
+    ["100.100.100.200", []],
+    ["10.0.0.1", [{ data: "64:ff9b::a9fe:a9fe" }]],
+  ])("a name that leads to a machine's metadata service is not: %s %j", async (data, aaaa) => {
+    names([{ data }], aaaa);
+    const { row, made } = await deliver();
+    expect(made).toBe(0);
+    expect(row).toMatchObject({ state: "waiting", because: "forbidden_address", attempts: 0 });
   });
 });
 

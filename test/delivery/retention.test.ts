@@ -2,16 +2,27 @@
  * What is old and has ended goes, with all that belongs to it; nothing else does. Random histories are held to
  * a model of ten lines, and every tick to a bound of rows.
  */
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { removeOld } from "../../src/delivery/retention.ts";
+import { removeDeleted, removeOld } from "../../src/delivery/retention.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { retryDead } from "../../src/store/reopen.ts";
 import { oldEvents, removeEnded } from "../../src/store/retention.ts";
 import { insertRow } from "../support/api.ts";
-import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
+import {
+  alarmOf,
+  execute,
+  gateOf,
+  newDestination,
+  newWorld,
+  storedRows,
+  TENANT,
+  type World,
+} from "../support/world.ts";
 
+const MINUTE = 60_000;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const KEPT = 30 * DAY;
@@ -218,6 +229,113 @@ describe("a replay under way", () => {
     await execute("UPDATE replays SET state = 'cancelled'");
     await removeOld(world.services);
     expect(await ids()).toEqual([last]);
+  });
+});
+
+describe("a replay under way of a deleted destination", () => {
+  test("keeps nothing, paused or running", async () => {
+    for (const state of ["paused", "running"]) {
+      const there = await newDestination();
+      await delivery(await event({ ageMs: KEPT + DAY, plan: [there] }), there, "dead");
+      await insertRow("replays", {
+        id: `rpl_${state}`,
+        tenant: TENANT,
+        destination_id: there,
+        include: "dead",
+        since: 0,
+        until: world.clock.now(),
+        rate_per_minute: 100,
+        state,
+        pace: 100,
+        next_step_at: Number.MAX_SAFE_INTEGER,
+        created_at: 0,
+        updated_at: 0,
+      });
+    }
+    const last = await newest();
+    await execute("UPDATE destinations SET deleted_at = 1");
+    await removeOld(world.services);
+    expect(await ids()).toEqual([last]);
+  });
+});
+
+describe("a deleted destination", () => {
+  const left = async () =>
+    (await env.DB.prepare("SELECT id FROM destinations ORDER BY id").all<{ id: string }>()).results.map(
+      ({ id }) => id,
+    );
+  const storedAtGate = (id: string) =>
+    runInDurableObject(gateOf(id), async (_, { storage }) => [...storage.kv.list()].length);
+
+  /** Deleted so long ago. */
+  const bury = (id: string, agoMs: number) =>
+    execute("UPDATE destinations SET deleted_at = ?1 WHERE id = ?2", world.clock.now() - agoMs, id);
+
+  test("is removed with what its gate stores when its last delivery is, and not before", async () => {
+    const old = await event({ ageMs: KEPT, plan: [here] });
+    await delivery(old, here, "cancelled", HOUR - 1);
+    await newest();
+    await gateOf(here).ring("waiting");
+    await bury(here, KEPT);
+    await tick(world.services);
+    expect(await left()).toEqual([here]);
+    expect(await storedAtGate(here)).toBeGreaterThan(0);
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    world.clock.pass(MINUTE);
+    await tick(world.services);
+    expect(await left()).toEqual([]);
+    expect(await storedAtGate(here)).toBe(0);
+    expect(await alarmOf(here)).toBeNull();
+    expect(world.logged("destinations_removed")).toMatchObject([{ destinations: 1 }]);
+  });
+
+  test("stays as long as events are kept, and one that is not deleted for ever", async () => {
+    const there = await newDestination();
+    await bury(there, KEPT - 1);
+    await removeDeleted(world.services);
+    expect(await left()).toEqual([here, there].sort());
+    world.clock.pass(1);
+    await removeDeleted(world.services);
+    expect(await left()).toEqual([here]);
+  });
+
+  test("whose gate cannot be reached is removed by a later tick", async () => {
+    await bury(here, KEPT);
+    world.gates.before(() => {
+      throw new Error("Durable Object is overloaded");
+    });
+    await removeDeleted(world.services);
+    expect(await left()).toEqual([here]);
+    world.gates.before(() => {});
+    await removeDeleted(world.services);
+    expect(await left()).toEqual([]);
+  });
+
+  test("that cannot go yet keeps no later one, and each tick looks at a bounded number", async () => {
+    await execute("DELETE FROM destinations");
+    const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)";
+    await execute(
+      `${numbers} INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at, deleted_at)
+       SELECT printf('dst_%03d', i), '${TENANT}', 'https://a.example/', '', 0, 0, ?1 FROM n`,
+      1,
+    );
+    for (let i = 1; i <= 150; i++) await delivery(i, `dst_${String(i).padStart(3, "0")}`, "cancelled");
+    for (const calls of [0, 50, 50]) {
+      await removeDeleted(world.services);
+      expect(world.gates.called()).toHaveLength(calls);
+    }
+    expect(await left()).toHaveLength(150);
+  });
+
+  test("costs a tick that finds none a handful of rows, however many destinations there are", async () => {
+    for (let i = 0; i < 20; i++) await newDestination();
+    await bury(here, KEPT - 1);
+    world.d1.used();
+    await removeDeleted(world.services);
+    expect(world.d1.used()).toEqual({ roundTrips: 2, rowsRead: expect.any(Number), rowsWritten: 0 });
+    await removeDeleted(world.services);
+    expect(world.d1.used().rowsRead).toBeLessThanOrEqual(2);
   });
 });
 

@@ -103,7 +103,7 @@ describe("a scheduled event", () => {
     expect(await rowOf({ event, destination })).toMatchObject({
       state: "waiting",
       because: "paused",
-      giveUpAt: START + 32 * DAY,
+      giveUpAt: START + (29 + 14) * DAY,
     });
   });
 

@@ -20,8 +20,9 @@ async function signer(secret = vector.secret, previous?: Readonly<{ secret: stri
   const signing = {
     id: DESTINATION,
     secret: await vault.seal(DESTINATION, secret),
-    previousSecret: previous ? await vault.seal(DESTINATION, previous.secret) : null,
-    previousSecretExpiresAt: previous?.until ?? null,
+    previousSecrets: previous
+      ? [{ secret: await vault.seal(DESTINATION, previous.secret), expires_at: previous.until }]
+      : null,
   };
   return signerFor(vault, signing, Date.now());
 }
@@ -95,7 +96,7 @@ describe("after a rotation", () => {
 
   test("an expired secret is not even opened", async () => {
     const secret = await vault.seal(DESTINATION, vector.secret);
-    const expired = { previousSecret: "unreadable", previousSecretExpiresAt: now };
+    const expired = { previousSecrets: [{ secret: "unreadable", expires_at: now }] };
     const sign = await signerFor(vault, { id: DESTINATION, secret, ...expired }, now);
     expect((await sign("evt_1", "{}", now))["webhook-signature"]).toMatch(/^v1,\S+$/);
   });

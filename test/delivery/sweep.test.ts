@@ -1,10 +1,11 @@
 /** What was lost is found, once, and not too early; what waits is rung for; whatever happens in between. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { accept } from "../../src/delivery/ingest.ts";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
+import { tick } from "../../src/delivery/tick.ts";
 import { silence } from "../support/receivers.ts";
 import {
   alarmOf,
@@ -43,6 +44,11 @@ function swept(): Promise<{ watermark: number; heartbeat_at: number } | null> {
   return env.DB.prepare("SELECT watermark, heartbeat_at FROM sweeps").first();
 }
 
+/** Brings what has been put on the drains' queue. */
+async function answerSent(): Promise<void> {
+  await world.answer(world.drainQueue.taken().map(({ body }) => body));
+}
+
 async function statesNow(): Promise<string[]> {
   return (await storedRows()).map(({ state, because }) => (because ? `${state}/${because}` : state));
 }
@@ -66,7 +72,7 @@ describe("an accepted event without an outcome", () => {
       state: "waiting",
       because: "recovered",
       attempts: 0,
-      giveUpAt: START + 72 * 3_600_000,
+      giveUpAt: START + 14 * 86_400_000,
     };
     expect(await storedRows()).toMatchObject([recovered]);
   });
@@ -120,8 +126,7 @@ describe("an accepted event without an outcome", () => {
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
-    world.clock.pass(1_000);
-    await world.drain(destination);
+    await answerSent();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
   });
 });
@@ -289,13 +294,71 @@ describe("what waits", () => {
     ]);
   });
 
-  test("for a destination that is paused and deleted is rung for, to be cancelled", async () => {
+  test("for a destination that is paused and deleted has a drain sent for, to be cancelled", async () => {
     await lose();
     await execute("UPDATE destinations SET status = 'paused', deleted_at = 1");
     await insertRow(1, { state: "waiting", because: "paused" });
     await sweep(world.services);
-    await world.drain(destination);
+    await answerSent();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
+  });
+
+  test.each([
+    ["holds", (id: string) => gateOf(id).hold(START + 3_600_000)],
+    ["does not answer", () => world.gates.before(() => new Promise(() => {}))],
+  ])("for a deleted destination whose gate %s is cancelled by the next sweep", async (_, trouble) => {
+    await lose();
+    await insertRow(1, { state: "waiting", because: "held" });
+    await trouble(destination);
+    await execute("UPDATE destinations SET deleted_at = 1");
+    await sweep(world.services);
+    const answered = answerSent();
+    await vi.waitFor(async () => expect(await statesNow()).toEqual(["cancelled/destination_deleted"]));
+    world.clock.pass(20_000);
+    await answered;
+  });
+
+  test("expires in the sweep after its age limit, whatever waits longer before it", async () => {
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+       INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+       SELECT ?1, i, 'waiting', 'rate', ?2 FROM n`,
+      destination,
+      START + 9_000_000,
+    );
+    for (const event of [600, 2_500, 5_000])
+      await execute("UPDATE deliveries SET give_up_at = ?1 WHERE event_id = ?2", START + 60_000, event);
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    const dead = (await storedRows()).filter(({ state }) => state === "dead");
+    expect(dead.map(({ eventId, because }) => [eventId, because])).toEqual([
+      [600, "expired"],
+      [2_500, "expired"],
+      [5_000, "expired"],
+    ]);
+    expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 3 }]);
+  });
+
+  test("is looked at for its age limit in turn, when there is more of it than one sweep looks at", async () => {
+    const all = 100_000;
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${all})
+       INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+       SELECT ?1, i, 'waiting', 'rate', iif(i IN (1, 90000, 99999), ?2, ?3) FROM n`,
+      destination,
+      START + 60_000,
+      START + 9_000_000,
+    );
+    world.d1.used();
+    await sweep(world.services);
+    expect(world.d1.used().rowsRead).toBeLessThanOrEqual(200_000);
+    world.clock.pass(60_000);
+    for (const _ of [1, 2]) {
+      await sweep(world.services);
+      world.clock.pass(60_000);
+    }
+    const left = "SELECT count(*) AS n FROM deliveries WHERE state = 'waiting'";
+    expect(await env.DB.prepare(left).first("n")).toBe(all - 3);
   });
 
   test("at a gate that cannot be reached stops nobody else's sweep", async () => {
@@ -332,6 +395,87 @@ describe("a sweep", () => {
     expect(await swept()).toMatchObject({ heartbeat_at: START });
   });
 
+  test.each([
+    ["retries", "state = 'retrying'", "overdue", ["lost", "rung"]],
+    ["what waits", "WITH RECURSIVE found", "waiting", ["lost", "overdue"]],
+    ["what was lost", "json_each(page.plan)", "lost", ["overdue", "rung"]],
+    ["what is over its age limit", "give_up_at AS giveUpAt", "expired", ["lost", "rung"]],
+  ])("that fails to look for %s does everything else, and says so", async (_, part, name, others) => {
+    await sweep(world.services);
+    world.clock.pass(60_000);
+    world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
+    for (const failures of [1, 2]) {
+      await expect(sweep(world.services)).rejects.toThrow("D1");
+      expect(world.logged("sweep_part_failed").at(-1)).toMatchObject({ part: name, failures });
+    }
+    const done = world.logged("sweep").at(-1) ?? {};
+    for (const other of others) expect(done).toHaveProperty(other);
+    world.d1.failing(() => undefined);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ heartbeat_at: START + 60_000 });
+  });
+
+  test("of which one part has failed for longer than five minutes is told of as stalled", async () => {
+    world.d1.failing((sql) => (sql.includes("state = 'retrying'") ? "before" : undefined));
+    for (let minute = 0; minute <= 6; minute++) {
+      await tick(world.services).catch(() => {});
+      world.clock.pass(60_000);
+    }
+    expect(world.logged("sweep_stalled")).toMatchObject([{ heartbeat_at: START, age_ms: 360_000 }]);
+  });
+
+  test("is one at a time: another one begins when it is over, or has been dead for most of a minute", async () => {
+    await lose(3);
+    world.clock.pass(GRACE_MS);
+    world.d1.failing((sql) => (sql.includes("leased_until <= ") ? "after" : undefined));
+    await expect(sweep(world.services)).rejects.toThrow("D1");
+    world.d1.failing(() => undefined);
+    await sweep(world.services);
+    expect(world.logged("sweep_at_work")).toHaveLength(1);
+    expect(await storedRows()).toEqual([]);
+    world.clock.pass(50_000);
+    await sweep(world.services);
+    expect(await storedRows()).toHaveLength(3);
+    await sweep(world.services);
+    expect(world.logged("sweep")).toHaveLength(2);
+  });
+
+  test("that has more to do than it may goes on by pages, each once, until the next is due", async () => {
+    const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 90000)";
+    await execute(
+      `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', 0, '[]', '{}' FROM n`,
+    );
+    const watermark = async () => (await swept())?.watermark ?? 0;
+    await sweep(world.services);
+    const first = await watermark();
+    expect(first).toBeLessThan(90_000);
+    const [page] = world.drainQueue.taken().map(({ body }) => body);
+    expect(page).toMatchObject({ sweep: expect.any(String), page: 1 });
+    await world.answer([page]);
+    const second = await watermark();
+    expect(second).toBeGreaterThan(first);
+    await world.answer([page]);
+    expect(await watermark()).toBe(second);
+    await sweep(world.services);
+    expect(world.logged("sweep_at_work")).toHaveLength(1);
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    expect(await watermark()).toBe(90_000);
+    await world.answer(world.drainQueue.taken().map(({ body }) => body));
+    expect(world.drainQueue.taken()).toEqual([]);
+  });
+
+  test("whose page cannot be sent for lets the next one begin", async () => {
+    const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60000)";
+    await execute(
+      `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', 0, '[]', '{}' FROM n`,
+    );
+    world.drainQueue.break(true);
+    await sweep(world.services);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 60_000 });
+  });
+
   test("twice at once is one", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
@@ -348,8 +492,8 @@ describe("a sweep", () => {
   test.each([
     ["the rows are written", "INSERT INTO deliveries", "before"],
     ["it knows that the rows are written", "INSERT INTO deliveries", "after"],
-    ["the watermark has moved", "INTO sweeps", "before"],
-    ["it knows that the watermark has moved", "INTO sweeps", "after"],
+    ["the watermark has moved", "max(watermark", "before"],
+    ["it knows that the watermark has moved", "max(watermark", "after"],
   ] as const)("that dies before %s loses nothing", async (_, part, fault) => {
     await lose(3);
     world.clock.pass(GRACE_MS);

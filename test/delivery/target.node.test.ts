@@ -50,8 +50,26 @@ describe("targetFault", () => {
       ["http://[::1]:22/"],
       ["http://example.com/"],
       ["https://db.internal/"],
+      ["http://169.253.255.255/"],
+      ["http://169.255.0.1/"],
+      ["http://100.100.100.201/"],
+      ["http://192.0.0.193/"],
+      ["http://[fd00:ec2::253]/"],
+      ["http://[fec0::1]/"],
+      ["http://[::ffff:10.0.0.1]/"],
+      ["http://[64:ff9b::10.0.0.1]/"],
+      ["http://metadata.example.com/"],
+      ["http://my-metadata:8080/"],
     ])("accepts %s", (url) => {
       expect(targetFault(url, true)).toBeUndefined();
+    });
+
+    it.each(
+      refused["link-local and metadata services"]?.map((url) => [url.replace(/^https:/i, "http:")]) ?? [],
+    )("still refuses to lead to a machine's metadata service: %s", (url) => {
+      expect(targetFault(url, true)).toMatch(
+        /^The URL points to \S+, a link-local address or a metadata service; expected /,
+      );
     });
 
     it.each([

@@ -54,7 +54,7 @@ async function admitted(deliveries: readonly number[]) {
 }
 
 function settle(lease: string, signs: readonly Sign[] = []) {
-  return gateOf(destination).settle({ lease, signs, left: 0, unsent: 0 }, settings);
+  return gateOf(destination).settle({ lease, signs, left: 0 }, settings);
 }
 
 const healthy = (): Sign => ({
@@ -219,6 +219,32 @@ describe("a hold that is told at once", () => {
   });
 });
 
+describe("a hold that a person clears", () => {
+  test("is over at once, and what waits is sent for", async () => {
+    await gateOf(destination).hold(clock.now() + 86_400_000);
+    expect(await admit([2])).toMatchObject({ refused: { reason: "hold" } });
+    expect(await gateOf(destination).clearHold()).toEqual(["hold_ended"]);
+    expect(await alarmOf(destination)).toBe(clock.now());
+    expect(await admit([2])).toMatchObject({ grant: { deliveries: [2] } });
+    expect(await gateOf(destination).clearHold()).toEqual([]);
+  });
+});
+
+describe("a gate that is told to forget", () => {
+  test("keeps nothing in its storage, and no alarm", async () => {
+    await earnTrust();
+    await gateOf(destination).hold(clock.now() + 86_400_000);
+    await gateOf(destination).ring("waiting");
+    await gateOf(destination).forget();
+    expect(await runInDurableObject(gateOf(destination), (_, { storage }) => [...storage.kv.list()])).toEqual(
+      [],
+    );
+    expect(await alarmOf(destination)).toBeNull();
+    await gateOf(destination).forget();
+    expect(await admit([2])).toMatchObject({ grant: { width: 1 } });
+  });
+});
+
 describe("a delivery that was settled", () => {
   test("after the asker had looked it up is not let in on old knowledge", async () => {
     const { id } = await admitted([1]);
@@ -335,6 +361,57 @@ describe("an alarm that has gone off", () => {
     clock.pass(30_000);
     expect(await goOff()).toHaveLength(1);
   });
+
+  test("sends for more drains than one call of the queue takes, and counts no other", async () => {
+    await openWide();
+    const { queue, taken } = fakeQueue<DrainMessage>();
+    const pages: number[] = [];
+    const paged = {
+      ...queue,
+      sendBatch: async (messages: MessageSendRequest<DrainMessage>[]) => {
+        pages.push(messages.length);
+        return queue.sendBatch(messages);
+      },
+    };
+    await goOffWith(paged);
+    expect(pages).toEqual([100, 67]);
+    expect(taken()).toHaveLength(167);
+    expect(await storedState()).toMatchObject({ bell: { expected: 167 } });
+  });
+
+  test("goes off again within seconds when the queue does not take its drains, and counts only those it took", async () => {
+    await openWide();
+    const { queue } = fakeQueue<DrainMessage>();
+    let calls = 0;
+    const sendBatch = async (messages: MessageSendRequest<DrainMessage>[]) => {
+      calls += 1;
+      if (calls > 1) throw new Error("The queue is away");
+      return queue.sendBatch(messages);
+    };
+    await goOffWith({ ...queue, sendBatch });
+    expect(await storedState()).toMatchObject({ bell: { expected: 100 } });
+    const again = (await alarmOf(destination)) ?? Number.POSITIVE_INFINITY;
+    expect(again).toBeLessThanOrEqual(START + 5_000);
+    clock.pass(again - START);
+    expect(await goOff()).toHaveLength(67);
+  });
+
+  /** A thousand at once, with something waiting. */
+  async function openWide(): Promise<void> {
+    const wide = { ...settings, maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
+    const { grant } = await gateOf(destination).admit(ask([1]), wide);
+    const signs = Array.from({ length: 1_000 }, healthy);
+    await gateOf(destination).settle({ lease: grant?.id ?? "", signs, left: 0 }, wide);
+    await gateOf(destination).ring("waiting");
+  }
+
+  async function goOffWith(queue: Partial<Queue<DrainMessage>>): Promise<void> {
+    await runInDurableObject(
+      gateOf(destination),
+      (gate) => void Object.assign(gate, { env: { DRAINS: queue } }),
+    );
+    await runDurableObjectAlarm(gateOf(destination));
+  }
 });
 
 describe("while all goes well", () => {

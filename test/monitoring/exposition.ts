@@ -9,14 +9,17 @@ export type Exposition = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<str
 
 const figures = { view: door(quiet).view, ever: emptyTally(0), windows: {} };
 
+const seen: Fleet["seen"] = [
+  {
+    row: { id: "dst_00000000000000000000", status: "active" } as Fleet["seen"][number]["row"],
+    depth: { waiting: 0, dead: 0, retrying: 0 },
+    figures,
+  },
+];
+
 const fleet: Fleet = {
-  seen: [
-    {
-      row: { id: "dst_00000000000000000000", status: "active" } as Fleet["seen"][number]["row"],
-      depth: { waiting: 0, dead: 0, retrying: 0 },
-      figures,
-    },
-  ],
+  seen,
+  sampled: seen,
   total: 1,
   unreachable: 0,
 };
@@ -26,6 +29,7 @@ const health = {
     heartbeatAt: 0,
     oldestDueAt: 0,
     deduplicated: 0,
+    keyed: 0,
     databases: [{ name: "DB", bytes: 0, headroomBytes: 0 }],
   },
   retryingForADay: 0,

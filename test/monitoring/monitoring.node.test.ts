@@ -1,7 +1,14 @@
 /** The dashboard and the alert rules ask for nothing that /metrics does not have, and forget nothing that counts. */
 import { describe, expect, it, test } from "vitest";
 import { exposition } from "./exposition.ts";
-import { alertQueries, askedBy, dashboardQueries, type Matcher, type Query } from "./queries.ts";
+import {
+  alertQueries,
+  alertsThatName,
+  askedBy,
+  dashboardQueries,
+  type Matcher,
+  type Query,
+} from "./queries.ts";
 
 const exposed = exposition();
 const queries = [...alertQueries(), ...dashboardQueries()];
@@ -47,6 +54,7 @@ const figures: readonly (readonly [figure: string, series: string])[] = [
   ["timeout rate", "breakwater_timeout_rate"],
   ["attempt distribution", "breakwater_attempts_by_number_total"],
   ["dedupe hits", "breakwater_deduplicated_total"],
+  ["requests that could be dedupe hits", "breakwater_keyed_requests_total"],
   ["queue delay", "breakwater_start_delay_seconds"],
   ["queue delay by destination", "breakwater_queue_delay_seconds_bucket"],
   ["waiting depth by destination", "breakwater_waiting_deliveries"],
@@ -88,3 +96,20 @@ test("no series is exposed that nobody looks at", () => {
 function selectedBy(some: readonly Query[]): string[] {
   return some.flatMap((query) => askedBy(query).selected.map(({ metric }) => metric));
 }
+
+test.each([
+  "BreakwaterRetryRateHigh",
+  "BreakwaterDeadLetterRateHigh",
+  "BreakwaterDeadLettersGrow",
+  "BreakwaterDeliveredTooFew",
+  "BreakwaterTooManyAttempts",
+  "BreakwaterSecondAttemptsFail",
+  "BreakwaterRetryingForADay",
+  "BreakwaterStartsLate",
+  "BreakwaterRetryStorm",
+  "BreakwaterBacklogDeep",
+  "BreakwaterBacklogGrows",
+  "BreakwaterCircuitStaysOpen",
+])("%s names the destinations that it is about", (alert) => {
+  expect(alertsThatName()).toContain(alert);
+});

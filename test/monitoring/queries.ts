@@ -23,12 +23,32 @@ export type Asked = Readonly<{
   isSound: boolean;
 }>;
 
-type Rule = Readonly<{ alert: string; expr: string }>;
+type Rule = Readonly<{ alert: string; expr: string; annotations: Readonly<Record<string, string>> }>;
 type Panel = Readonly<{ title: string; targets?: readonly Readonly<{ expr: string }>[] }>;
 
 export function alertQueries(): readonly Query[] {
   const { groups } = parse(read("alerts.yml")) as { groups: readonly { rules: readonly Rule[] }[] };
-  return groups.flatMap(({ rules }) => rules.map(({ alert, expr }) => ({ of: alert, expr })));
+  const rules = groups.flatMap((group) => group.rules);
+  return rules.flatMap(({ alert, expr, annotations }) => [
+    { of: alert, expr },
+    ...Object.values(annotations).flatMap((text) => queriesIn(text).map((expr) => ({ of: alert, expr }))),
+  ]);
+}
+
+/** What an annotation asks for itself: `{{ range query "…" }}`. */
+function queriesIn(annotation: string): string[] {
+  return [...annotation.matchAll(/\bquery "((?:[^"\\]|\\.)*)"/g)].map(([, expr = ""]) =>
+    expr.replaceAll('\\"', '"'),
+  );
+}
+
+/** The names of the alerts whose annotations name destinations. */
+export function alertsThatName(): readonly string[] {
+  const { groups } = parse(read("alerts.yml")) as { groups: readonly { rules: readonly Rule[] }[] };
+  const names = (text: string) => /\{\{ ?\$?\.?[lL]abels\.destination/.test(text);
+  return groups.flatMap(({ rules }) =>
+    rules.flatMap(({ alert, annotations }) => (Object.values(annotations).some(names) ? [alert] : [])),
+  );
 }
 
 export function dashboardQueries(): readonly Query[] {

@@ -97,7 +97,7 @@ describe("an open door", () => {
 
   it("has a delivery looked at again that was settled after the asker had looked it up", () => {
     const { state, grant } = granted(gate(wide));
-    const settlement = { lease: grant.id, signs: [], left: 0, unsent: 3 };
+    const settlement = { lease: grant.id, signs: [], left: 0 };
     const after = settle(state, settlement, steady, now + 100, 0).state;
     const again = (lookedUpMsAgo: number) =>
       admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).answer;
@@ -187,7 +187,7 @@ describe("a half-open circuit", () => {
 
   it("lets the next probe in when the first came back without an attempt", () => {
     const { grant, state } = granted(open, fresh, steady, at);
-    const settlement = { lease: grant.id, signs: [], left: 1, unsent: 1 };
+    const settlement = { lease: grant.id, signs: [], left: 1 };
     const { state: settled } = settle(state, settlement, steady, at + 10, 0);
     expect(granted(settled, drain, steady, at + 20).grant.deliveries).toEqual([7]);
   });
@@ -288,6 +288,7 @@ describe("through any history of a gate", () => {
       Math.max(
         now,
         tat,
+        ...leases.map((lease) => lease.tat),
         condition.heldUntil,
         condition.circuit.kind === "open" ? condition.circuit.until : 0,
         ...leases.map(({ expiresAt }) => expiresAt),

@@ -55,11 +55,19 @@ describe("jittered", () => {
   it.each(bounds)("keeps any wait with %j within its bounds", (jitter, least, most) => {
     fc.assert(
       fc.property(seconds, random, (wait, r) => {
-        const result = jittered(wait, jitter, undefined, doubling, r);
+        const result = jittered(wait, jitter, undefined, listed, r);
         expect(result).toBeGreaterThanOrEqual((wait * least) / 100 - 1e-6);
         expect(result).toBeLessThanOrEqual((wait * most) / 100 + 1e-6);
       }),
     );
+  });
+
+  it("never spreads a wait past the cap, of growing waits and of a list that has one", () => {
+    const capped = { schedule: [60, 100], cap: 100 };
+    for (const delays of [{ base: 60, factor: 2, cap: 100 }, capped]) {
+      expect(jittered(100, { proportional: 0.5 }, undefined, delays, almostOne)).toBe(100);
+      expect(jittered(100, { proportional: 0.5 }, undefined, delays, 0)).toBe(50);
+    }
   });
 
   it("grows a decorrelated wait from the one before: base to three times it", () => {

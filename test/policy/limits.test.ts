@@ -1,6 +1,12 @@
 import { getTableColumns } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
-import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../src/policy/limits.ts";
+import {
+  breakerSchema,
+  burstOf,
+  defaultBreaker,
+  defaultLimits,
+  limitsSchema,
+} from "../../src/policy/limits.ts";
 import { destinations } from "../../src/store/schema.ts";
 
 const columns = new Map(
@@ -23,6 +29,23 @@ function accepts(field: string, value: unknown): boolean {
   const schema = { ...limitsSchema.shape, ...breakerSchema.shape }[field as "timeout_ms"];
   return schema.safeParse(value).success;
 }
+
+describe("the burst that nobody has set", () => {
+  it.each([
+    [0.01, 1],
+    [0.5, 1],
+    [5, 5],
+    [7.2, 8],
+    [100, 100],
+    [10_000, 10_000],
+  ])("of a rate of %d a second is one second's worth, and one at least: %d", (rate, burst) => {
+    expect(burstOf(rate)).toBe(burst);
+  });
+
+  it("is the default's too", () => {
+    expect(defaultLimits.rate_burst).toBe(burstOf(defaultLimits.rate_per_second));
+  });
+});
 
 describe("limits", () => {
   it("cover every field", () => {
@@ -47,7 +70,7 @@ describe("limits", () => {
   });
 
   it("have the defaults of the table", () => {
-    for (const [field, value] of Object.entries(defaultLimits))
+    for (const [field, value] of Object.entries({ ...defaultLimits, rate_burst: undefined }))
       expect([field, columns.get(field)]).toEqual([field, value]);
     for (const [field, value] of Object.entries(defaultBreaker)) {
       expect([field, columns.get(`breaker_${field}`)]).toEqual([field, value]);

@@ -43,7 +43,13 @@ describe("classify", () => {
     expect(classify(response(418), lenient)).toBe("retry");
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("retries after %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("retries after %s", (kind) => {
     expect(classify({ kind }, strict)).toBe("retry");
   });
 });
@@ -61,7 +67,13 @@ describe("healthOf", () => {
     expect(healthOf({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("sees trouble behind %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("sees trouble behind %s", (kind) => {
     expect(healthOf({ kind })).toBe("unhealthy");
   });
 
@@ -75,7 +87,13 @@ describe("backsOff", () => {
     expect(backsOff(response(status))).toBe(true);
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("halves the window after %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("halves the window after %s", (kind) => {
     expect(backsOff({ kind })).toBe(true);
   });
 
@@ -89,7 +107,13 @@ describe("causeOf", () => {
     expect(causeOf(response(503))).toBe("http_503");
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("names %s as itself", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("names %s as itself", (kind) => {
     expect(causeOf({ kind })).toBe(kind);
   });
 });

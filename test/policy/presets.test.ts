@@ -22,7 +22,7 @@ const times = (count: number, bounds: readonly [number, number]) =>
 
 const published: Record<PresetName, Row> = {
   breakwater: {
-    permanent: { allBut: [404, 408, 409, 425, 429] },
+    permanent: { allBut: [402, 404, 408, 409, 423, 425, 429] },
     waits: [
       [15, 30],
       [30, 60],
@@ -31,10 +31,10 @@ const published: Record<PresetName, Row> = {
       [240, 480],
       [480, 960],
       [960, 1920],
-      ...times(8, [1800, 3600]),
+      ...times(13, [1800, 3600]),
     ],
-    attempts: 16,
-    hours: 72,
+    attempts: "unlimited",
+    hours: 74,
     header: "floor",
   },
   textbook: {
@@ -64,8 +64,8 @@ const published: Record<PresetName, Row> = {
       [240, 720],
       [960, 2880],
       [3600, 10_800],
-      [14_400, 43_200],
-      [14_400, 43_200],
+      [14_400, 28_800],
+      [14_400, 28_800],
     ],
     attempts: 8,
     hours: 48,
@@ -146,7 +146,13 @@ describe.each(presetNames)("%s", (name) => {
     expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
   });
 
-  it.each(["timeout", "refused", "dns", "network"] as const)("retries after %s", (kind) => {
+  it.each([
+    "timeout",
+    "connection_lost",
+    "refused",
+    "dns",
+    "network",
+  ] as const)("retries after %s", (kind) => {
     expect(classify({ kind }, policy.rules)).toBe("retry");
   });
 
@@ -206,9 +212,33 @@ describe("limited causes", () => {
     expect(outcomeAfter(3)).toEqual({ kind: "dead", because: "exhausted" });
   });
 
-  it("retries 404 under breakwater like any other failure", () => {
-    const history = { attempts: 15, giveUpAt: never };
-    const result = transition({ kind: "response", status: 404 }, history, presets.breakwater, 0, 0.5);
-    expect(result.kind).toBe("retry");
+  it.each([
+    402, 404, 408, 409, 423, 425,
+  ])("retries %i under breakwater until it has come to it 16 times", (status) => {
+    const outcomeAfter = (sameCause: number) => {
+      const history = { attempts: 60, sameCause, giveUpAt: never };
+      return transition({ kind: "response", status }, history, presets.breakwater, 0, 0.5);
+    };
+    expect(outcomeAfter(15)).toMatchObject({ kind: "retry", because: `http_${status}` });
+    expect(outcomeAfter(16)).toEqual({ kind: "dead", because: "exhausted" });
+  });
+
+  it("makes the last attempts under breakwater after an outage of 72 hours, however the dice fall", () => {
+    const { giveUpAfterMs } = presets.breakwater;
+    for (const random of [0, 0.5, almostOne]) {
+      let at = 0;
+      for (let attempts = 1; ; attempts++) {
+        const next = transition(
+          failure,
+          { attempts, giveUpAt: giveUpAfterMs },
+          presets.breakwater,
+          at,
+          random,
+        );
+        if (next.kind !== "retry") break;
+        at = next.at;
+      }
+      expect(at).toBeGreaterThan(72 * 3_600_000);
+    }
   });
 });

@@ -60,7 +60,7 @@ describe("nextSendAt", () => {
 });
 
 describe("the sends of all leases together", () => {
-  type Held = { id: string; starts: number[]; settled: boolean };
+  type Held = { id: string; firstDue: number; starts: number[]; settled: boolean };
   const turn = fc.record({
     waitMs: fc.oneof(fc.nat(50), fc.nat(3_000), fc.integer({ min: -2_000, max: 0 })),
     wanted: fc.nat(40),
@@ -95,7 +95,11 @@ describe("the sends of all leases together", () => {
           lease.starts.filter((s) => s <= at).length,
           Math.max(0, lease.starts.length - unsent),
         );
-        const settlement = { lease: lease.id, signs: [], left: 0, unsent: lease.starts.length - made };
+        const tat = lease.starts
+          .slice(0, made)
+          .reduce((due, start) => Math.max(due, start) + 1000 / perSecond, lease.firstDue);
+        const started = made > 0 ? { tatInMs: tat - at } : {};
+        const settlement = { lease: lease.id, signs: [], left: 0, ...started };
         state = settle(state, settlement, settings, at, 0).state;
         lease.settled = true;
         lease.starts.length = made;
@@ -109,7 +113,7 @@ describe("the sends of all leases together", () => {
       const { firstInMs, everyMs } = grant.pace;
       const starts = grant.deliveries.map((_, i) => at + Math.max(0, firstInMs + i * everyMs));
       expect(Math.max(...starts)).toBeLessThanOrEqual(at + startWithinMs);
-      leases.push({ id: grant.id, starts, settled: false });
+      leases.push({ id: grant.id, firstDue: at + firstInMs + grant.pace.slackMs, starts, settled: false });
     }
     return leases.flatMap(({ starts }) => starts).toSorted((a, b) => a - b);
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { classify } from "../../src/policy/outcome.ts";
 import { presetNames, presets } from "../../src/policy/presets.ts";
 import { resolveRetry, retrySpec } from "../../src/policy/retry-spec.ts";
 
@@ -19,6 +20,10 @@ describe("retrySpec", () => {
     { base: 1, factor: 10, cap: 604_800, jitter: { proportional: 0 } },
     { jitter: { proportional: 1 }, max_attempts: 1, give_up_after: 1 },
     { jitter: "decorrelated", max_attempts: 100, give_up_after: 2_592_000 },
+    { give_up_after: 1, expire_unattempted_after: 1 },
+    { expire_unattempted_after: 2_592_000, on: { retry: [404, 500], fail: [503, 429, 599] } },
+    { on: { fail: [400] } },
+    { on: {} },
   ])("accepts %j", (value) => {
     expect(retrySpec.parse(value)).toEqual(value);
   });
@@ -47,6 +52,30 @@ describe("retrySpec", () => {
     [{ max_attempts: "5" }, "max_attempts: expected a whole number of attempts from 1 to 100"],
     [{ give_up_after: 0 }, "give_up_after: expected a whole number of seconds from 1 to 2592000"],
     [{ give_up_after: 2_592_001 }, "give_up_after: expected a whole number of seconds from 1 to 2592000"],
+    [
+      { expire_unattempted_after: 0 },
+      "expire_unattempted_after: expected a whole number of seconds from 1 to 2592000",
+    ],
+    [
+      { schedule: [61, 1], give_up_after: 60 },
+      "give_up_after: expected no less than the first wait, or max_attempts 1: nothing would be retried",
+    ],
+    [
+      { base: 61, factor: 2, cap: 3600, give_up_after: 60, max_attempts: 2 },
+      "give_up_after: expected no less than the first wait, or max_attempts 1: nothing would be retried",
+    ],
+    [{ on: { retry: [200] } }, "on.retry.0: a 2xx is always a success"],
+    [{ on: { fail: [503, 299] } }, "on.fail.1: a 2xx is always a success"],
+    [{ on: { retry: [302] } }, "on.retry.0: a redirect is never followed and always ends the delivery"],
+    [{ on: { retry: [410] } }, "on.retry.0: 410 always ends the delivery and pauses the destination"],
+    [{ on: { fail: [399.5] } }, "on.fail.0: expected a status from 400 to 599 but not 410"],
+    [{ on: { fail: [600] } }, "on.fail.0: expected a status from 400 to 599 but not 410"],
+    [{ on: { fail: ["503"] } }, "on.fail.0: expected a status from 400 to 599 but not 410"],
+    [{ on: { retry: [] } }, "on.retry: expected a list of 1 to 100 statuses"],
+    [{ on: { retry: 404 } }, "on.retry: expected a list of 1 to 100 statuses"],
+    [{ on: { retry: [404], fail: [500, 404] } }, "on.fail.1: 404 is in retry as well"],
+    [{ on: { succeed: [404] } }, "on: unknown succeed: expected an object of retry, fail"],
+    [{ on: [404] }, "on: expected an object of retry, fail"],
     [{ maxAttempts: 5 }, ": unknown maxAttempts: expected an object of preset, schedule, "],
     ["breakwater", ": expected an object of preset, schedule, "],
     [null, ": expected an object of preset, schedule, "],
@@ -115,14 +144,39 @@ describe("resolveRetry", () => {
   });
 
   it("overrides everything that can be written", () => {
-    const spec = { schedule: [60], jitter: "none", max_attempts: 2, give_up_after: 3600 } as const;
+    const spec = {
+      schedule: [60],
+      jitter: "none",
+      max_attempts: 2,
+      give_up_after: 3600,
+      expire_unattempted_after: 7200,
+    } as const;
     expect(resolveRetry({ ...spec, schedule: [...spec.schedule] })).toEqual({
       ...presets.breakwater,
       delays: { schedule: [60] },
       jitter: "none",
       maxAttempts: 2,
       giveUpAfterMs: 3_600_000,
+      expireUnattemptedAfterMs: 7_200_000,
     });
+  });
+
+  it("lets single statuses be retried, or end the delivery, whatever the preset says", () => {
+    const { rules } = resolveRetry({ preset: "textbook", on: { retry: [400, 404], fail: [503] } });
+    const verdicts = [200, 302, 400, 401, 404, 410, 500, 503].map((status) =>
+      classify({ kind: "response", status }, rules),
+    );
+    expect(verdicts).toEqual([
+      "success",
+      "permanent",
+      "retry",
+      "permanent",
+      "retry",
+      "permanent",
+      "retry",
+      "permanent",
+    ]);
+    expect(rules.attemptLimits).toEqual({});
   });
 
   it("replaces a preset's schedule with growing waits", () => {

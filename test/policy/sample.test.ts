@@ -13,6 +13,7 @@ test.each<[Exchange, Result]>([
   [{ kind: "response", status: 101 }, "other"],
   [{ kind: "response", status: 999 }, "other"],
   [{ kind: "timeout" }, "timeout"],
+  [{ kind: "connection_lost" }, "network"],
   [{ kind: "refused" }, "network"],
   [{ kind: "dns" }, "network"],
   [{ kind: "network" }, "network"],

@@ -1,12 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { admit } from "../../src/policy/admission.ts";
+import { admit, refusalAt } from "../../src/policy/admission.ts";
 import type { Ask } from "../../src/policy/ask.ts";
 import type { Condition, Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { held, nothingWaits, resumed, type Settlement, settle } from "../../src/policy/settlement.ts";
+import {
+  held,
+  holdCleared,
+  nothingWaits,
+  resumed,
+  type Settlement,
+  settle,
+} from "../../src/policy/settlement.ts";
 import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
 
 const ask: Ask = {
@@ -35,14 +42,13 @@ function lease(state: GateState, part: Partial<Ask> = {}, at = now, settings = s
 
 function settling(
   state: GateState,
-  { id, deliveries }: Grant,
+  { id }: Grant,
   signs: readonly Sign[],
   at = now + 100,
   settings: GateSettings = steady,
   part: Partial<Settlement> = {},
 ) {
-  const unsent = deliveries.length - signs.length;
-  return settle(state, { lease: id, signs, left: 0, unsent, ...part }, settings, at, 0);
+  return settle(state, { lease: id, signs, left: 0, ...part }, settings, at, 0);
 }
 
 describe("a settlement", () => {
@@ -72,7 +78,8 @@ describe("a settlement", () => {
     const { state, grant } = lease(wide);
     const signs = Array.from({ length: 10 }, () => failed(now));
     const late = settling(state, grant, signs, now + grant.expiresInMs);
-    expect(late).toEqual({ state: { ...state, leases: [] }, ...noNews });
+    // What it had reserved counts as sent: nobody can tell.
+    expect(late).toEqual({ state: { ...state, leases: [], tat: state.leases[0]?.tat }, ...noNews });
   });
 
   it("changes nothing for a lease that nobody was given", () => {
@@ -151,20 +158,30 @@ describe("sends that were not made", () => {
 
   it("are given back to the rate", () => {
     const { state, grant } = lease(wide, {}, now, slowly);
-    const settled = settling(state, grant, [fine(now)], now + 100, slowly);
+    const settled = settling(state, grant, [fine(now)], now + 100, slowly, { tatInMs: 900 });
     expect(settled.state.tat).toBe(now + 1000);
+    const unused = settling(state, grant, [], now + 100, slowly);
+    expect(lease(unused.state, {}, now + 100, slowly).grant.pace.firstInMs).toBe(-9_000);
+  });
+
+  it("do not hide that those before them started late: nobody follows earlier than the rate allows", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    const settled = settling(state, grant, [fine(now + 5_000)], now + 5_100, slowly, { tatInMs: 900 });
+    expect(lease(settled.state, {}, now + 5_200, slowly).grant.pace.firstInMs).toBe(-8_200);
+  });
+
+  it("count as sent where their holder does not tell when it started the others", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    expect(settling(state, grant, [fine(now)], now + 100, slowly).state.tat).toBe(state.leases[0]?.tat);
   });
 
   it("are not given back once another lease has reserved after them", () => {
     const first = lease(wide, { deliveries: [1, 2, 3] }, now, slowly);
     const second = lease(first.state, { deliveries: [4] }, now, slowly);
-    expect(settling(second.state, first.grant, [], now + 100, slowly).state.tat).toBe(second.state.tat);
-  });
-
-  it("are given back at the rate at which they were reserved, when that has changed since", () => {
-    const { state, grant } = lease(wide, {}, now, slowly);
-    const settled = settling(state, grant, [fine(now)], now + 100, { ...slowly, ratePerSecond: 0.01 });
-    expect(settled.state.tat).toBe(now + 1000);
+    const { state } = settling(second.state, first.grant, [], now + 100, slowly);
+    expect(refusalAt(state, "fresh", slowly, now + 100)?.until).toBe(
+      refusalAt(second.state, "fresh", slowly, now + 100)?.until,
+    );
   });
 });
 
@@ -224,6 +241,43 @@ describe("the pause that is lifted", () => {
     expect(state.bell.at).toBe(now);
     expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
   });
+
+  it("ends the receiver's hold: a person wants it tried again", () => {
+    const waiting = held(wide, now + 86_400_000, now).state;
+    const state = resumed(waiting, now + 1_000);
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+    expect(state.bell.at).toBe(now + 1_000);
+  });
+
+  it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 9 } as const;
+    const state = resumed({ ...wide, condition: { ...wide.condition, circuit } }, now + 1_000);
+    const { grant, state: probing } = lease(state, {}, now + 1_000);
+    expect(grant.deliveries).toHaveLength(1);
+    const { state: after } = settling(probing, grant, [failed(now + 1_050)], now + 1_100);
+    expect(after.condition.circuit).toMatchObject({ kind: "open", trips: 1 });
+  });
+});
+
+describe("the hold that a person clears", () => {
+  const holding = held(wide, now + 86_400_000, now).state;
+
+  it("is over at once: traffic begins with one, and what waits is rung for", () => {
+    const { state, events } = holdCleared(holding, now + 1_000);
+    expect(events).toEqual(["hold_ended"]);
+    expect(state.condition).toMatchObject({ heldUntil: 0, window: { size: 1 } });
+    expect(state.bell.at).toBe(now + 1_000);
+    expect(state.history.at(-1)).toEqual({ at: now + 1_000, what: "hold_cleared" });
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+  });
+
+  it("does not open a circuit that is open, and is nothing where there is no hold", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
+    const open = { ...holding, condition: { ...holding.condition, circuit } };
+    expect(holdCleared(open, now + 1_000).state.condition.circuit).toEqual(circuit);
+    expect(holdCleared(wide, now)).toEqual({ state: wide, events: [] });
+    expect(holdCleared(holding, now + 86_400_000).state).toBe(holding);
+  });
 });
 
 describe("a drain's report that nothing waits", () => {
@@ -280,7 +334,8 @@ describe("through any history of a gate", () => {
           // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;
-          expect({ ...after, leases: [] }).toEqual({ ...before, leases: [] });
+          // What an expired lease had reserved counts as sent.
+          expect({ ...after, leases: [], tat: 0 }).toEqual({ ...before, leases: [], tat: 0 });
         }
       }),
       { numRuns: 300 },

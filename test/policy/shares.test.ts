@@ -21,7 +21,6 @@ function gate(turns: Partial<GateState["turns"]>, taken: Partial<Record<Side, nu
     deliveries: [],
     probe: false,
     tat: 0,
-    everyMs: 10,
     expiresAt: now + 1000,
   });
   const leases = [lease("fresh", taken.live), lease("backlog", taken.backlog)];
@@ -142,13 +141,7 @@ function asksIn(world: World, lengthMs: number): Asked[] {
     const done = (endedAt: number) => {
       const sign = { at: endedAt, health: outcome, backsOff: outcome !== "healthy", tookMs } as const;
       const signs = grant.deliveries.map(() => sign);
-      state = settle(
-        state,
-        { lease: grant.id, signs, left: 0, unsent: 0, continues },
-        settings,
-        endedAt,
-        0,
-      ).state;
+      state = settle(state, { lease: grant.id, signs, left: 0, continues }, settings, endedAt, 0).state;
       afterwards(endedAt);
     };
     busy.push({ at: at + lastStartMs + tookMs, done });

@@ -66,14 +66,13 @@ describe("transition", () => {
     });
   });
 
-  it("lets a limited cause end a delivery that other causes brought there", () => {
+  it("ends a delivery at a limited cause once it has come to that cause so often, whatever came between", () => {
     const limited: RetryPolicy = { ...steady, rules: { ...steady.rules, attemptLimits: { dns: 3 } } };
     const fourth = { ...first, attempts: 4 };
-    expect(transition({ kind: "dns" }, fourth, limited, now, 0)).toEqual({
-      kind: "dead",
-      because: "exhausted",
-    });
-    expect(transition({ kind: "refused" }, fourth, limited, now, 0).kind).toBe("retry");
+    const dns = (sameCause: number) => transition({ kind: "dns" }, { ...fourth, sameCause }, limited, now, 0);
+    expect(dns(2).kind).toBe("retry");
+    expect(dns(3)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(transition({ kind: "refused" }, { ...fourth, sameCause: 4 }, limited, now, 0).kind).toBe("retry");
   });
 
   it("never lets a limited cause outlive the attempts limit", () => {
@@ -110,8 +109,24 @@ describe("transition, where the receiver says when to come back", () => {
     });
   });
 
-  it("waits for Retry-After instead of a longer backoff where the policy says so", () => {
-    expect(transition(response(503, "10"), first, instead, now, 0)).toMatchObject({ at: now + 10_000 });
+  it("waits for a 429's Retry-After instead of a longer backoff where the policy says so", () => {
+    expect(transition(response(429, "10"), first, instead, now, 0)).toMatchObject({ at: now + 10_000 });
+  });
+
+  it("never lets the Retry-After of a 503 shorten the backoff, whatever the policy says of a 429", () => {
+    const result = transition(response(503, "1"), first, instead, now, 0);
+    expect(result).toMatchObject({ at: now + 60_000, notBefore: now + 1_000 });
+  });
+
+  it.each(presetNames)("keeps the waits of %s where every 503 says Retry-After: 1", (name) => {
+    const policy = presets[name];
+    for (const attempts of [1, 2, 3, 4]) {
+      const history = { attempts, giveUpAt: Number.MAX_SAFE_INTEGER };
+      const silent = transition(response(503), history, policy, now, 0.7);
+      expect(transition(response(503, "1"), history, policy, now, 0.7)).toMatchObject({
+        at: silent.kind === "retry" ? silent.at : 0,
+      });
+    }
   });
 
   it("reads an HTTP-date", () => {
@@ -126,14 +141,14 @@ describe("transition, where the receiver says when to come back", () => {
   });
 
   it("adds up to a second where a tenth would be less", () => {
-    const result = transition(response(503, "2"), first, instead, now, almostOne);
+    const result = transition(response(429, "2"), first, instead, now, almostOne);
     expect(result).toMatchObject({ at: now + 3_000 });
   });
 
   it("waits a second at least, even where the receiver says zero or a time gone by", () => {
     const asked = ["0", "Sun, 06 Nov 1994 08:49:37 GMT"];
     for (const value of asked) {
-      const result = transition(response(503, value), first, instead, now, 0);
+      const result = transition(response(429, value), first, instead, now, 0);
       expect(result).toMatchObject({ at: now + 1_000, notBefore: now });
     }
   });
@@ -150,7 +165,7 @@ describe("transition, where the receiver says when to come back", () => {
     expect(transition(response(503, "1000000000000000000"), first, steady, now, almostOne)).toEqual({
       kind: "dead",
       because: "expired",
-      note: "Retry-After lies past the age limit",
+      note: "Retry-After lies past the age limit; taken as 30 days for the destination",
     });
   });
 
@@ -187,12 +202,32 @@ describe("transition, where the receiver says when to come back", () => {
 
 describe("holdUntil", () => {
   it.each([429, 503])("closes the gate until the time that %i names", (status) => {
-    expect(holdUntil(response(status, "120"), steady, now)).toBe(now + 120_000);
+    expect(holdUntil(response(status, "120"), now)).toBe(now + 120_000);
   });
 
-  it("goes no further than the age limit", () => {
-    expect(holdUntil(response(503, "1000000000000000000"), steady, now)).toBe(now + 72 * hourMs);
-    expect(holdUntil(response(503, "Fri, 31 Dec 9999 23:59:59 GMT"), steady, now)).toBe(now + 72 * hourMs);
+  it("closes it for as long as it was asked to, however short the age limit of the deliveries is", () => {
+    const asked = response(503, "3600");
+    expect(holdUntil(asked, now)).toBe(now + hourMs);
+    const short = { attempts: 1, giveUpAt: now + 60_000 };
+    expect(transition(asked, short, { ...steady, giveUpAfterMs: 60_000 }, now, 0)).toEqual({
+      kind: "dead",
+      because: "expired",
+      note: "Retry-After lies past the age limit",
+    });
+  });
+
+  it.each([
+    "1000000000000000000",
+    "Fri, 31 Dec 9999 23:59:59 GMT",
+    "2592001",
+  ])("takes Retry-After: %s for 30 days, and says so at the delivery", (value) => {
+    const asked = response(503, value);
+    expect(holdUntil(asked, now)).toBe(now + 30 * 24 * hourMs);
+    expect(transition(asked, first, steady, now, 0)).toEqual({
+      kind: "dead",
+      because: "expired",
+      note: "Retry-After lies past the age limit; taken as 30 days for the destination",
+    });
   });
 
   it.each([
@@ -204,7 +239,7 @@ describe("holdUntil", () => {
     ["a success", response(200, "120")],
     ["no answer", { kind: "timeout" } as const],
   ])("leaves the gate alone after %s", (_, exchange) => {
-    expect(holdUntil(exchange, steady, now)).toBeUndefined();
+    expect(holdUntil(exchange, now)).toBeUndefined();
   });
 });
 
@@ -232,6 +267,7 @@ describe("whatever the exchange, the policy and the dice", () => {
     jitter,
     maxAttempts: fc.constant(1001),
     giveUpAfterMs: fc.constant(72 * hourMs),
+    expireUnattemptedAfterMs: fc.constant(14 * 24 * hourMs),
     rules: fc.constantFrom(...presetNames.map((name) => presets[name].rules)),
     retryAfter: fc.constantFrom("floor" as const, "instead" as const),
   });
@@ -243,7 +279,13 @@ describe("whatever the exchange, the policy and the dice", () => {
     fc.string({ maxLength: 60 }),
   );
   const exchange: fc.Arbitrary<Exchange> = fc.oneof(
-    fc.constantFrom<Exchange>({ kind: "timeout" }, { kind: "refused" }, { kind: "dns" }, { kind: "network" }),
+    fc.constantFrom<Exchange>(
+      { kind: "timeout" },
+      { kind: "connection_lost" },
+      { kind: "refused" },
+      { kind: "dns" },
+      { kind: "network" },
+    ),
     fc.integer({ min: 100, max: 599 }).map((status) => response(status)),
     fc.tuple(fc.constantFrom(429, 503), header).map(([status, value]) => response(status, value)),
   );
@@ -313,11 +355,11 @@ describe("whatever the exchange, the policy and the dice", () => {
     );
   });
 
-  it("never holds the gate past the age limit, nor for less than the delivery waits to honour", () => {
+  it("never holds the gate for more than 30 days, nor for less than the delivery waits to honour", () => {
     fc.assert(
       fc.property(exchange, policy, attempts, random, (e, p, n, r) => {
-        const held = holdUntil(e, p, now);
-        if (held !== undefined) expect(held).toBeLessThanOrEqual(now + p.giveUpAfterMs);
+        const held = holdUntil(e, now);
+        if (held !== undefined) expect(held).toBeLessThanOrEqual(now + 30 * 24 * hourMs);
         const result = transition(e, { attempts: n, giveUpAt: now + p.giveUpAfterMs }, p, now, r);
         if (result.kind === "retry") expect(result.at).toBeGreaterThanOrEqual(held ?? now);
       }),

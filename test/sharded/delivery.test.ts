@@ -1,4 +1,5 @@
 /** The life of deliveries over three databases: attempts, waiting, sweeps and ends, and what fails between two of them. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../src/delivery/consume.ts";
 import { accept } from "../../src/delivery/ingest.ts";
@@ -7,6 +8,7 @@ import { sweep } from "../../src/delivery/sweep.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { databaseNumberOf } from "../../src/policy/placement.ts";
 import { rowsOfAll } from "../support/databases.ts";
+import { operationalEvents } from "../support/operational.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,
@@ -133,7 +135,7 @@ test("what waits for a deleted destination is cancelled in every database", asyn
   await world.bring(messages);
   await execute("UPDATE destinations SET deleted_at = 1");
   await sweep(world.services);
-  await world.drain(destination);
+  await world.answer(world.drainQueue.taken().map(({ body }) => body));
   expect(await statesOf()).toEqual(all("cancelled"));
 });
 
@@ -202,4 +204,24 @@ test("what is old is removed from every database but its newest event", async ()
   const left = await rowsOfAll<{ id: number }>("SELECT id FROM events");
   expect(left.map(({ id }) => databaseNumberOf(id))).toEqual([0, 1, 2]);
   expect(await storedRows()).toHaveLength(3);
+});
+
+test("a pause that is written before another database fails is told of, once", async () => {
+  await newDestination({ tenant: "operator" });
+  const messages = await postAll();
+  world.receiver.script(urlOf(destination), 410);
+  let faults = 1;
+  world.d1.failing((sql) => {
+    const isAnother = sql.includes("INSERT INTO deliveries") && !sql.includes("UPDATE destinations");
+    return isAnother && faults-- > 0 ? "before" : undefined;
+  });
+  const brought = world.bring(messages.slice(0, 6));
+  await world.clock.asleep(250);
+  world.clock.pass(250);
+  await brought;
+  await world.settled();
+  expect(world.logged("record_failed")).toHaveLength(1);
+  expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+  expect(await operationalEvents(env.DB)).toMatchObject([{ type: "destination.paused" }]);
+  expect(world.logged("destination_paused")).toMatchObject([{ destination, because: "gone" }]);
 });

@@ -6,7 +6,15 @@ import { databaseNumberOf } from "../../src/policy/placement.ts";
 import { findReplay } from "../../src/store/replays.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
-import { newDestination, newWorld, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 const MINUTE = 60_000;
 const EVENTS = 24;
@@ -166,4 +174,20 @@ describe("when something breaks", () => {
     expect(rows.map(({ state }) => state)).toEqual(["completed", "completed", "completed"]);
     for (const { moved, total } of rows) expect(moved).toBe(total);
   });
+});
+
+test("a hundred and one replays are listed by a hundred, with the sums of their parts", async () => {
+  await execute(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 101)
+     INSERT INTO replays (id, tenant, destination_id, include, since, until, rate_per_minute, state, total, pace,
+       next_step_at, created_at, updated_at)
+     SELECT 'rpl_' || i, ?1, 'dst_' || i, 'dead', 0, 1, 1, 'completed', i, 1, 0, 0, 0 FROM n`,
+    TENANT,
+  );
+  const first = await call("GET", "/v1/replays?limit=100");
+  expect(first.status).toBe(200);
+  expect(first.json.data).toHaveLength(100);
+  expect(first.json.data[0]).toMatchObject({ id: "rpl_101", total: 101 * testDatabases.length });
+  const second = await call("GET", `/v1/replays?limit=100&cursor=${first.json.next_cursor}`);
+  expect(second.json.data).toMatchObject([{ id: "rpl_1" }]);
 });

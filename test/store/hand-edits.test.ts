@@ -72,7 +72,7 @@ describe("nonsense", () => {
     ["max_concurrency", 2.5, "maxConcurrency", 10],
     ["max_concurrency", 1_000_000, "maxConcurrency", 10],
     ["rate_per_second", 0, "ratePerSecond", 100],
-    ["rate_burst", "", "rateBurst", 200],
+    ["rate_burst", "", "rateBurst", 100],
     ["timeout_ms", 3_600_000, "timeoutMs", 15_000],
   ] as const)("in %s (%j) counts as its default", async (column, value, setting, expected) => {
     await edit(column, value);

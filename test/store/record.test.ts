@@ -19,6 +19,8 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
     because: "http_500",
     attempts: 1,
     nextAttemptAt: 2_000,
+    life: 0,
+    firstAttemptAt: 1,
     giveUpAt: 9_000,
     endedAt: null,
     lastStatus: 500,
@@ -61,10 +63,16 @@ describe("an outcome", () => {
     expect(await storedRows()).toEqual([row({ attempts: 2 })]);
   });
 
-  test("moves the age limit never", async () => {
-    await record(row({ giveUpAt: 9_000 }));
-    await record(row({ attempts: 2, giveUpAt: 99_000 }));
-    expect(await storedRows()).toMatchObject([{ attempts: 2, giveUpAt: 9_000 }]);
+  test("of the first attempt fixes the age limit that counts from then on", async () => {
+    await record(row({ state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 99_000 }));
+    await record(row({}));
+    expect(await storedRows()).toMatchObject([{ attempts: 1, firstAttemptAt: 1, giveUpAt: 9_000 }]);
+  });
+
+  test("of an earlier life is too late, however many attempts it knows of", async () => {
+    await record(row({ life: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }));
+    await record(row({ state: "dead", attempts: 7, giveUpAt: 99_000, endedAt: 8 }));
+    expect(await storedRows()).toMatchObject([{ life: 1, state: "waiting", attempts: 0, giveUpAt: 9_000 }]);
   });
 });
 

@@ -66,7 +66,10 @@ describe("the rows read", () => {
   const asked: [string, () => Promise<unknown>][] = [
     ["a drain's look", () => look()],
     ["a drain's look between the ends", () => look({ ...ENDS, between: 6 })],
-    ["the sweep's look for what is too old", () => expireWaiting(world.d1.db, destination, 0, 10)],
+    [
+      "the sweep's look for what is too old",
+      () => expireWaiting(world.d1.db, { destination: "", event: 0 }, 0, 10),
+    ],
     ["counting them", () => countWaiting(databases(), destination, 10)],
     ["counting them by reason", () => waitingByReason(databases(), destination, 10)],
   ];

@@ -49,7 +49,11 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
     },
-    drains: { send: async (body: unknown) => void steps.push(body) },
+    drains: {
+      send: async (body: unknown) => void steps.push(body),
+      sendBatch: async (messages: Iterable<{ body: unknown }>) =>
+        void steps.push(...[...messages].map(({ body }) => body)),
+    },
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
     log: (line: LogLine) => {

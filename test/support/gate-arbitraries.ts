@@ -196,7 +196,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         const signs = signsOf(step.attempts.slice(0, ticket.deliveries.length), ticket, now);
         const unsent = ticket.deliveries.length - signs.length;
         const left = step.left ? unsent : 0;
-        const settlement = { lease: ticket.id, signs, left, unsent, continues: step.continues };
+        const settlement = { lease: ticket.id, signs, left, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
         told = { events, settled: ended.has(ticket.id) ? null : ticket };
@@ -219,6 +219,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         if (!settings.paused) break;
         settings = { ...settings, paused: false };
         state = resumed(state, now);
+        quietUntil = 0;
         fromOne = true;
         break;
       case "evict":

@@ -15,12 +15,22 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
       const row = (await all<Record<string, unknown>>()).results[0];
       return row === undefined ? null : column === undefined ? row : row[column];
     }
+    /**
+     * Of raw rows, which Drizzle's builder asks for, D1 gives no figures: so the call is made as `all`, whose
+     * rows have the same columns in the same order. Only joined tables may have columns of one name, which
+     * would be lost: what reads is read once more for its rows.
+     */
+    async function raw(): Promise<unknown[][]> {
+      const { results } = await all<Record<string, unknown>>();
+      if (results.length > 0 && /^\s*(select|with)\b/i.test(sql)) return statement.raw();
+      return results.map((row) => Object.values(row));
+    }
     const wrapped = {
       bind: (...values: unknown[]) => intercepted(statement.bind(...values), sql),
       all,
       run: all,
       first,
-      raw: () => around(sql, () => statement.raw()),
+      raw,
     } as unknown as D1PreparedStatement;
     inner.set(wrapped, { statement, sql });
     return wrapped;

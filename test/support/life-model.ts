@@ -12,7 +12,12 @@ import { storedRows } from "./world.ts";
 
 const MINUTE = 60_000;
 export const GIVE_UP_MS = 120 * MINUTE;
-export const retry = { schedule: [30, 60], max_attempts: 3, give_up_after: GIVE_UP_MS / 1000 };
+export const retry = {
+  schedule: [30, 60],
+  max_attempts: 3,
+  give_up_after: GIVE_UP_MS / 1000,
+  expire_unattempted_after: GIVE_UP_MS / 1000,
+};
 /** The longest wait of the schedule, and what a hold may add to it. */
 const LONGEST_WAIT_MS = 5 * MINUTE;
 
@@ -98,10 +103,10 @@ function isMeant({ destination, include, createdAt }: Replay, row: DeliveryRow):
   return row.destinationId === destination && row.state === include && isOver;
 }
 
-/** A later age limit is another life: somebody must have asked for it. */
+/** A higher number is another life: somebody must have asked for it. */
 function beginAgain(model: Model, key: string, row: DeliveryRow, replays: readonly Replay[]): void {
   const before = model.lives.get(key);
-  if (!before || row.giveUpAt <= before.giveUpAt) return;
+  if (!before || row.life <= (before.row?.life ?? 0)) return;
   const replay = replays.find(({ id }) => id === row.replay);
   const asked = replay ? before.row && isMeant(replay, before.row) : model.retried.has(key);
   expect(asked, `${key} has begun again, and nobody asked for it`).toBe(true);
@@ -134,7 +139,7 @@ function agreed(
   const all = [...may, ...old, ...gone];
   const lived = all.find((life) => isLived(life, row));
   if (!lived) throw new Error(`${key} is ${said(row)}, and not ${JSON.stringify(all)}`);
-  return { may: [lived], giveUpAt, ...(row && { row }) };
+  return { may: [lived], giveUpAt: row?.giveUpAt ?? giveUpAt, ...(row && { row }) };
 }
 
 function said(row: DeliveryRow | undefined): string {

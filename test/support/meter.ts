@@ -13,7 +13,7 @@ export type MeteredD1 = Readonly<{
   /** The databases beyond the first, under the same eyes. */
   further: readonly D1Database[];
   /** What has been used since the last time of asking. */
-  used: () => Readonly<{ roundTrips: number; rowsRead: number; rowsWritten: number }>;
+  used: () => Readonly<{ roundTrips: number; queries: number; rowsRead: number; rowsWritten: number }>;
   /** From now on, decides for each round trip by its statements whether it fails. */
   failing: (decide: (sql: string) => Fault) => void;
   /** Resolves when the next round trip whose statements contain this has been made. */
@@ -23,15 +23,15 @@ export type MeteredD1 = Readonly<{
 export function meteredD1(real: D1Database, ...further: readonly D1Database[]): MeteredD1 {
   let decide: (sql: string) => Fault = () => undefined;
   let watchers: { part: string; seen: () => void }[] = [];
-  let used = { roundTrips: 0, rowsRead: 0, rowsWritten: 0 };
+  let used = { roundTrips: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
 
   async function trip<T>(sql: string, work: () => Promise<T>): Promise<T> {
     used.roundTrips += 1;
     const fault = decide(sql);
     if (fault === "before") throw new Error("D1_ERROR: away, as the test wants it");
     const results = await work();
-    // Of raw rows, which Drizzle's builder asks for, D1 says nothing: the trip alone is counted.
     for (const result of [results].flat() as (Partial<D1Result> | null)[]) {
+      used.queries += 1;
       used.rowsRead += result?.meta?.rows_read ?? 0;
       used.rowsWritten += result?.meta?.rows_written ?? 0;
     }
@@ -46,7 +46,7 @@ export function meteredD1(real: D1Database, ...further: readonly D1Database[]): 
     further: further.map((one) => interceptedD1(one, trip)),
     used: () => {
       const before = used;
-      used = { roundTrips: 0, rowsRead: 0, rowsWritten: 0 };
+      used = { roundTrips: 0, queries: 0, rowsRead: 0, rowsWritten: 0 };
       return before;
     },
     failing: (how) => {

@@ -220,6 +220,6 @@ export async function execute(sql: string, ...values: unknown[]): Promise<void> 
 }
 
 async function emptyTables(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "sweeps", "cursors", "counts", "replays", "mails"];
-  await emptyAll(tables);
+  const tables = ["events", "deliveries", "destinations", "status_changes", "backlog_looks"];
+  await emptyAll([...tables, "sweeps", "cursors", "counts", "replays", "mails"]);
 }

@@ -12,6 +12,7 @@ import { OutageTable } from "./outage-table.tsx";
 import type { Comparison, OutageName } from "./outages.ts";
 import type { PolicyFields } from "./policy-fields.ts";
 import { PolicyForm } from "./policy-form.tsx";
+import { PolicyTable } from "./policy-table.tsx";
 import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
 
 /** A policy that is valid, and what came of it. */
@@ -40,6 +41,12 @@ export const LabPage: FC<Props> = ({ tried, refused, ...form }) => (
     <PolicyForm {...form} />
     {tried && <Schedule tried={tried} />}
     {tried && <Outage tried={tried} />}
+    <section aria-labelledby="presets">
+      <div class="head">
+        <h2 id="presets">The presets side by side</h2>
+      </div>
+      <PolicyTable />
+    </section>
     {tried && (
       <section aria-labelledby="as-json">
         <div class="head">

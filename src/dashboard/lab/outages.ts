@@ -16,6 +16,12 @@ export const outages = {
   "1h": { says: "1 hour, 1 event a second", lastsMs: 60 * MINUTE_MS, perSecond: 1, ...receiver },
   "6h": { says: "6 hours, 6 events a minute", lastsMs: 360 * MINUTE_MS, perSecond: 0.1, ...receiver },
   "1d": { says: "a day, 6 events an hour", lastsMs: 24 * 60 * MINUTE_MS, perSecond: 1 / 600, ...receiver },
+  "2d": {
+    says: "a weekend, an event an hour",
+    lastsMs: 48 * 60 * MINUTE_MS,
+    perSecond: 1 / 3600,
+    ...receiver,
+  },
 } as const;
 
 export type OutageName = keyof typeof outages;

@@ -64,6 +64,17 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
           hint={spanText(preset.giveUpAfterMs / 1000)}
           fields={fields}
         />
+        <Text
+          name="expire_unattempted_after"
+          label="Wait for a first attempt"
+          hint={spanText(preset.expireUnattemptedAfterMs / 1000)}
+          fields={fields}
+        />
+      </fieldset>
+      <fieldset class="fields">
+        <legend>Single statuses</legend>
+        <Text name="on_retry" label="Always retried" hint="404, 422" fields={fields} />
+        <Text name="on_fail" label="End the delivery" hint="501, 505" fields={fields} />
       </fieldset>
       <div class="actions">
         <button type="submit" class="main">

@@ -1,6 +1,7 @@
 /** The figures file: every table with what it counts, generated, the same bytes for the same seed. */
 import type { Contention } from "./aws.ts";
 import type { Comparison } from "./compare.ts";
+import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
 import { alignedTable, duration, figureTable, grouped } from "./table.ts";
 import type { WideDrain } from "./wide-drain.ts";
@@ -9,6 +10,7 @@ export type Report = Readonly<{
   seed: number;
   comparisons: readonly Comparison[];
   behindTheGate: readonly Comparison[];
+  policies: readonly PolicyFigures[];
   goals: readonly Goal[];
   wide: WideDrain;
   contention: readonly Contention[];
@@ -35,6 +37,9 @@ slower; with more than 300 it breaks down for a minute and fails all it holds.
 - **noticed**: from the recovery to the next request. **p50**, **p99**: from acceptance to delivery, of what was
   delivered. **lost**: given up; **open**: neither delivered nor given up two days later.`;
 
+const DEFAULT_POLICY = `What the default is chosen by: settings of a Breakwater destination, all behind the gate. **recovered**: of what was
+waiting when the receiver recovered, from the recovery to the delivery, the median and the last of them.`;
+
 export function reportOf(report: Report): string {
   return `${[
     INTRODUCTION,
@@ -45,6 +50,9 @@ export function reportOf(report: Report): string {
     "## Presets behind the gate",
     "The same schedules as settings of a Breakwater destination: the gate decides when, the schedule how often.",
     ...report.behindTheGate.flatMap(subsection),
+    "## The default policy",
+    DEFAULT_POLICY,
+    ...report.policies.flatMap(policySection),
     "## A wide drain",
     wideText(report.wide),
     "## Is the model honest? AWS, “Exponential Backoff And Jitter”",

@@ -66,6 +66,36 @@ export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 delive
 /** Few deliveries and a long outage: the probes of the gate use up the attempts of these few. */
 export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
 
+/**
+ * Nobody is there to mend it: down for days, with so many deliveries an hour, from the very beginning of the outage
+ * until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
+ */
+export function weekend(lastMs: number, perHour: number): Scenario {
+  const hours = Math.round((lastMs / HOUR) * 100) / 100;
+  const quietly = troubled(
+    "weekend",
+    `Down for ${hours} h, ${perHour.toLocaleString("en")} an hour`,
+    lastMs,
+    0,
+  );
+  const posts = Math.floor(((lastMs + HOUR) / HOUR) * perHour);
+  const postAt = (i: number) => BEGINNING + BEFORE + Math.floor((i * HOUR) / perHour);
+  return {
+    ...quietly,
+    posts: () => Array.from({ length: posts }, (_, i) => ({ at: postAt(i), receiver: 0 })),
+  };
+}
+
+/** Two days, and three less a minute: the longest that the default promises to survive. */
+export const WEEKENDS = { two: 48 * HOUR, three: 72 * HOUR - MINUTE };
+
+/** Every answer is this status for so long, or for ever; 60 an hour for a day at most. */
+export function refused(title: string, status: number, lastMs: number): Scenario {
+  const refusing = troubled("refused", title, lastMs, 0, { kind: "refusing", status });
+  const until = BEFORE + Math.min(lastMs, 24 * HOUR) + AFTER;
+  return { ...refusing, posts: (random) => steady(1 / 60, { from: 0, to: until }, 0, random) };
+}
+
 export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MINUTE, 6_000, {
   kind: "slow",
   factor: 20,

@@ -36,6 +36,7 @@ describe("a policy as fields", () => {
       jitter: { proportional: 0.2 },
       give_up_after: 90,
     },
+    { preset: "breakwater", expire_unattempted_after: 86_400, on: { retry: [404, 500], fail: [503] } },
   ] as const)("says the same when it is read again: %j", (spec) => {
     expect(specIn(fieldsOf(retrySpec.parse(spec)))).toEqual(spec);
   });

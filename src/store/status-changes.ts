@@ -1,0 +1,65 @@
+/**
+ * Changes of a destination's status: pausing it for what it answers, and the changes that nobody has been told of.
+ *
+ * Every change is also kept in `status_changes`, by a trigger and so in the transaction that makes it, whoever makes
+ * it and whatever becomes of D1's answer. It is removed in the transaction that stores the event which tells of it.
+ */
+
+/** Only those that are active: a person may have decided since. */
+const PAUSE = `
+  UPDATE destinations SET status = 'paused', status_reason = ?2, status_changed_at = ?3, updated_at = ?3
+  WHERE status = 'active' AND deleted_at IS NULL AND id IN (SELECT value FROM json_each(?1))`;
+
+/** The statement that pauses those of the destinations that are active. Repeat it with the same `now`. */
+export function pausing(
+  db: D1Database,
+  destinations: readonly string[],
+  because: string,
+  now: number,
+): D1PreparedStatement {
+  return db.prepare(PAUSE).bind(JSON.stringify(destinations), because, now);
+}
+
+/** A destination's new status, as it was when that changed. */
+export type StatusChange = Readonly<{
+  id: string;
+  tenant: string;
+  url: string;
+  status: "active" | "paused";
+  reason: string | null;
+  /** Epoch ms. */
+  changedAt: number;
+}>;
+
+/** The changes of some destinations at one time (epoch ms), or all that are at least as old as a time. */
+export type Untold = Readonly<{ ids: readonly string[]; at: number } | { until: number }>;
+
+/** Changes told at once. */
+const MOST = 50;
+
+const COLUMNS = "destination_id AS id, tenant, url, status, reason, changed_at AS changedAt";
+const OF_SOME = `
+  SELECT ${COLUMNS} FROM status_changes
+  WHERE changed_at = ?1 AND destination_id IN (SELECT value FROM json_each(?2))`;
+const UNTIL = `
+  SELECT ${COLUMNS} FROM status_changes WHERE changed_at <= ?1 ORDER BY changed_at LIMIT ${MOST}`;
+const TOLD = `
+  DELETE FROM status_changes WHERE EXISTS (
+    SELECT 1 FROM json_each(?1) t WHERE t.value ->> 'changedAt' = status_changes.changed_at
+      AND t.value ->> 'id' = status_changes.destination_id AND t.value ->> 'status' = status_changes.status)
+    AND changed_at BETWEEN ?2 AND ?3`;
+
+/** The statement that finds changes that have not been told, the oldest first. */
+export function untoldChanges(db: D1Database, untold: Untold): D1PreparedStatement {
+  return "until" in untold
+    ? db.prepare(UNTIL).bind(untold.until)
+    : db.prepare(OF_SOME).bind(untold.at, JSON.stringify(untold.ids));
+}
+
+/** The statements that forget changes, because they are told. Safe to repeat. */
+export function forgetting(db: D1Database, changes: readonly StatusChange[]): D1PreparedStatement[] {
+  if (changes.length === 0) return [];
+  const times = changes.map(({ changedAt }) => changedAt);
+  const told = JSON.stringify(changes.map(({ id, status, changedAt }) => ({ id, status, changedAt })));
+  return [db.prepare(TOLD).bind(told, Math.min(...times), Math.max(...times))];
+}

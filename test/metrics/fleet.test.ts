@@ -1,0 +1,153 @@
+/** Whose figures are made into one: the caller's alone, and where they are many, of all alike. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { seededRandom } from "../../src/local/seeded-random.ts";
+import { fleetSum, GATES_ASKED, readFleet } from "../../src/metrics/fleet.ts";
+import { watch } from "../../src/metrics/watch.ts";
+import type { Look } from "../../src/policy/gate-figures.ts";
+import { ratesOf } from "../../src/policy/rates.ts";
+import type { Sample } from "../../src/policy/sample.ts";
+import { counted, newTallies } from "../../src/policy/tallies.ts";
+import type { Services } from "../../src/services.ts";
+import { emptyDatabase, NOW } from "../support/api.ts";
+import { calmView } from "../support/calm-view.ts";
+import { figuresOf } from "../support/figures.ts";
+
+beforeEach(emptyDatabase);
+
+const idOf = (tenant: string, n: number) => `dst_${tenant}${String(n).padStart(16, "0")}`;
+
+/** So many destinations of a tenant (a word of four letters), the first `waiting` of which have something waiting. */
+async function destinationsOf(tenant: string, count: number, waiting = 0): Promise<void> {
+  const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
+  const id = `'dst_${tenant}' || printf('%016d', i)`;
+  await env.DB.prepare(
+    `INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
+     ${numbers} SELECT ${id}, ?2, 'https://example.com', '', 0, 0 FROM n`,
+  )
+    .bind(count, tenant)
+    .run();
+  if (waiting === 0) return;
+  await env.DB.prepare(
+    `INSERT INTO deliveries (destination_id, event_id, state, give_up_at)
+     ${numbers} SELECT ${id}, i, 'waiting', 0 FROM n`,
+  )
+    .bind(waiting)
+    .run();
+}
+
+const sample = (isFine: boolean): Sample => ({
+  attempt: 1,
+  result: isFine ? "2xx" : "5xx",
+  end: isFine ? "delivered" : "again",
+  tookMs: 5,
+  lateMs: 0,
+});
+
+/** Services whose gates have each counted ten first attempts: those of sick destinations failed. */
+function servicesWith(isSick: (id: string) => boolean) {
+  const asked: string[] = [];
+  const logged: object[] = [];
+  const random = seededRandom(7);
+  const services = {
+    db: env.DB,
+    config: { alertEmail: { from: "a@example.com", to: "b@example.com" } },
+    mailer: { send: async () => {} },
+    gates: {
+      idFromName: (name: string) => name,
+      get: (id: string) => ({
+        figures: async (look: Look) => {
+          asked.push(id);
+          const samples = Array.from({ length: 10 }, () => sample(!isSick(id)));
+          return figuresOf(calmView, counted(newTallies(NOW), samples, NOW), look, NOW);
+        },
+      }),
+    },
+    now: () => NOW,
+    random,
+    sleep: () => new Promise<void>(() => {}),
+    log: (line: object) => void logged.push(line),
+    background: () => {},
+  } as unknown as Services;
+  return { services, asked, logged };
+}
+
+const look: Look = { windows: ["1h"], series: false };
+
+describe("a tenant with more destinations than gates are asked", () => {
+  test("is shown its own, whatever waits for others", async () => {
+    await destinationsOf("mine", 150, 3);
+    await destinationsOf("them", 120, 120);
+    const { services } = servicesWith(() => false);
+    const { seen, total } = await readFleet(services, { tenant: "mine" }, look);
+    expect([total, seen.length]).toEqual([150, GATES_ASKED]);
+    expect(new Set(seen.map(({ row }) => row.tenant))).toEqual(new Set(["mine"]));
+    const first = seen.slice(0, 3).map(({ row }) => row.id);
+    expect(first.toSorted()).toEqual([1, 2, 3].map((n) => idOf("mine", n)));
+  });
+
+  test("is shown those first that an event came for last, when nothing waits", async () => {
+    await destinationsOf("mine", 150);
+    await env.DB.prepare(
+      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, 1, 'delivered', 0), (?2, 2, 'delivered', 0)",
+    )
+      .bind(idOf("mine", 120), idOf("mine", 130))
+      .run();
+    const { services } = servicesWith(() => false);
+    const { seen } = await readFleet(services, { tenant: "mine" }, look);
+    expect(seen.slice(0, 2).map(({ row }) => row.id)).toEqual([idOf("mine", 130), idOf("mine", 120)]);
+  });
+});
+
+describe.each([
+  ["of all", undefined],
+  ["of a tenant", "mine"],
+])("the rates %s", (_, tenant) => {
+  test("are of all alike when not all are asked, and not of those in trouble", async () => {
+    await destinationsOf("mine", 1_000, 100);
+    const { services, asked } = servicesWith((id) => id <= idOf("mine", 100));
+    const fleet = await readFleet(services, { tenant }, look);
+    expect(fleet.seen.filter(({ row }) => row.id <= idOf("mine", 100))).toHaveLength(100);
+    expect(fleet.sampled).toHaveLength(GATES_ASKED);
+    expect(asked.length).toBeLessThanOrEqual(2 * GATES_ASKED);
+    expect(new Set(asked).size).toBe(asked.length);
+    const { retryRate } = ratesOf(fleetSum(fleet, "1h"));
+    expect(retryRate).toBeGreaterThan(0.02);
+    expect(retryRate).toBeLessThan(0.2);
+  });
+
+  test("are of each of them when all can be asked", async () => {
+    await destinationsOf("mine", 100, 10);
+    const { services } = servicesWith((id) => id <= idOf("mine", 10));
+    const fleet = await readFleet(services, { tenant }, look);
+    expect(fleet.sampled).toBe(fleet.seen);
+    expect(ratesOf(fleetSum(fleet, "1h")).retryRate).toBeCloseTo(0.1);
+  });
+});
+
+describe("the watch", () => {
+  const crossed = (logged: readonly object[]) =>
+    logged.flatMap((line) => ("threshold" in line ? [line.threshold] : []));
+
+  test("judges all destinations, not the hundred in which something goes on", async () => {
+    await destinationsOf("mine", 1_000, 60);
+    const { services, logged } = servicesWith((id) => id <= idOf("mine", 60));
+    await watch(services);
+    expect(crossed(logged)).toEqual([]);
+  });
+
+  test("says what is true of all of them", async () => {
+    await destinationsOf("mine", 1_000, 200);
+    const { services, logged } = servicesWith((id) => id <= idOf("mine", 200));
+    await watch(services);
+    expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.2 }));
+  });
+
+  test("judges no rates at all when there are more destinations than it can ask", async () => {
+    await destinationsOf("mine", 2_100);
+    const { services, asked, logged } = servicesWith(() => true);
+    await watch(services);
+    expect([asked, crossed(logged)]).toEqual([[], []]);
+    expect(logged).toContainEqual({ what: "rates_unwatched", destinations_above: 2_000 });
+  });
+});

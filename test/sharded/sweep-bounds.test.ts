@@ -1,0 +1,148 @@
+/**
+ * However much there is to look after, a tick stays within what D1 allows an invocation, rings before it repairs,
+ * and hands the rest to the queue; and whatever waits is come to within a stated number of ticks.
+ */
+import { beforeEach, describe, expect, test } from "vitest";
+import { answerBells } from "../../src/delivery/drain.ts";
+import { tick } from "../../src/delivery/tick.ts";
+import { beforeFirstOf } from "../../src/policy/placement.ts";
+import type { Services } from "../../src/services.ts";
+import { rowsOfAll, testDatabases } from "../support/databases.ts";
+import { interceptedD1 } from "../support/intercept.ts";
+import { batchOf } from "../support/queues.ts";
+import { GRACE_MS, newWorld, START, TENANT, type World } from "../support/world.ts";
+
+/** What D1 allows an invocation, each statement of a batch counted. */
+const ALLOWED = 1_000;
+/** What a tick or a page of it takes at most. */
+const BUDGET = 400;
+const MINUTE = 60_000;
+const NEVER = 8_640_000_000_000;
+
+let world: World;
+let rung: string[];
+beforeEach(async () => {
+  world = await newWorld();
+  rung = [];
+});
+
+const numbers = (count: number) =>
+  `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+const nameOf = "printf('dst_%05d', i)";
+
+/** So many destinations, for each of which something waits in every database; its gate counts its rings. */
+async function waitingFor(count: number, giveUpAt = NEVER): Promise<void> {
+  const times = "'https://a.example/', '', 0, 0";
+  await testDatabases[0]
+    ?.prepare(
+      `${numbers(count)} INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
+       SELECT ${nameOf}, '${TENANT}', ${times} FROM n`,
+    )
+    .run();
+  for (const [number, db] of testDatabases.entries())
+    await db
+      .prepare(
+        `${numbers(count)} INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+         SELECT ${nameOf}, ${beforeFirstOf(number)} + i, 'waiting', 'slow', ${giveUpAt} FROM n`,
+      )
+      .run();
+}
+
+/** So many accepted events in each database, each for one of the destinations, whose messages are gone. */
+async function lost(count: number, destinations: number): Promise<void> {
+  for (const [number, db] of testDatabases.entries())
+    await db
+      .prepare(
+        `${numbers(count)} INSERT INTO events (id, tenant, type, accepted_at, plan, body)
+         SELECT ${beforeFirstOf(number) + 1_000_000} + i, '${TENANT}', 'a', ${START},
+           json_array(printf('dst_%05d', 1 + i % ${destinations})), '{}' FROM n`,
+      )
+      .run();
+}
+
+/** An invocation: what D1 forbids is forbidden, and each gate only remembers that it was rung. */
+async function invocation(work: (services: Services) => Promise<void>): Promise<number> {
+  let queries = 0;
+  const [db, ...further] = testDatabases.map((real) =>
+    interceptedD1(real, async (sql, call) => {
+      queries += sql.split(";").length;
+      if (queries > ALLOWED) throw new Error("D1_ERROR: Too many API requests by single worker invocation.");
+      return call();
+    }),
+  );
+  const gates = {
+    idFromName: (name: string) => name,
+    get: (name: string) => ({ ring: async () => void rung.push(name), died: async () => false }),
+  } as unknown as Services["gates"];
+  if (db) await work({ ...world.services, db, further, gates });
+  return queries;
+}
+
+const cron = () => invocation(tick);
+
+/** Brings what was sent to the drains' queue, each message as an invocation of its own, until no more comes. */
+async function pages(): Promise<number[]> {
+  const used: number[] = [];
+  for (let left = world.drainQueue.taken(); left.length > 0; left = world.drainQueue.taken())
+    for (const { body } of left) {
+      const { batch } = batchOf("breakwater-drains", [body]);
+      used.push(await invocation((services) => answerBells(services, batch)));
+    }
+  return used;
+}
+
+const heartbeat = async () =>
+  (await rowsOfAll<{ at: number }>("SELECT heartbeat_at AS at FROM sweeps WHERE heartbeat_at > 0"))[0]?.at;
+const countOf = async (where: string) =>
+  (await rowsOfAll<{ n: number }>(`SELECT count(*) AS n FROM deliveries WHERE ${where}`)).reduce(
+    (sum, { n }) => sum + n,
+    0,
+  );
+
+describe("with 1,500 waiting destinations in three databases and thousands of lost deliveries", () => {
+  beforeEach(async () => {
+    await waitingFor(1_500);
+    await lost(4_000, 1_500);
+    world.clock.pass(GRACE_MS);
+  });
+
+  test("a tick gets through within its budget of queries and leaves a heartbeat", async () => {
+    expect(await cron()).toBeLessThanOrEqual(BUDGET);
+    expect(await heartbeat()).toBe(START + GRACE_MS);
+  });
+
+  test("what a tick leaves is done by pages from the queue, each within the budget, and all that was lost waits", async () => {
+    await cron();
+    for (const used of await pages()) expect(used).toBeLessThanOrEqual(BUDGET);
+    expect(await countOf("because = 'recovered'")).toBe(12_000);
+  });
+
+  test("gates are rung before anything that was lost is repaired", async () => {
+    await invocation(async (services) => {
+      let repaired = -1;
+      const db = interceptedD1(services.db, (sql, call) => {
+        if (repaired < 0 && /INSERT INTO deliveries|json_each\(page.plan\)/.test(sql)) repaired = rung.length;
+        return call();
+      });
+      await tick({ ...services, db });
+      expect(repaired).toBeGreaterThanOrEqual(500);
+    });
+  });
+});
+
+test("each of 2,600 waiting destinations is rung for within three ticks, though the pages of each tick may be lost in six", async () => {
+  await waitingFor(2_600);
+  for (let i = 0; i < 3; i++) {
+    await cron();
+    await pages();
+    world.clock.pass(MINUTE);
+  }
+  expect(new Set(rung).size).toBe(2_600);
+  rung = [];
+  for (let i = 0; i < 6; i++) {
+    await cron();
+    world.drainQueue.taken();
+    world.clock.pass(MINUTE);
+  }
+  expect(new Set(rung).size).toBe(2_600);
+});

@@ -1,0 +1,114 @@
+/**
+ * A database in which everyone else is there: a hundred thousand events and deliveries of a hundred tenants,
+ * in every state, and one tenant that has a thousand of everything. Written set by set, in a few seconds.
+ *
+ * Ids of destinations and keys are spread so that those of the one tenant lie between those of the others.
+ */
+import { env } from "cloudflare:workers";
+import { emptyDatabase, NOW } from "./api.ts";
+
+export const CROWDED = "crowded";
+export const FOREIGN_EVENTS = 100_000;
+/** So many destinations, keys, sessions, replays, and deliveries of one event, has the tenant. */
+export const THOUSAND = 1_000;
+/** The event that all of the tenant's destinations get. */
+export const WIDE_EVENT = FOREIGN_EVENTS + 1;
+const OWN_EVENTS = 3_000;
+const FOREIGN_DESTINATIONS = 2_000;
+const DAY_MS = 86_400_000;
+
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+
+/** SQL of an id: its first character spreads it over all ids, the second says whose it is. */
+const idOf = (kind: string, owner: "f" | "m", n: string) =>
+  `'${kind}_' || substr('${ALPHABET}', ${n} % 32 + 1, 1) || '${owner}' || printf('%018d', ${n})`;
+
+/** The id of the tenant's n-th thing of a kind. */
+export function idOfOwn(kind: "dst" | "key" | "rpl", n: number): string {
+  return `${kind}_${ALPHABET[n % 32]}m${String(n).padStart(18, "0")}`;
+}
+
+export function foreignDestination(n: number): string {
+  return idOfOwn("dst", n).replace("m", "f");
+}
+
+const numbers = (count: number) =>
+  `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
+
+const destinationsOf = (owner: "f" | "m", count: number, tenant: string) => `
+  INSERT INTO destinations (id, tenant, url, event_types, filter, secret, created_at, updated_at, deleted_at)
+  ${numbers(count)}
+  SELECT ${idOf("dst", owner, "i")}, ${tenant}, 'https://example.com/' || i, '["order.*"]',
+    '{"order.total":{"gte":1},"order.status":["a","b"]}', 'x', ${NOW - 40 * DAY_MS}, ${NOW - 40 * DAY_MS},
+    iif(${owner === "f" ? "i % 20 = 0" : "0"}, ${NOW - DAY_MS}, NULL) FROM n`;
+
+/** Six in ten are delivered, and one in ten each waits, is retried, is dead or cancelled. */
+const STATE = (n: string) => `CASE ${n} % 10 WHEN 0 THEN 'waiting' WHEN 1 THEN 'retrying' WHEN 2 THEN 'dead'
+  WHEN 3 THEN 'cancelled' ELSE 'delivered' END`;
+
+const DELIVERY_COLUMNS = `destination_id, event_id, state, because, attempts, next_attempt_at, give_up_at,
+  ended_at, last_status, log`;
+
+const deliveryOf = (destination: string, event: string, n: string) => `${destination}, ${event}, ${STATE(n)},
+  CASE ${n} % 10 WHEN 0 THEN 'circuit_open' WHEN 1 THEN 'http_503' WHEN 2 THEN 'exhausted' END,
+  1 + ${n} % 3, iif(${n} % 10 = 1, ${NOW} + ${n} % 3600000, NULL), ${NOW + DAY_MS},
+  iif(${n} % 10 > 1, ${NOW} - 1000, NULL), 503, '[{"at":${NOW},"latencyMs":5,"status":503}]'`;
+
+const eventsFrom = (first: number, count: number, tenant: string, plan: string) => `
+  INSERT INTO events (id, tenant, type, accepted_at, plan, body) ${numbers(count)}
+  SELECT ${first} + i - 1, ${tenant}, 'order.paid', ${NOW} - (${count} - i) * ${Math.floor((30 * DAY_MS) / count)},
+    ${plan}, '{"type":"order.paid","data":{"order":{"total":' || i || '}}}' FROM n`;
+
+const ownId = idOf("dst", "m", "i");
+/** Ordinary traffic of the tenant goes to ten of its destinations. */
+const busyId = idOf("dst", "m", "(1 + i % 10)");
+const foreignId = idOf("dst", "f", `(1 + i % ${FOREIGN_DESTINATIONS})`);
+
+const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
+  INSERT INTO api_keys (id, tenant, scopes, hash, created_at, revoked_at) ${numbers(count)}
+  SELECT ${idOf("key", owner, "i")}, ${tenant}, '["read"]', 'x', ${NOW},
+    iif(${owner === "f" ? "i % 2" : "0"}, ${NOW}, NULL) FROM n`;
+
+/** Those that are long over have been forgotten before: all but a few. */
+const sessionsOf = (owner: "f" | "m", count: number, tenant: string) => `
+  INSERT INTO sessions (id, key_id, tenant, scopes, created_at, expires_at) ${numbers(count)}
+  SELECT '${owner}' || i, NULL, ${tenant}, '["read"]', ${NOW} - i * 60000, ${NOW} + ${DAY_MS / 2} - i * 60000 FROM n`;
+
+const replaysOf = (owner: "f" | "m", count: number, tenant: string, among: number) => `
+  INSERT INTO replays (id, tenant, destination_id, include, since, until, rate_per_minute, state, pace,
+    next_step_at, created_at, updated_at, ended_at) ${numbers(count)}
+  SELECT ${idOf("rpl", owner, "i")}, ${tenant}, ${idOf("dst", owner, `(1 + i % ${among})`)}, 'dead', 0, ${NOW},
+    100, iif(i < 20, 'running', iif(i % 2, 'completed', 'cancelled')), 100, ${NOW} + 60000, ${NOW}, ${NOW},
+    iif(i < 20, NULL, ${NOW}) FROM n`;
+
+const own = `'${CROWDED}'`;
+const foreign = "'tenant' || (i % 100)";
+
+/** Empties the first database and fills it. */
+export async function inviteEveryone(): Promise<void> {
+  await emptyDatabase();
+  const statements = [
+    destinationsOf("f", FOREIGN_DESTINATIONS, foreign),
+    destinationsOf("m", THOUSAND, own),
+    eventsFrom(1, FOREIGN_EVENTS, foreign, `json_array(${foreignId})`),
+    `INSERT INTO events (id, tenant, type, accepted_at, plan, body)
+     SELECT ${WIDE_EVENT}, ${own}, 'order.paid', ${NOW - 1000},
+       (${numbers(THOUSAND)} SELECT json_group_array(${ownId}) FROM n), '{"type":"order.paid","data":{}}'`,
+    eventsFrom(WIDE_EVENT + 1, OWN_EVENTS, own, `json_array(${busyId})`),
+    // Most foreign traffic before, the newest two thousand still without an outcome.
+    `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(FOREIGN_EVENTS)}
+     SELECT ${deliveryOf(foreignId, "i", "(i / 7)")} FROM n`,
+    `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(THOUSAND)}
+     SELECT ${deliveryOf(ownId, String(WIDE_EVENT), "i")} FROM n`,
+    `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(OWN_EVENTS - 100)}
+     SELECT ${deliveryOf(busyId, `${WIDE_EVENT} + i`, "(i / 7)")} FROM n`,
+    keysOf("f", 10_000, foreign),
+    keysOf("m", THOUSAND, own),
+    sessionsOf("f", 10_000, foreign),
+    sessionsOf("m", THOUSAND, own),
+    replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
+    replaysOf("m", THOUSAND, own, THOUSAND),
+    `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_EVENT - 1}, ${NOW - 60_000})`,
+  ];
+  for (const statement of statements) await env.DB.prepare(statement).run();
+}

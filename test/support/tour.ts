@@ -1,0 +1,180 @@
+/**
+ * Everything that reads D1, visited once as a tenant's key and once as the operator, with D1 under a meter.
+ * Gates answer at once and know nothing, queues take everything.
+ */
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/api/app.ts";
+import type { Principal } from "../../src/api/auth.ts";
+import { createDashboard } from "../../src/dashboard/app.tsx";
+import { tick } from "../../src/delivery/tick.ts";
+import { deliveryId, eventId } from "../../src/id.ts";
+import { watch } from "../../src/metrics/watch.ts";
+import type { Look } from "../../src/policy/gate-figures.ts";
+import { newTallies } from "../../src/policy/tallies.ts";
+import { type Services, servicesOf } from "../../src/services.ts";
+import { KEY, NOW } from "./api.ts";
+import { calmView } from "./calm-view.ts";
+import { ORIGIN } from "./dashboard.ts";
+import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
+import { figuresOf } from "./figures.ts";
+import { meteredD1 } from "./meter.ts";
+import { bodyFor, operations, pathFor } from "./operations.ts";
+import { fakeQueue } from "./queues.ts";
+import { keysOf, MASTER_KEYS, vault } from "./vault.ts";
+
+export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
+
+const OWN = 5;
+
+const things = {
+  tenant: CROWDED,
+  ids: {
+    destinations: idOfOwn("dst", OWN),
+    events: eventId(WIDE_EVENT),
+    deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
+    keys: idOfOwn("key", OWN),
+    replays: idOfOwn("rpl", OWN),
+    replay: idOfOwn("rpl", OWN),
+  },
+};
+
+const words: Readonly<Record<string, string>> = {
+  "{own}": idOfOwn("dst", OWN),
+  "{foreign}": foreignDestination(OWN),
+  "{day}": new Date(NOW - 86_400_000).toISOString(),
+  "{hour}": new Date(NOW - 3_600_000).toISOString(),
+};
+
+const visitors: readonly Principal[] = [
+  { scopes: ["read"], tenant: CROWDED },
+  { scopes: ["events:write", "read", "admin"] },
+];
+
+const gate = {
+  look: async () => null,
+  view: async () => calmView,
+  figures: async (look: Look) => figuresOf(calmView, newTallies(NOW), look, NOW),
+};
+
+/** A gate that has no such method does nothing when it is called. */
+const gates = {
+  idFromName: (name: string) => name,
+  get: () =>
+    new Proxy(gate, {
+      get: (known, method: string) => (known as Record<string, unknown>)[method] ?? (async () => null),
+    }),
+};
+
+/** Visits the routes, named by method and path, with a question or without; `tick` and `watch` are the clock's. */
+export async function tour(routes: readonly string[]) {
+  const metered = meteredD1(env.DB);
+  const statements = new Set<string>();
+  const db = {
+    prepare: (sql: string) => {
+      statements.add(sql);
+      return metered.db.prepare(sql);
+    },
+    batch: metered.db.batch,
+  } as unknown as D1Database;
+  const pending: Promise<unknown>[] = [];
+  const services = {
+    ...servicesOf(env, { waitUntil: () => {} }),
+    config: {
+      adminKey: KEY,
+      masterKeys: keysOf(MASTER_KEYS),
+      graceMs: 300_000,
+      retentionMs: 30 * 86_400_000,
+      allowPrivateDestinations: false,
+      alertEmail: { from: "a@example.com", to: "b@example.com" },
+    },
+    vault,
+    db,
+    gates,
+    deliveries: fakeQueue().queue,
+    drains: fakeQueue().queue,
+    ingestLimit: undefined,
+    mailer: { send: async () => {} },
+    fetch: async () => new Response(),
+    now: () => NOW,
+    log: () => {},
+    background: (work: Promise<unknown>) => void pending.push(work),
+  } as unknown as Services;
+
+  async function measured(work: () => Promise<number>): Promise<Cost> {
+    metered.used();
+    const status = String(await work());
+    while (pending.length > 0) await Promise.all(pending.splice(0));
+    const { rowsRead, queries } = metered.used();
+    return { rowsRead, queries, status };
+  }
+
+  const costs = new Map<string, Cost>();
+  const add = (route: string, cost: Cost) => {
+    const other = costs.get(route);
+    costs.set(route, {
+      rowsRead: Math.max(cost.rowsRead, other?.rowsRead ?? 0),
+      queries: Math.max(cost.queries, other?.queries ?? 0),
+      status: other ? `${other.status} ${cost.status}` : cost.status,
+    });
+  };
+  for (const principal of visitors) {
+    const visit = visitorOf(services, principal);
+    await visit("POST /dashboard/sign-in");
+    for (const route of routes.filter((route) => route.includes("/")))
+      add(route, await measured(() => visit(route)));
+  }
+  const clock = { tick, watch };
+  for (const duty of ["tick", "watch"] as const)
+    if (routes.includes(duty)) add(duty, await measured(async () => (await clock[duty](services), 0)));
+  return { costs, statements };
+}
+
+const context = {
+  waitUntil: () => {},
+  passThroughOnException: () => {},
+  props: {},
+} as unknown as ExecutionContext;
+
+/** Makes a request as somebody, and gives its status. */
+function visitorOf(services: Services, principal: Principal) {
+  const authenticate = async () => principal;
+  const api = createApp({ services: () => services, authenticate });
+  const dashboard = createDashboard({ services: () => services, authenticate });
+  let cookie = "";
+
+  return async (route: string): Promise<number> => {
+    const [method = "", target = ""] = route.split(" ");
+    const named = target.replaceAll(/\{(own|foreign|day|hour)\}/g, (word) => words[word] ?? "");
+    const [path = "", query] = named.split("?");
+    const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
+    const isPage = path.startsWith("/dashboard");
+    const body = isPage ? pageBody(path) : apiBody(method, path);
+    const headers = {
+      ...(isPage
+        ? { cookie, origin: ORIGIN, "sec-fetch-site": "same-origin" }
+        : { authorization: "Bearer x" }),
+      ...(!isPage && body !== undefined && { "content-type": "application/json" }),
+    };
+    const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };
+    const response = await (isPage ? dashboard : api).fetch(new Request(url, init), env, context);
+    await response.text();
+    const set = response.headers.get("set-cookie");
+    if (set !== null) cookie = set.split(";")[0] ?? "";
+    return response.status;
+  };
+}
+
+/** With ids of the tenant's things in it, whether parameters are spelled `{id}` or `:id`. */
+function filled(path: string): string {
+  return pathFor(path.replaceAll(/:(\w+)/g, "{$1}"), things);
+}
+
+function apiBody(method: string, path: string): string | undefined {
+  const operation = operations.find((one) => one.method === method && one.path === path);
+  const body = operation && bodyFor(operation, things);
+  return body === undefined ? undefined : JSON.stringify(body);
+}
+
+function pageBody(path: string): URLSearchParams {
+  return new URLSearchParams(path.endsWith("/replay") ? { days: "7", rate_per_minute: "100" } : { key: KEY });
+}
