@@ -139,7 +139,7 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
     pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
     condition: state.condition,
   };
-  const left = free.slice(reserved.sends);
+  const left = free.filter((id) => !lease.deliveries.includes(id));
   const rest = left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease) : undefined;
   if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };
   const turned = refuse({ ...asking, state: served }, left, rest);
@@ -154,7 +154,8 @@ function restRefusal({ state, ask, settings, now }: Asking, room: Room, lease: L
 }
 
 function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reserved: Reservation): Lease {
-  const deliveries = free.slice(0, reserved.sends);
+  const { probe = Number.NaN } = ask;
+  const deliveries = room.probe && free.includes(probe) ? [probe] : free.slice(0, reserved.sends);
   const slots = Math.min(room.slots, ask.connections, deliveries.length);
   return {
     id: `${now.toString(36)}-${state.granted + 1}`,
