@@ -26,6 +26,8 @@ const LIVE = { startWithinMs: 5_000, patienceMs: 1_000 };
 const STEP_MS = 3_000;
 const BUDGET_MS = 6_000;
 const LEASED = 60;
+/** Between two leases of a drain: it records, settles, looks, asks and loads. */
+const ROUND_TRIPS_MS = 200;
 /** From sending for a drain to its first question. */
 const HOP_MS = 100;
 
@@ -78,7 +80,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     withdraw(waiting, granted.jobs);
     const continues = refused.length === 0;
     run(granted.grant, granted.jobs, STEP_MS, continues, () => {
-      if (engine.now() < endsAt) drain(endsAt);
+      if (engine.now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
       else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
     });
   }
