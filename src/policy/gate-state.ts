@@ -1,7 +1,8 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { DoorEvent } from "./door-events.ts";
-import { type Lane, type Lease, live, tatOf } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
+import type { Packed } from "./packed.ts";
 import type { Rate } from "./rate.ts";
 import { nothingSaid, type Said } from "./said.ts";
 import { type Sickness, wellness } from "./sickness.ts";
@@ -47,8 +48,8 @@ export type Happening = Readonly<{
   reason?: string;
 }>;
 
-/** Deliveries of a settled lease, joined by commas: a busy gate remembers thousands of them, and rarely looks at one. */
-export type Past = Readonly<{ at: number; deliveries: string }>;
+/** A lease that was settled. */
+export type Past = readonly [at: number, deliveries: Packed];
 
 /** Of finite numbers, texts and truths alone: it is stored as JSON. */
 export type GateState = Readonly<{
@@ -59,6 +60,8 @@ export type GateState = Readonly<{
   leases: readonly Lease[];
   /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
   settled: readonly Past[];
+  /** What was settled up to then is forgotten, though look-ups from before may be under way: they are not used. */
+  forgottenAt: number;
   /** Leases ever granted: part of the next one's name. */
   granted: number;
   turns: Readonly<Record<Side, Turn>>;
@@ -80,6 +83,13 @@ export type GateState = Readonly<{
 }>;
 
 const HISTORY = 20;
+/**
+ * Characters of what was settled: with four thousand deliveries a second they reach back about a second and a half,
+ * several times as long as a look-up usually takes, and a state at its busiest stays below 64 KB.
+ */
+const SETTLED_LENGTH = 8_000;
+/** Of a settled lease beside its deliveries, as JSON. */
+const PAST_LENGTH = 20;
 
 const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 
@@ -90,6 +100,7 @@ export function newGateState(now: number): GateState {
     tat: 0,
     leases: [],
     settled: [],
+    forgottenAt: 0,
     granted: 0,
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
@@ -107,6 +118,26 @@ export function newGateState(now: number): GateState {
 
 export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
+}
+
+/**
+ * Remembers that these deliveries were settled now, for as long as a look-up may take, and within what a state may
+ * carry through every call.
+ */
+export function settling(
+  { settled, forgottenAt }: GateState,
+  deliveries: Packed,
+  now: number,
+): Pick<GateState, "settled" | "forgottenAt"> {
+  const all: Past[] = [...settled.filter(([at]) => at > now - LOOK_UP_MS), [now, deliveries]];
+  let length = 0;
+  let from = all.length - 1;
+  for (; from >= 0; from--) {
+    length += PAST_LENGTH + (all[from]?.[1].length ?? 0);
+    if (length > SETTLED_LENGTH) break;
+  }
+  const [lastForgotten = forgottenAt] = all[from] ?? [];
+  return { settled: all.slice(from + 1), forgottenAt: Math.max(forgottenAt, lastForgotten) };
 }
 
 /** Without the leases that have expired: nobody knows what they sent, so all that they had reserved counts. */

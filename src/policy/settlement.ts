@@ -10,8 +10,7 @@ import { type Circuit, closedCircuit } from "./circuit.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, type Pause, type Remembered, remembering, withoutExpired, withPause } from "./gate-state.ts";
-import { LOOK_UP_MS } from "./lease.ts";
+import { type GateState, type Pause, type Remembered, remembering, settling, withoutExpired, withPause } from "./gate-state.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
@@ -72,10 +71,7 @@ export function settle(
     condition,
     holding,
     leases: leases.filter((other) => other !== lease),
-    settled: [
-      ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
-      { at: now, deliveries: lease.deliveries.join() },
-    ],
+    ...settling(current, lease.deliveries, now),
     // What it did not send is given back, unless another lease has reserved after it: that one's slots stay its own.
     tat: Math.max(current.tat, startedUpTo(settlement, lease.tat, now)),
   };
