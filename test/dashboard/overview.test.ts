@@ -128,7 +128,7 @@ describe("a destination", () => {
     const text = textOf((await browser.get(`/dashboard/destinations/${id}?window=1h`)).html);
     expect(text).toContain("The door in that time: circuit open for 3 min, on hold for 40 s");
     expect(text).toContain("Circuit opened 5 min ago , 4 times in a row");
-    expect(text).toContain("Gives up after 16 attempts");
+    expect(text).toContain("Gives up 3 d 2 h after the first attempt");
     expect(text).toContain("Open : 18 of 20 attempts of the last 15 minutes succeeded.");
   });
 });
