@@ -16,7 +16,7 @@ const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
 /** Together with those that were found in other databases. */
 const DESTINATIONS = `${FOUND}
   SELECT d.id, d.tenant, d.status, d.deleted_at FROM (SELECT id FROM found UNION SELECT value FROM json_each(?3)) f
-  JOIN destinations d ON d.id = f.id ORDER BY d.id LIMIT ?2`;
+  CROSS JOIN destinations d ON d.id = f.id ORDER BY d.id LIMIT ?2`;
 
 export type WaitingDestination = Readonly<{ id: string; tenant: string; paused: boolean; deleted: boolean }>;
 
