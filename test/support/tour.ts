@@ -95,6 +95,7 @@ export async function tour(routes: readonly string[]) {
     deliveries: fakeQueue().queue,
     drains: fakeQueue().queue,
     ingestLimit: undefined,
+    readLimit: undefined,
     mailer: { send: async () => {} },
     fetch: async () => new Response(),
     now: () => NOW,
