@@ -22,6 +22,8 @@ export type Services = Readonly<{
   gates: DurableObjectNamespace<DestinationGate>;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
+  /** The same of what each reads. */
+  readLimit?: RateLimit | undefined;
   /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where no e-mail is bound. */
@@ -61,6 +63,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     drains: env.DRAINS,
     gates: env.GATES,
     ingestLimit: env.INGEST_LIMIT,
+    readLimit: env.READ_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),

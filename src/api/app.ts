@@ -21,6 +21,7 @@ import { registerEventBatch } from "./event-batch.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
+import { withinReadLimit } from "./ingest-limit.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMetrics } from "./metrics.ts";
@@ -48,7 +49,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   });
   registerHealth(app);
   registerDestinationKeys(app);
-  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate));
+  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
   for (const register of [
     // Before the events: its path would be one of theirs.
     registerEventBatch,

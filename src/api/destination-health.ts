@@ -83,7 +83,7 @@ const getHealth = createRoute({
   request: { params: idParam },
   responses: {
     200: jsonAnswer(healthSchema, "The destination's health at this moment."),
-    ...problemResponses(401, 403, 404, 503),
+    ...problemResponses(401, 403, 404, 429, 503),
   },
 });
 
