@@ -50,10 +50,10 @@ export function registerDestinationStatus(api: Api): void {
   api.openapi(resume, async (c) => {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-      const now = services.now();
-      const before = await findDestination(services.db, id, tenant);
-      const pause = before && pauseOf(before);
-      const turned = await turnDestination(services.db, id, active, tenant, now);
+    const now = services.now();
+    const before = await findDestination(services.db, id, tenant);
+    const pause = before && pauseOf(before);
+    const turned = await turnDestination(services.db, id, active, tenant, now);
     const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return noSuch("destination", id);
     if (turned) services.background(tellTurned(services, id, now));

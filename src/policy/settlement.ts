@@ -10,7 +10,15 @@ import { type Circuit, closedCircuit } from "./circuit.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, type Pause, type Remembered, remembering, settling, withoutExpired, withPause } from "./gate-state.ts";
+import {
+  type GateState,
+  type Pause,
+  type Remembered,
+  remembering,
+  settling,
+  withoutExpired,
+  withPause,
+} from "./gate-state.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
