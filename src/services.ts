@@ -28,6 +28,8 @@ export type Services = Readonly<{
   routing: RoutingCache;
   /** Counts what each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
+  /** The same of what each reads. */
+  readLimit?: RateLimit | undefined;
   /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where no e-mail is bound. */
@@ -76,6 +78,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     intake: env.INTAKE,
     routing,
     ingestLimit: env.INGEST_LIMIT,
+    readLimit: env.READ_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),

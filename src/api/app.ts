@@ -21,6 +21,7 @@ import { registerEventBatch } from "./event-batch.ts";
 import { registerEvents } from "./events.ts";
 import { errorsOf } from "./field-errors.ts";
 import { registerHealth } from "./health.ts";
+import { withinReadLimit } from "./ingest-limit.ts";
 import { byKey } from "./key-lookup.ts";
 import { registerKeys } from "./keys.ts";
 import { registerMetrics } from "./metrics.ts";
@@ -48,7 +49,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   });
   registerHealth(app);
   registerDestinationKeys(app);
-  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate));
+  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
   for (const register of [
     // Before the events: its path would be one of theirs.
     registerEventBatch,
@@ -72,6 +73,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     register(app);
   }
   describe(app);
+  app.get("/", root);
   app.notFound((c) => nothingHere(app, c));
   app.onError(onError);
   return app;
@@ -87,6 +89,22 @@ function describe(app: Api): void {
     document ??= documentOf(app);
     return c.text(typesOf(document), 200, { "cache-control": "public, no-cache" });
   });
+}
+
+/** A person is led to the dashboard; a program is told where everything is. */
+function root(c: ApiContext): Response {
+  const vary = { vary: "Accept" };
+  if (c.req.header("accept")?.includes("text/html"))
+    return c.body(null, 302, { ...vary, location: "/dashboard" });
+  const at = (path: string) => new URL(path, c.req.url).href;
+  const places = {
+    name: "Breakwater",
+    dashboard: at("/dashboard"),
+    docs: at("/docs"),
+    openapi: at("/openapi.json"),
+    health: at("/v1/health"),
+  };
+  return c.json(places, 200, vary);
 }
 
 /** What a known path takes, to whoever asks (OPTIONS) and with 405 (RFC 9110 §9.3.7, §15.5.6), else 404. */

@@ -1,6 +1,7 @@
 /**
  * Deliveries with what their gates say at this moment. A gate is asked once for all the deliveries of its
- * destination on a page, and only when one of them waits.
+ * destination on a page, and only when one of them waits. Of an event with more destinations than gates are
+ * asked, the rest is shown with what was said when it was turned away.
  */
 import { lookAtGate } from "../gate/gate-client.ts";
 import type { Services } from "../services.ts";
@@ -9,11 +10,14 @@ import { type Destination, gateSettingsOf } from "../store/destination-settings.
 import type { DeliveryJson } from "./delivery-schema.ts";
 import { deliveryView, type Outlook } from "./delivery-view.ts";
 
+/** As many as a page of a list has deliveries. */
+const GATES_ASKED = 100;
+
 export async function showDeliveries(
   services: Services,
   found: readonly FoundDelivery[],
 ): Promise<DeliveryJson[]> {
-  const outlooks = await outlooksOf(services, waitedFor(found));
+  const outlooks = await outlooksOf(services, waitedFor(found).slice(0, GATES_ASKED));
   const now = services.now();
   return found.map((delivery) => deliveryView(delivery, now, outlooks.get(delivery.destinationId)));
 }

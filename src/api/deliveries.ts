@@ -65,7 +65,7 @@ const getDeliveries = createRoute({
   },
   responses: {
     200: jsonAnswer(pageOf(deliverySchema), "A page of deliveries."),
-    ...problemResponses(401, 403, 422),
+    ...problemResponses(401, 403, 422, 429),
   },
 });
 
@@ -76,7 +76,7 @@ const getDelivery = createRoute({
   tags,
   middleware: [requires("read")],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(deliverySchema, "The delivery."), ...problemResponses(401, 403, 404) },
+  responses: { 200: jsonAnswer(deliverySchema, "The delivery."), ...problemResponses(401, 403, 404, 429) },
 });
 
 export function registerDeliveries(api: Api): void {

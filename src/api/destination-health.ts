@@ -3,9 +3,16 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { trafficView } from "../delivery/operational-event.ts";
 import { clearHoldAtGate, viewGate } from "../gate/gate-client.ts";
 import { isoTime } from "../iso-time.ts";
+import { withPause } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
 import type { Services } from "../services.ts";
-import { type Destination, gateSettingsOf, limitsOf, statusOf } from "../store/destination-settings.ts";
+import {
+  type Destination,
+  gateSettingsOf,
+  limitsOf,
+  pauseOf,
+  statusOf,
+} from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
 import { waitingByReason } from "../store/waiting.ts";
 import { requires } from "./auth.ts";
@@ -57,6 +64,10 @@ const healthSchema = z
         what: z.string(),
         times: z.int().optional().openapi({ description: "How often in a row; once when absent." }),
         until: time.optional().openapi({ description: "The end of a hold." }),
+        reason: z
+          .string()
+          .optional()
+          .openapi({ description: "Why it was paused, as `status_reason` has it." }),
       }),
     ),
   })
@@ -72,7 +83,7 @@ const getHealth = createRoute({
   request: { params: idParam },
   responses: {
     200: jsonAnswer(healthSchema, "The destination's health at this moment."),
-    ...problemResponses(401, 403, 404, 503),
+    ...problemResponses(401, 403, 404, 429, 503),
   },
 });
 
@@ -143,15 +154,22 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     door: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
     waiting,
     last_15_minutes: { ...trafficView(traffic), storm: traffic.storm },
-    transitions: view.history.map(happeningView),
+    transitions: historyOf(row, view).map(happeningView),
   };
 }
 
-function happeningView({ at, what, times, until }: GateView["history"][number]) {
+/** What has happened to the door, the present pause included: of that one the gate learns when it is over. */
+export function historyOf(row: Destination, { history }: Pick<GateView, "history">): GateView["history"] {
+  const pause = pauseOf(row);
+  return pause ? withPause(history, pause) : history;
+}
+
+function happeningView({ at, what, times, until, reason }: GateView["history"][number]) {
   return {
     at: isoTime(at),
     what,
     ...(times !== undefined && { times }),
     ...(until !== undefined && { until: isoTime(until) }),
+    ...(reason !== undefined && { reason }),
   };
 }

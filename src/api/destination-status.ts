@@ -2,6 +2,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { tellTurned } from "../delivery/tell-status.ts";
 import { resumeGate, ringGate } from "../gate/gate-client.ts";
+import { pauseOf } from "../store/destination-settings.ts";
 import { findDestination, turnDestination } from "../store/destinations.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
@@ -50,12 +51,14 @@ export function registerDestinationStatus(api: Api): void {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
+    const before = await findDestination(services.db, id, tenant);
+    const pause = before && pauseOf(before);
     const turned = await turnDestination(services.db, id, active, tenant, now);
     const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return noSuch("destination", id);
     if (turned) services.background(tellTurned(services, id, now));
     // Only a pause that is lifted starts from one again; a repeat must not throttle what runs well.
-    services.background((turned ? resumeGate : ringGate)(services, id));
+    services.background(turned ? resumeGate(services, id, pause) : ringGate(services, id));
     return c.json(destinationView(row, c.get("principal")), 200);
   });
 }

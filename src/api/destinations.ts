@@ -73,7 +73,7 @@ const getDestinations = createRoute({
       pageOf(destinationSchema),
       "Destinations in order of their ids, without the deleted ones.",
     ),
-    ...problemResponses(401, 403, 422),
+    ...problemResponses(401, 403, 422, 429),
   },
 });
 
@@ -84,7 +84,10 @@ const getDestination = createRoute({
   tags,
   middleware: [requires("read")],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(destinationSchema, "The destination."), ...problemResponses(401, 403, 404) },
+  responses: {
+    200: jsonAnswer(destinationSchema, "The destination."),
+    ...problemResponses(401, 403, 404, 429),
+  },
 });
 
 const patchDestination = createRoute({

@@ -50,7 +50,7 @@ const getEvent = createRoute({
   request: { params: idParam },
   responses: {
     200: jsonAnswer(eventSchema, "The event and its deliveries."),
-    ...problemResponses(401, 403, 404),
+    ...problemResponses(401, 403, 404, 429),
   },
 });
 

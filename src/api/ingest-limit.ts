@@ -1,7 +1,7 @@
 /**
- * How much one API key may post: the platform's rate-limit binding counts at each of Cloudflare's locations
+ * How much one API key may ask for: the platform's rate-limit bindings count at each of Cloudflare's locations
  * without a query or a written row. The operator's `ADMIN_KEY` is not counted, nor is anything where
- * the binding is absent.
+ * a binding is absent.
  */
 import type { MiddlewareHandler } from "hono";
 import { faultOf } from "../log.ts";
@@ -9,28 +9,46 @@ import type { Services } from "../services.ts";
 import type { ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
-/** The period of the limit in wrangler.toml: after so many seconds there is room again. */
+/** The period of the limits in wrangler.toml: after so many seconds there is room again. */
 const PERIOD_SECONDS = 10;
 
-/** Lets a request pass while its key has room. */
-export const withinIngestLimit: MiddlewareHandler<ApiEnv> = async (c, next) => {
-  const { key } = c.get("principal");
-  if (key !== undefined && !(await hasRoom(c.get("services"), key))) return overLimit();
-  await next();
-  return;
+type Limited = "ingestLimit" | "readLimit";
+
+const details: Readonly<Record<Limited, string>> = {
+  ingestLimit: "The key posts more than it may. Post in batches, or more slowly",
+  readLimit: "The key reads more than it may. Read larger pages, or more slowly",
 };
 
+/** Lets a request to post pass while its key has room. */
+export const withinIngestLimit = within("ingestLimit");
+
+const withinReads = within("readLimit");
+
+/** Lets a request that only looks pass while its key has room: of all others nothing is counted here. */
+export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
+  c.req.method === "GET" || c.req.method === "HEAD" ? withinReads(c, next) : next();
+
+function within(limit: Limited): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const { key } = c.get("principal");
+    if (key !== undefined && !(await hasRoom(c.get("services"), limit, key))) return overLimit(limit);
+    await next();
+    return;
+  };
+}
+
 /** A limiter that fails lets everything in: it protects, and nothing is accounted by it. */
-async function hasRoom({ ingestLimit, log }: Services, key: string): Promise<boolean> {
+async function hasRoom(services: Services, limit: Limited, key: string): Promise<boolean> {
   try {
-    return (await ingestLimit?.limit({ key }))?.success ?? true;
+    return (await services[limit]?.limit({ key }))?.success ?? true;
   } catch (error) {
-    log({ what: "ingest_limit_unreachable", fault: faultOf(error) });
+    services.log({ what: `${LIMITED[limit]}_limit_unreachable`, fault: faultOf(error) });
     return true;
   }
 }
 
-function overLimit() {
-  const detail = "The key posts more than it may. Post in batches, or more slowly";
-  return problem(429, detail, undefined, { "retry-after": String(PERIOD_SECONDS) });
+const LIMITED = { ingestLimit: "ingest", readLimit: "read" } as const;
+
+function overLimit(limit: Limited) {
+  return problem(429, details[limit], undefined, { "retry-after": String(PERIOD_SECONDS) });
 }

@@ -42,7 +42,7 @@ const getKeys = createRoute({
   },
   responses: {
     200: jsonAnswer(pageOf(keySchema), "Keys in order of their ids, without the revoked ones."),
-    ...problemResponses(401, 403, 422),
+    ...problemResponses(401, 403, 422, 429),
   },
 });
 
@@ -55,7 +55,7 @@ const getKey = createRoute({
   request: { params: idParam },
   responses: {
     200: jsonAnswer(keySchema, "The key, without its secret."),
-    ...problemResponses(401, 403, 404),
+    ...problemResponses(401, 403, 404, 429),
   },
 });
 

@@ -22,7 +22,7 @@ const getMetrics = createRoute({
       description: "Prometheus's text format. Scrape it once a minute: every gate is asked at each look.",
       content: { "text/plain": { schema: z.string(), example: EXAMPLE } },
     },
-    ...problemResponses(401, 403),
+    ...problemResponses(401, 403, 429),
   },
 });
 

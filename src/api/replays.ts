@@ -60,7 +60,7 @@ const getReplays = createRoute({
   },
   responses: {
     200: jsonAnswer(pageOf(replaySchema), "Replays, the newest first."),
-    ...problemResponses(401, 403, 422),
+    ...problemResponses(401, 403, 422, 429),
   },
 });
 
@@ -71,7 +71,7 @@ const getReplay = createRoute({
   tags,
   middleware: [requires("read")],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404) },
+  responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404, 429) },
 });
 
 export function registerReplays(api: Api): void {

@@ -29,7 +29,7 @@ const getStats = createRoute({
   },
   responses: {
     200: jsonAnswer(statsSchema, "The figures of the window that ends now."),
-    ...problemResponses(401, 403, 404, 422),
+    ...problemResponses(401, 403, 404, 422, 429),
   },
 });
 

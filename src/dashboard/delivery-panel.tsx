@@ -25,7 +25,10 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
         </h3>
         <Word tone={tone}>{short}</Word>
       </div>
-      <p>{says}.</p>
+      <p>
+        {`${says}. `}
+        {isHeldUp(delivery) && <a href="/docs#stuck-in-retries">What to do</a>}
+      </p>
       <AttemptTrack
         track={trackOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a line of time. ${says}.`}
@@ -39,6 +42,11 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
     </article>
   );
 };
+
+/** Whether somebody may have to do something for it to go on. */
+function isHeldUp({ state, because }: DeliveryJson): boolean {
+  return (state === "waiting" || state === "retrying") && because !== "in_flight";
+}
 
 /** The log keeps the newest ones: they are numbered from the end. */
 const Attempts: FC<{ log: DeliveryJson["log"]; attempts: number; now: number }> = ({

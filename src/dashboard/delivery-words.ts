@@ -36,7 +36,7 @@ export function deliveryWords(delivery: Shown, acceptedAt: number, now: number):
 const shut: readonly string[] = ["paused", "hold", "circuit_open"];
 
 /** Follows "waits". */
-const reasons: Readonly<Record<string, string>> = {
+export const reasons: Readonly<Record<string, string>> = {
   paused: "because its destination is paused",
   hold: "because the receiver asked for quiet",
   circuit_open: "because the destination's circuit is open",

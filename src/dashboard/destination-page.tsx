@@ -1,5 +1,6 @@
 /** The page of one destination. */
 import type { FC } from "hono/jsx";
+import { historyOf } from "../api/destination-health.ts";
 import type { StatsWindow } from "../policy/stats-window.ts";
 import type { Replay } from "../store/replays.ts";
 import { DestinationFigures, DestinationTraffic } from "./destination-figures.tsx";
@@ -64,7 +65,7 @@ export const DestinationPage: FC<Props> = ({
       <DestinationTraffic path={path} health={health} window={window} now={now} />
       <div class="columns">
         <div class="column">
-          <DoorHistory history={figures?.view.history ?? []} now={now} />
+          <DoorHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
           <Replays path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
         </div>
         <div class="column">

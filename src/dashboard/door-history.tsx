@@ -2,6 +2,7 @@
 import type { FC } from "hono/jsx";
 import { isoTime } from "../iso-time.ts";
 import type { Happening, Remembered } from "../policy/gate-state.ts";
+import { pauseWords } from "./door-words.ts";
 import { momentOf, spanOf } from "./figures.ts";
 import { Ago, Word } from "./parts.tsx";
 
@@ -9,6 +10,7 @@ const turns: Readonly<Record<Remembered, { tone: "good" | "warn" | "bad" | "quie
   circuit_opened: { tone: "bad", says: "Circuit opened" },
   circuit_closed: { tone: "good", says: "Circuit closed" },
   held: { tone: "warn", says: "Put on hold by the receiver" },
+  paused: { tone: "bad", says: "Paused" },
   resumed: { tone: "good", says: "Resumed" },
   hold_cleared: { tone: "good", says: "Hold cleared" },
 };
@@ -42,7 +44,7 @@ export const DoorHistory: FC<{ history: readonly Happening[]; now: number }> = (
 
 const Turns: FC<{ history: readonly Happening[]; now: number }> = ({ history, now }) => (
   <ol class="log">
-    {history.map(({ at, what, times, until }) => (
+    {history.map(({ at, what, times, until, reason }) => (
       <li>
         <time datetime={isoTime(at)}>{momentOf(at, now)}</time>
         <span>
@@ -51,6 +53,7 @@ const Turns: FC<{ history: readonly Happening[]; now: number }> = ({ history, no
             <Ago at={at} now={now} />
             {times !== undefined && `, ${times} times in a row`}
             {until !== undefined && `, for ${spanOf(until - at)}`}
+            {reason !== undefined && `, ${pauseWords(reason)}`}
           </span>
         </span>
       </li>

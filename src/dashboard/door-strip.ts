@@ -9,17 +9,21 @@ type Door = Readonly<{
   row: Pick<Destination, "status" | "statusChangedAt">;
 }>;
 
-/** Those that reach into the time from `since` to `now`, cut to it. Of pauses only the present one is known. */
+/** Those that reach into the time from `since` to `now`, cut to it. The present pause is the destination's own. */
 export function stretchesOf({ history, row }: Door, since: number, now: number): readonly Stretch[] {
   const closings = history.filter(({ what }) => what === "circuit_closed");
   const all = history.flatMap(({ at, what, until = at }): Stretch[] => {
     if (what === "held") return [{ kind: "held", from: at, to: until }];
+    if (what === "paused") {
+      const lifted = history.find((next) => next.what === "resumed" && next.at >= at);
+      return lifted ? [{ kind: "paused", from: at, to: lifted.at }] : [];
+    }
     if (what !== "circuit_opened") return [];
     return [{ kind: "circuit", from: at, to: closings.find((closing) => closing.at >= at)?.at ?? now }];
   });
   const paused: Stretch[] =
     row.status === "paused" ? [{ kind: "paused", from: row.statusChangedAt ?? now, to: now }] : [];
-  return [...(["held", "circuit"] as const).flatMap((kind) => joined(all, kind)), ...paused]
+  return [...(["held", "circuit", "paused"] as const).flatMap((kind) => joined(all, kind)), ...paused]
     .map((stretch) => ({ ...stretch, from: Math.max(since, stretch.from), to: Math.min(now, stretch.to) }))
     .filter(({ from, to }) => to > from);
 }

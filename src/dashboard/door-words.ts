@@ -43,11 +43,20 @@ const sickness: Readonly<Record<string, string>> = {
   failing: "nothing was delivered for five days",
 };
 
+/** Why it was paused, to follow that it was: "because the receiver answered 410 Gone", "by hand". */
+export function pauseWords(reason: string): string {
+  return reason === "manual" ? "by hand" : `because ${causeOf(reason)}`;
+}
+
+function causeOf(reason: string): string {
+  return sickness[reason] ?? reason.replaceAll("_", " ");
+}
+
 function pausedWords(reason: string | null): DoorWords {
   if (reason === null || reason === "manual") {
     return { tone: "quiet", short: "Paused", says: "Paused by hand", hint: held };
   }
-  const because = sickness[reason] ?? reason.replaceAll("_", " ");
+  const because = causeOf(reason);
   return { tone: "bad", short: "Paused", says: "Paused until somebody resumes it", because, hint: held };
 }
 

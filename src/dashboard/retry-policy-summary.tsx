@@ -5,7 +5,7 @@ import { type Destination, retryPolicyOf } from "../store/destination-settings.t
 import { summaryOf } from "./lab/schedule-chart.tsx";
 
 /** Attempts looked at. */
-const MOST = 100;
+const MOST = 200;
 
 export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
   const policy = retryPolicyOf(row);

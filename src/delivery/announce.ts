@@ -24,7 +24,9 @@ export async function announce(
 ): Promise<void> {
   if (events.length + told.length === 0) return;
   try {
-    if (events.length > 0) await acceptNotices(services, events.map(noticeOf));
+    // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
+    const store = () => acceptNotices(services, events.map(noticeOf));
+    if (events.length > 0) await store().catch(store);
     const forgotten = forgetting(services.db, told);
     if (forgotten.length > 0) await services.db.batch([...forgotten]);
     for (const event of events) await mail(services, event);

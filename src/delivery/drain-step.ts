@@ -12,7 +12,7 @@ import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups, hasCome } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import type { Connections } from "./connections.ts";
-import { type GroupRun, startGroup } from "./group.ts";
+import { type Group, type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
 import { countDead } from "./tell-dead.ts";
 import type { Verdict } from "./verdicts.ts";
@@ -37,7 +37,7 @@ export async function drainStep(
   leftMs: number,
 ): Promise<Step> {
   const lookedAt = services.now();
-  const { destination, events, isAll } = await lookAtWaiting(services, id, reach, services.random);
+  const { destination, events, probe, isAll } = await lookAtWaiting(services, id, reach, services.random);
   if (events.length === 0) {
     await reportNothingWaits(services, id, lookedAt);
     return "empty";
@@ -47,21 +47,23 @@ export async function drainStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
-  const { answer, late, isIdle } = await attempt(
-    services,
-    shared,
-    destination,
-    events,
-    Math.min(STEP_MS, leftMs),
-  );
+  const startWithinMs = Math.min(STEP_MS, leftMs);
+  const ask = {
+    lane: "backlog",
+    deliveries: events,
+    most: LEASED,
+    startWithinMs,
+    ...(probe && { probe }),
+  } as const;
+  const { answer, late, isIdle } = await attempt(services, shared, destination, ask);
   if (late || isIdle || !answer || answer.refused) return "gate";
-  if (isCrowded(answer) && !isAll && !reach.isFurthest) return "crowded";
+  if (isCrowded(answer, events.length) && !isAll && !reach.isFurthest) return "crowded";
   return answer.grant ? "more" : "gate";
 }
 
-/** Whether others hold so much of what was asked for that it was not worth the asking. */
-function isCrowded({ grant, inFlight }: Answer): boolean {
-  return inFlight !== null && (grant?.deliveries.length ?? 0) < LEASED / 2;
+/** Whether others hold so much of what was looked at that it was not worth the asking. */
+function isCrowded({ inFlight }: Answer, lookedAt: number): boolean {
+  return inFlight !== null && lookedAt - inFlight.deliveries.length < LEASED / 2;
 }
 
 type Attempted = Pick<GroupRun, "answer"> &
@@ -75,8 +77,7 @@ async function attempt(
   services: Services,
   shared: Connections,
   destination: Destination,
-  deliveries: readonly number[],
-  startWithinMs: number,
+  ask: Group["ask"],
 ): Promise<Attempted> {
   const over: Verdict[] = [];
   const load = async (granted: readonly number[]) => {
@@ -87,7 +88,6 @@ async function attempt(
     over.push(...verdicts);
     return due;
   };
-  const ask = { lane: "backlog", deliveries, most: LEASED, startWithinMs } as const;
   const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: STEP_MS, load });
   const { answer } = groupRun;
   const continues = Boolean(answer?.grant && !answer.refused);

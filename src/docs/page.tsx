@@ -9,6 +9,7 @@ import { Brand, Head, Skip } from "../dashboard/layout.tsx";
 import { fieldsOf } from "./field-list.ts";
 import { type Described, OperationPart } from "./operation.tsx";
 import { Code, Fields, Prose } from "./prose.tsx";
+import { Stuck } from "./stuck.tsx";
 
 type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
 
@@ -38,6 +39,7 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
             <RetryPolicies />
             <Things document={document} />
             <Problems />
+            <Stuck />
           </main>
         </div>
       </body>
@@ -82,6 +84,9 @@ const Index: FC<{ document: Document }> = ({ document }) => (
       </li>
       <li>
         <a href="#problems">Problems</a>
+      </li>
+      <li>
+        <a href="#stuck-in-retries">Stuck in retries</a>
       </li>
     </ol>
   </nav>

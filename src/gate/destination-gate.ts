@@ -15,7 +15,7 @@ import type { Condition } from "../policy/condition.ts";
 import type { DoorEvent } from "../policy/door-events.ts";
 import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
-import type { GateState } from "../policy/gate-state.ts";
+import type { GateState, Pause } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
 import { type News, newsOf } from "../policy/news.ts";
 import {
@@ -69,10 +69,14 @@ export class DestinationGate extends DurableObject<Env> {
     await this.ctx.storage.deleteAll();
   }
 
-  /** Something waits in D1: have it worked off as soon as the door allows; after a pause, afresh and from one. */
-  async ring(why: "waiting" | "resumed"): Promise<void> {
-    const turn = why === "resumed" ? resumed : ringFor;
-    await this.#decide((state, now) => ({ state: turn(state, now) }));
+  /**
+   * Something waits in D1: have it worked off as soon as the door allows; after a pause, which is remembered, afresh
+   * and from one.
+   */
+  async ring(why: "waiting" | "resumed", pause?: Pause): Promise<void> {
+    await this.#decide((state, now) => ({
+      state: why === "resumed" ? resumed(state, now, pause) : ringFor(state, now),
+    }));
   }
 
   /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */

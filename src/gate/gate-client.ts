@@ -8,6 +8,7 @@ import type { Condition } from "../policy/condition.ts";
 import type { DoorEvent } from "../policy/door-events.ts";
 import type { GateFigures, Look } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
+import type { Pause } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
 import type { News } from "../policy/news.ts";
 import type { Settlement } from "../policy/settlement.ts";
@@ -94,8 +95,8 @@ export async function ringGate(services: Doors, destination: string): Promise<vo
 }
 
 /** A person wants it tried again (a pause lifted, another URL): hold and cool-down end, traffic begins with one. */
-export async function resumeGate(services: Doors, destination: string): Promise<void> {
-  await reach(services, destination, (gate) => gate.ring("resumed"));
+export async function resumeGate(services: Doors, destination: string, pause?: Pause): Promise<void> {
+  await reach(services, destination, (gate) => gate.ring("resumed", pause));
 }
 
 /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */

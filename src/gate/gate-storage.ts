@@ -73,7 +73,7 @@ function gateStateOf(value: unknown): GateState | undefined {
     bell: { ...fresh.bell, ...stored.bell },
     tallies: areTallies(stored.tallies) ? stored.tallies : newTallies(0),
   };
-  const lease = { id: "", slots: 0, width: 0, deliveries: [], expiresAt: 0 };
+  const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
   const readable = state.leases.every((held) => isLike(lease, held));
   return state.version === fresh.version && readable ? state : undefined;
 }

@@ -26,6 +26,8 @@ const LIVE = { startWithinMs: 5_000, patienceMs: 1_000 };
 const STEP_MS = 3_000;
 const BUDGET_MS = 6_000;
 const LEASED = 60;
+/** Between two leases of a drain: it records, settles, looks, asks and loads. */
+const ROUND_TRIPS_MS = 200;
 /** From sending for a drain to its first question. */
 const HOP_MS = 100;
 
@@ -68,7 +70,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
   }
 
   function drain(endsAt: number): void {
-    const found = bothEnds(waiting);
+    const found = bothEnds(waiting, engine.random());
     if (found.length === 0) save(nothingWaits(state, engine.now(), engine.now()));
     const alive = bury(found);
     if (found.length > 0 && alive.length === 0) drain(endsAt);
@@ -78,14 +80,16 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     withdraw(waiting, granted.jobs);
     const continues = refused.length === 0;
     run(granted.grant, granted.jobs, STEP_MS, continues, () => {
-      if (engine.now() < endsAt) drain(endsAt);
+      if (engine.now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
       else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
     });
   }
 
   function ask(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
     const deliveries = jobs.map(({ delivery }) => delivery);
-    const question = { lane, deliveries, connections: CONNECTIONS, startWithinMs };
+    const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
+    const probe = first ? { probe: first.delivery } : {};
+    const question = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
     const { state: next, answer } = admit(state, question, settings, engine.now());
     save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
@@ -143,12 +147,17 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
   return { post: (delivery) => bring({ delivery, postedAt: engine.now(), attempts: 0 }) };
 }
 
-/** What a drain leases at most: from both ends, what was attempted least first. */
-function bothEnds(jobs: readonly Job[]): Job[] {
+/** What a drain leases at most: from both ends, new and attempted in turn, beginning with what is drawn. */
+function bothEnds(jobs: readonly Job[], drawn: number): Job[] {
   const oldest = jobs.slice(0, LEASED / 2);
   const newest = jobs.slice(Math.max(LEASED / 2, jobs.length - LEASED / 2)).reverse();
-  const inTurn = oldest.flatMap((job, i) => [job, ...newest.slice(i, i + 1)]);
-  return inTurn.toSorted((a, b) => a.attempts - b.attempts);
+  const isNew = ({ attempts }: Job) => attempts === 0;
+  const isOld = ({ attempts }: Job) => attempts > 0;
+  const classes = [oldest.filter(isNew), newest.filter(isNew), oldest.filter(isOld), newest.filter(isOld)];
+  const some = classes.filter((list) => list.length > 0);
+  const start = Math.floor(drawn * some.length);
+  const turns = [...some.slice(start), ...some.slice(0, start)];
+  return Array.from({ length: LEASED / 2 }, (_, i) => turns.flatMap((list) => list.slice(i, i + 1))).flat();
 }
 
 /** Takes away what was found at both ends. */

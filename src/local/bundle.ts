@@ -8,8 +8,13 @@ import { runWrangler } from "./run-wrangler.ts";
 /**
  * Bundles the Worker into a directory; answers the path of the file.
  * @param main its first file; that of wrangler.toml unless given
+ * @param flags wrangler's own, besides
  */
-export async function bundleWorker(directory: string, main = "src/worker.ts"): Promise<string> {
-  await runWrangler(["deploy", main, "--dry-run", "--outdir", directory]);
+export async function bundleWorker(
+  directory: string,
+  main = "src/worker.ts",
+  flags: readonly string[] = [],
+): Promise<string> {
+  await runWrangler(["deploy", main, "--dry-run", "--outdir", directory, ...flags]);
   return join(directory, `${basename(main, ".ts")}.js`);
 }

@@ -34,3 +34,9 @@ function settingsIn(file: string): string[] {
 function nameOf(line: string): string {
   return line.slice(0, line.indexOf("="));
 }
+
+/** The value of a development secret; empty when the file does not name it. */
+export function devVar(name: string, root = projectRoot): string {
+  const line = settingsIn(join(root, ".dev.vars")).findLast((setting) => nameOf(setting) === name);
+  return line?.slice(name.length + 1).replace(/^"(.*)"$/, "$1") ?? "";
+}

@@ -1,22 +1,60 @@
-/**
- * `npm run dev`: the whole of Breakwater on this machine. Secrets, tables, Worker, and the minute's cron.
- * Whatever flags it is given are wrangler's: `npm run dev -- --port 8899 --persist-to DIR`.
- */
-import { parseArgs } from "node:util";
+/** `npm run dev`: the whole of Breakwater on this machine. Secrets, tables, Worker, and the minute's cron. */
 import { keepFiring } from "./cron.ts";
-import { ensureDevVars } from "./dev-vars.ts";
+import { devVar, ensureDevVars } from "./dev-vars.ts";
+import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
+import { whenOrphaned } from "./lifetime.ts";
 import { applyMigrations } from "./migrations.ts";
-import { type Stack, startStack } from "./stack.ts";
+import { POLITE_MS, type Stack, startStack } from "./stack.ts";
+import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
-const args = process.argv.slice(2);
+const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.
 
-async function dev(): Promise<number> {
-  const started = passSignalsOn();
+  --port N          listen on this port (8787)
+  --ip ADDRESS      listen on this address (localhost)
+  --persist-to DIR  keep the database there (.wrangler/state)
+  --strict          enforce the quotas that Cloudflare enforces; a breach is a loud line here
+  --latency SEED    with --strict: calls to D1, gates and queues take as long as they do in production
+  --var NAME:VALUE  override a variable of wrangler.toml or .dev.vars
+  -h, --help        this
+
+Other flags of wrangler dev that work here: --log-level, --local-protocol, --https-key-path, --https-cert-path,
+--host, --local-upstream, --upstream-protocol, --env, --env-file.`;
+
+const text = { type: "string" } as const;
+const own = { strict: { type: "boolean" }, latency: text } as const;
+const wranglers = {
+  port: text,
+  ip: text,
+  "persist-to": text,
+  var: text,
+  "log-level": text,
+  "local-protocol": text,
+  "https-key-path": text,
+  "https-cert-path": text,
+  host: text,
+  "local-upstream": text,
+  "upstream-protocol": text,
+  env: text,
+  "env-file": text,
+} as const;
+
+function read(): Flags {
+  return readFlags(process.argv.slice(2), own, wranglers);
+}
+
+async function dev({ values, others }: Flags): Promise<number> {
+  const started = endBySignals();
   if (ensureDevVars()) console.log("Made .dev.vars from .dev.vars.example: development secrets.");
-  await applyMigrations(persistPlace());
-  const stack = await startStack({ args });
+  const place = values["persist-to"];
+  await applyMigrations(typeof place === "string" ? place : undefined);
+  const isStrict = values.strict === true || values.latency !== undefined;
+  const latency = values.latency === undefined ? undefined : Number(values.latency);
+  const stack = await startStack({
+    args: isStrict ? [STRICT_WORKER, ...strictFlags(), ...others] : others,
+    vars: isStrict ? strictVars({ latency }) : {},
+  });
   started(stack);
-  void announce(stack.url);
+  void announce(stack.url, others);
   const stopFiring = keepFiring(stack.url, {
     onFailure: (error) => console.error("The cron failed:", error),
   });
@@ -25,32 +63,30 @@ async function dev(): Promise<number> {
   return code;
 }
 
-/** Until there is a stack, a signal ends this process, and its children with it. */
-function passSignalsOn(): (stack: Stack) => void {
-  let stack: Stack | undefined;
-  const onSignal = (signal: NodeJS.Signals) => (stack ? stack.signal(signal) : process.exit(1));
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, onSignal);
-  return (started) => {
-    stack = started;
+/**
+ * Ends the stack by whatever signal this process gets, and when its parent is gone. One that does not end
+ * is killed after a while, or by a second signal. Until there is a stack, this process ends at once, and its
+ * children with it.
+ */
+function endBySignals(): (stack: Stack) => void {
+  let end = (_signal: NodeJS.Signals): void => process.exit(1);
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => end(signal));
+  whenOrphaned(() => end("SIGTERM"));
+  return (stack) => {
+    end = (signal) => {
+      stack.signal(signal);
+      end = () => stack.signal("SIGKILL");
+      setTimeout(() => end("SIGKILL"), POLITE_MS).unref();
+    };
   };
 }
 
 /** Once the Worker answers, so that it is the last thing said. */
-async function announce(url: string): Promise<void> {
+async function announce(url: string, args: readonly string[]): Promise<void> {
   await fetch(`${url}/v1/health`);
+  const key = args.findLast((arg) => arg.startsWith("ADMIN_KEY:"))?.slice("ADMIN_KEY:".length);
   console.log(`\nBreakwater is at ${url}; its sweep runs every minute.`);
+  console.log(whereabouts(url, key ?? devVar("ADMIN_KEY")));
 }
 
-/** Wrangler's own flag, read here too: the tables must be made where the Worker will look for them. */
-function persistPlace(): string | undefined {
-  const { values } = parseArgs({ args, strict: false, options: { "persist-to": { type: "string" } } });
-  const place = values["persist-to"];
-  return typeof place === "string" ? place : undefined;
-}
-
-try {
-  process.exitCode = await dev();
-} catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
-}
+process.exitCode = await runScript(HELP, read, dev);

@@ -1,5 +1,6 @@
 /** A wrangler command that does its work and ends. It says nothing unless it fails. */
-import { exitOf, signalGroup, spawnWrangler } from "./wrangler.ts";
+import { signalGroup } from "./lifetime.ts";
+import { exitOf, spawnWrangler } from "./wrangler.ts";
 
 const PATIENCE_MS = 60_000;
 

@@ -3,7 +3,8 @@
  * ended politely, or at once and completely, as a power cut would.
  */
 import type { ChildProcess } from "node:child_process";
-import { exitOf, signalGroup, spawnWrangler } from "./wrangler.ts";
+import { signalGroup } from "./lifetime.ts";
+import { exitOf, spawnWrangler } from "./wrangler.ts";
 
 export type StackOptions = Readonly<{
   /** Handed on to `wrangler dev`. */
@@ -25,7 +26,8 @@ export type Stack = Readonly<{
 }>;
 
 const READY_MS = 60_000;
-const POLITE_MS = 5_000;
+/** What is asked to end is killed when it has not done so for so long. */
+export const POLITE_MS = 5_000;
 
 /** Starts a stack; resolves when it answers. Rejects, and leaves nothing running, when it never does. */
 export async function startStack({

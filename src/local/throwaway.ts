@@ -10,6 +10,7 @@ import { bundleWorker } from "./bundle.ts";
 import { ensureDevVars } from "./dev-vars.ts";
 import { applyMigrations } from "./migrations.ts";
 import { type Stack, startStack } from "./stack.ts";
+import { STRICT_WORKER, type Strict, strictFlags, strictVars } from "./strict-flags.ts";
 import { projectRoot } from "./wrangler.ts";
 
 /** Named, because wrangler would look for it beside the bundle. */
@@ -33,15 +34,26 @@ function masterKey(): string {
   return `throwaway:${randomBytes(32).toString("base64")}`;
 }
 
-/** An empty Breakwater in a temporary directory. `vars` override its variables. */
-export async function prepareThrowaway(vars: Readonly<Record<string, string>> = {}): Promise<Throwaway> {
+/**
+ * An empty Breakwater in a temporary directory.
+ * @param vars override its variables
+ * @param strict under production's quotas, when given
+ */
+export async function prepareThrowaway(
+  vars: Readonly<Record<string, string>> = {},
+  strict?: Strict,
+): Promise<Throwaway> {
   ensureDevVars();
   const place = mkdtempSync(join(tmpdir(), "breakwater-"));
   const discard = () => rmSync(place, { recursive: true, force: true, maxRetries: 5 });
   process.once("exit", discard);
   const log = join(place, "wrangler.log");
   const output = openSync(log, "a");
-  const [worker] = await Promise.all([bundleWorker(join(place, "bundle")), applyMigrations(place)]);
+  const flags = strict ? strictFlags() : [];
+  const [worker] = await Promise.all([
+    bundleWorker(join(place, "bundle"), strict && STRICT_WORKER, flags),
+    applyMigrations(place),
+  ]);
   const args = [
     worker,
     "--no-bundle",
@@ -53,11 +65,13 @@ export async function prepareThrowaway(vars: Readonly<Record<string, string>> = 
     "0",
     "--persist-to",
     place,
+    ...flags,
   ];
   const ours = {
     ADMIN_KEY: THROWAWAY_KEY,
     MASTER_KEYS: masterKey(),
     ALLOW_PRIVATE_DESTINATIONS: "true",
+    ...(strict && strictVars(strict)),
     ...vars,
   };
   // Wrangler's registry has one entry for each Worker's name: stacks side by side would overwrite it.

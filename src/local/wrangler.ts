@@ -6,6 +6,7 @@ import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { endGroupWithUs, watchOver } from "./lifetime.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url).href);
 
@@ -18,37 +19,21 @@ const quiet = {
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 };
 
-/** Starts `wrangler …` in the project. It leads its own process group, and reads nothing from the terminal. */
+/** Starts `wrangler …` in the project. It leads its own process group, which ends with this process. */
 export function spawnWrangler(
   args: readonly string[],
   stdio: StdioOptions,
   env: Readonly<Record<string, string>> = {},
 ): ChildProcess {
+  watchOver();
   const child = spawn(process.execPath, [join(home, "bin/wrangler.js"), ...args], {
     cwd: projectRoot,
     stdio,
     detached: true,
     env: { ...process.env, ...quiet, ...env },
   });
-  endWithUs(child);
+  endGroupWithUs(child);
   return child;
-}
-
-/** A group of its own outlives its parent unless somebody sees to it. */
-function endWithUs(child: ChildProcess): void {
-  const end = () => signalGroup(child, "SIGKILL");
-  process.prependOnceListener("exit", end);
-  child.once("exit", () => process.off("exit", end));
-}
-
-/** Signals the whole group of a child; one that has ended already is left alone. */
-export function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, signal);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
 }
 
 /** Resolves with the exit code, or with 128 when a signal ended it; rejects when it could not be started. */

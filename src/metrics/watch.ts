@@ -10,6 +10,7 @@ import { thresholdEvent } from "../delivery/operational-event.ts";
 import { MINUTE_MS } from "../policy/tallies.ts";
 import { emptyTally } from "../policy/tally.ts";
 import {
+  type Backlogs,
   crossings,
   lookAgo,
   RETRYING_FOR_A_DAY,
@@ -64,9 +65,9 @@ async function figuresOfAll(services: Services, now: number): Promise<Watched> {
     services,
     fleet.seen.filter(({ row }) => isTold(row)),
   );
-  const backlogs = Object.fromEntries(busy.map(({ id, backlog }) => [id, backlog]));
-  const looks = await saveBacklogLook(services.db, { at: now, backlogs });
-  const quiet = (sampled ?? []).filter(({ row }) => !(row.id in backlogs));
+  const looks = await saveBacklogLook(services.db, { at: now, backlogs: backlogsOf(busy) });
+  const known = new Set(busy.map(({ id }) => id));
+  const quiet = (sampled ?? []).filter(({ row }) => !known.has(row.id));
   const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
   return {
     hour: fleetSum({ sampled: sampled ?? [] }, "1h"),
@@ -78,6 +79,12 @@ async function figuresOfAll(services: Services, now: number): Promise<Watched> {
   };
 }
 
+/** Of one that is counted up to a bound today and beyond it tomorrow, nothing could be said: it is left out. */
+function backlogsOf(busy: readonly WatchedDestination[]): Backlogs {
+  const counted = busy.filter(({ isBacklogCut }) => !isBacklogCut);
+  return Object.fromEntries(counted.map(({ id, backlog }) => [id, backlog]));
+}
+
 async function watchedOnes(
   services: Services,
   seen: readonly Seen[],
@@ -86,7 +93,9 @@ async function watchedOnes(
   const deeper = await backlogOf(services, full.slice(0, DEEP), DEEP_COUNTED);
   return seen.map((one) => {
     const { row, depth } = one;
-    return watchedOne(one, (deeper.get(row.id)?.waiting ?? depth.waiting) + depth.retrying);
+    const isBacklogCut = full.indexOf(row.id) >= DEEP;
+    const waiting = deeper.get(row.id)?.waiting ?? depth.waiting;
+    return { ...watchedOne(one, waiting + depth.retrying), isBacklogCut };
   });
 }
 

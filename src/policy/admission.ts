@@ -10,6 +10,7 @@ import { doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, tatOf } from "./lease.ts";
+import { type Packed, packed, unpacked } from "./packed.ts";
 import { nextSendAt, type Reservation, reserve, reserveNow } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
@@ -66,13 +67,20 @@ function asked(before: GateState, ask: Ask, settings: GateSettings, now: number)
  * What may be let in, and what another lease holds. A delivery that was settled after the asker had looked
  * it up may have ended since: it has to be looked at again.
  */
-function apart({ leases, settled }: GateState, { deliveries, most, lookedUpMsAgo = 0 }: Ask, now: number) {
-  const news = settled.filter(({ at }) => at > now - lookedUpMsAgo);
-  const busy = new Map([
-    ...news.flatMap((past) => past.deliveries.split(",").map((id) => [Number(id), now] as const)),
-    ...leases.flatMap((lease) => lease.deliveries.map((id) => [id, lease.expiresAt] as const)),
-    ...(lookedUpMsAgo > LOOK_UP_MS ? deliveries.map((id) => [id, now] as const) : []),
-  ]);
+function apart(
+  { leases, settled, forgottenAt }: GateState,
+  { deliveries, most, lookedUpMsAgo = 0 }: Ask,
+  now: number,
+) {
+  const lookedUpAt = now - lookedUpMsAgo;
+  const isTooOld = lookedUpMsAgo > LOOK_UP_MS || lookedUpAt < forgottenAt;
+  const busy = new Map(isTooOld ? deliveries.map((id) => [id, now]) : []);
+  const asked = new Set(deliveries);
+  const note = (some: Packed, until: number) => {
+    for (const id of unpacked(some)) if (asked.has(id) && !isTooOld) busy.set(id, until);
+  };
+  for (const [at, some] of settled) if (at > lookedUpAt) note(some, now);
+  for (const lease of leases) note(lease.deliveries, lease.expiresAt);
   const held = deliveries.filter((id) => busy.has(id));
   const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
   const inFlight = held.length > 0 ? { deliveries: held, until } : null;
@@ -126,43 +134,58 @@ function refuse(
 }
 
 function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
+  const deliveries = chosen(asking, room, reserved);
   const { state, ask, now, free, inFlight } = asking;
-  const lease = leaseFor(asking, room, reserved);
+  const lease = leaseFor(asking, room, reserved, deliveries);
   const served = serve(state, lease, now);
   const grant = {
     id: lease.id,
     slots: lease.slots,
     width: lease.width,
-    deliveries: lease.deliveries,
+    deliveries,
     startWithinMs: ask.startWithinMs,
     expiresInMs: lease.expiresAt - now,
     pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
     condition: state.condition,
   };
-  const left = free.slice(reserved.sends);
-  const rest = left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease) : undefined;
+  const left = free.filter((id) => !deliveries.includes(id));
+  const rest =
+    left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease, deliveries.length) : undefined;
   if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };
   const turned = refuse({ ...asking, state: served }, left, rest);
   return { state: turned.state, answer: { ...turned.answer, grant } };
 }
 
 /** Why the rest is not let in; undefined when a drain may ask for it as soon as it has worked off what was. */
-function restRefusal({ state, ask, settings, now }: Asking, room: Room, lease: Lease): Refusal | undefined {
+function restRefusal(
+  { state, ask, settings, now }: Asking,
+  room: Room,
+  lease: Lease,
+  granted: number,
+): Refusal | undefined {
   if (room.probe) return { reason: "probing", until: lease.expiresAt };
-  if (lease.deliveries.length < mostFor(state, ask, room)) return rateRefusal(state, settings, now);
+  if (granted < mostFor(state, ask, room)) return rateRefusal(state, settings, now);
   return sideOf(ask.lane) === "backlog" ? undefined : { reason: "slow", until: now };
 }
 
-function leaseFor({ state, ask, settings, now, free }: Asking, room: Room, reserved: Reservation): Lease {
-  const deliveries = free.slice(0, reserved.sends);
+function chosen({ ask: { probe }, free }: Asking, room: Room, { sends }: Reservation): readonly number[] {
+  return room.probe && probe !== undefined && free.includes(probe) ? [probe] : free.slice(0, sends);
+}
+
+function leaseFor(
+  { state, ask, settings, now }: Asking,
+  room: Room,
+  reserved: Reservation,
+  deliveries: readonly number[],
+): Lease {
   const slots = Math.min(room.slots, ask.connections, deliveries.length);
   return {
     id: `${now.toString(36)}-${state.granted + 1}`,
     lane: ask.lane,
     slots,
     width: Math.min(room.width, slots),
-    deliveries,
-    probe: room.probe,
+    deliveries: packed(deliveries),
+    ...(room.probe && { probe: true }),
     tat: reserved.tat,
     expiresAt: now + leaseMs(ask.startWithinMs, settings.timeoutMs),
   };

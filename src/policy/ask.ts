@@ -7,6 +7,8 @@ export type Ask = Readonly<{
   lane: Lane;
   /** Event rows, in the order in which they should go. */
   deliveries: readonly number[];
+  /** The one of them that goes when a half-open circuit lets in no other; the first, when it is not said. */
+  probe?: number;
   /** As many of them at most; those beyond are neither let in nor turned away. */
   most?: number;
   /** How long ago the asker looked the deliveries up; 0 when it looks them up after it is let in. */

@@ -1,7 +1,8 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
 import { type Condition, newCondition } from "./condition.ts";
 import type { DoorEvent } from "./door-events.ts";
-import { type Lane, type Lease, live, tatOf } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
+import type { Packed } from "./packed.ts";
 import type { Rate } from "./rate.ts";
 import { nothingSaid, type Said } from "./said.ts";
 import { type Sickness, wellness } from "./sickness.ts";
@@ -26,7 +27,14 @@ export type Bell = Readonly<{
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered = Exclude<DoorEvent, "circuit_half_open" | "hold_ended"> | "resumed" | "hold_cleared";
+export type Remembered =
+  | Exclude<DoorEvent, "circuit_half_open" | "hold_ended">
+  | "paused"
+  | "resumed"
+  | "hold_cleared";
+
+/** Since when a destination was paused (epoch ms), and why. */
+export type Pause = Readonly<{ at: number; reason: string }>;
 
 export type Happening = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
@@ -36,10 +44,12 @@ export type Happening = Readonly<{
   times?: number;
   /** Until when a hold lasts. */
   until?: number;
+  /** Why it was paused. */
+  reason?: string;
 }>;
 
-/** Deliveries of a settled lease, joined by commas: a busy gate remembers thousands of them, and rarely looks at one. */
-export type Past = Readonly<{ at: number; deliveries: string }>;
+/** A lease that was settled. */
+export type Past = readonly [at: number, deliveries: Packed];
 
 /** Of finite numbers, texts and truths alone: it is stored as JSON. */
 export type GateState = Readonly<{
@@ -50,6 +60,8 @@ export type GateState = Readonly<{
   leases: readonly Lease[];
   /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
   settled: readonly Past[];
+  /** What was settled up to then is forgotten, though look-ups from before may be under way: they are not used. */
+  forgottenAt: number;
   /** Leases ever granted: part of the next one's name. */
   granted: number;
   turns: Readonly<Record<Side, Turn>>;
@@ -71,6 +83,13 @@ export type GateState = Readonly<{
 }>;
 
 const HISTORY = 20;
+/**
+ * Characters of what was settled: with four thousand deliveries a second they reach back about a second and a half,
+ * several times as long as a look-up usually takes, and a state at its busiest stays below 64 KB.
+ */
+const SETTLED_LENGTH = 8_000;
+/** Of a settled lease beside its deliveries, as JSON. */
+const PAST_LENGTH = 20;
 
 const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 
@@ -81,6 +100,7 @@ export function newGateState(now: number): GateState {
     tat: 0,
     leases: [],
     settled: [],
+    forgottenAt: 0,
     granted: 0,
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
@@ -98,6 +118,26 @@ export function newGateState(now: number): GateState {
 
 export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
+}
+
+/**
+ * Remembers that these deliveries were settled now, for as long as a look-up may take, and within what a state may
+ * carry through every call.
+ */
+export function settling(
+  { settled, forgottenAt }: GateState,
+  deliveries: Packed,
+  now: number,
+): Pick<GateState, "settled" | "forgottenAt"> {
+  const all: Past[] = [...settled.filter(([at]) => at > now - LOOK_UP_MS), [now, deliveries]];
+  let length = 0;
+  let from = all.length - 1;
+  for (; from >= 0; from--) {
+    length += PAST_LENGTH + (all[from]?.[1].length ?? 0);
+    if (length > SETTLED_LENGTH) break;
+  }
+  const [lastForgotten = forgottenAt] = all[from] ?? [];
+  return { settled: all.slice(from + 1), forgottenAt: Math.max(forgottenAt, lastForgotten) };
 }
 
 /** Without the leases that have expired: nobody knows what they sent, so all that they had reserved counts. */
@@ -124,6 +164,12 @@ export function remembering(
   if (events.length === 0) return state;
   const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
   return { ...state, history: happenings.reduce(noted, state.history).slice(-HISTORY) };
+}
+
+/** The history with a pause in its place: what came in after it was on its way before. */
+export function withPause(history: readonly Happening[], { at, reason }: Pause): readonly Happening[] {
+  const after = history.findIndex((happening) => happening.at > at);
+  return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
 /** What goes on is one entry, so that a long outage does not push out what led to it. */

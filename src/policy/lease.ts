@@ -4,6 +4,7 @@
  * that is never settled expires by the clock alone.
  */
 import type { Condition } from "./condition.ts";
+import type { Packed } from "./packed.ts";
 
 /** `fresh`: first attempts. `retry`: later ones. `backlog`: what has waited, worked off by drains. */
 export type Lane = "fresh" | "retry" | "backlog";
@@ -17,9 +18,9 @@ export type Lease = Readonly<{
   /** Its share of the window when it was granted: how many of the slots it begins with. */
   width: number;
   /** Event rows: the same delivery is never in two live leases. */
-  deliveries: readonly number[];
+  deliveries: Packed;
   /** The one probe of a half-open circuit. */
-  probe: boolean;
+  probe?: true;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;

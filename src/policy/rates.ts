@@ -38,10 +38,10 @@ export function ratesOf(tally: Tally): Rates {
     non2xxRate: share(attempts - came("2xx") - came("timeout") - came("network"), attempts),
     timeoutRate: share(came("timeout"), attempts),
     retryRatio: (attempts - first) / Math.max(1, first),
-    latencyP50Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.5),
-    latencyP95Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.95),
-    queueDelayP50Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.5),
-    queueDelayP95Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.95),
+    latencyP50Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.5, tally.latencyMaxMs),
+    latencyP95Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.95, tally.latencyMaxMs),
+    queueDelayP50Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.5, tally.delayMaxMs),
+    queueDelayP95Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.95, tally.delayMaxMs),
   };
 }
 

@@ -10,8 +10,15 @@ import { type Circuit, closedCircuit } from "./circuit.ts";
 import { type Condition, conditionAfter, conditionAt, type Sign, shutBy } from "./condition.ts";
 import { type DoorEvent, doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import { type GateState, type Remembered, remembering, withoutExpired } from "./gate-state.ts";
-import { LOOK_UP_MS } from "./lease.ts";
+import {
+  type GateState,
+  type Pause,
+  type Remembered,
+  remembering,
+  settling,
+  withoutExpired,
+  withPause,
+} from "./gate-state.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
@@ -72,10 +79,7 @@ export function settle(
     condition,
     holding,
     leases: leases.filter((other) => other !== lease),
-    settled: [
-      ...before.settled.filter(({ at }) => at > now - LOOK_UP_MS),
-      { at: now, deliveries: lease.deliveries.join() },
-    ],
+    ...settling(current, lease.deliveries, now),
     // What it did not send is given back, unless another lease has reserved after it: that one's slots stay its own.
     tat: Math.max(current.tat, startedUpTo(settlement, lease.tat, now)),
   };
@@ -137,13 +141,15 @@ export function ringFor(state: GateState, now: number): GateState {
  * A person has said "try again": a pause was lifted, or the destination has another URL. It starts afresh: no hold
  * and no cool-down is waited for, what it was paused for is forgotten, and traffic begins with one. A circuit that
  * was open is half-open now, so that one probe decides; one that was closed has forgotten its failures.
+ * @param pause what was lifted, to be remembered
  */
-export function resumed(state: GateState, now: number): GateState {
+export function resumed(state: GateState, now: number, pause?: Pause): GateState {
   const { circuit, window } = state.condition;
+  const history = pause ? withPause(state.history, pause) : state.history;
   const afresh: Circuit =
     circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
   const condition = { ...state.condition, circuit: afresh, heldUntil: 0, window: reopened(window) };
-  const after = { ...state, condition, holding: false, sickness: wellness };
+  const after = { ...state, condition, history, holding: false, sickness: wellness };
   return ringFor(remembering(after, ["resumed"], now), now);
 }
 

@@ -33,8 +33,11 @@ export type Tally = Readonly<{
   attemptsToSuccess: number;
   latency: Histogram;
   latencyMs: number;
+  /** The longest of them. */
+  latencyMaxMs: number;
   delay: Histogram;
   delayMs: number;
+  delayMaxMs: number;
 }>;
 
 export function emptyTally(from: number): Tally {
@@ -49,8 +52,10 @@ export function emptyTally(from: number): Tally {
     attemptsToSuccess: 0,
     latency: emptyHistogram(LATENCY_BOUNDS_MS),
     latencyMs: 0,
+    latencyMaxMs: 0,
     delay: emptyHistogram(DELAY_BOUNDS_MS),
     delayMs: 0,
+    delayMaxMs: 0,
   };
 }
 
@@ -58,6 +63,7 @@ export function emptyTally(from: number): Tally {
 export function tallied(tally: Tally, samples: readonly Sample[]): Tally {
   const count = (fits: (sample: Sample) => boolean) => samples.filter(fits).length;
   const sum = (value: (sample: Sample) => number) => samples.reduce((total, s) => total + value(s), 0);
+  const most = (value: (sample: Sample) => number) => samples.reduce((top, s) => Math.max(top, value(s)), 0);
   const delivered = samples.filter(({ end }) => end === "delivered");
   return plus(tally, {
     attempts: spread(tally.attempts, samples, ({ attempt }) => slotOf(ATTEMPT_BOUNDS, attempt)),
@@ -69,8 +75,10 @@ export function tallied(tally: Tally, samples: readonly Sample[]): Tally {
     attemptsToSuccess: delivered.reduce((total, { attempt }) => total + attempt, 0),
     latency: spread(tally.latency, samples, ({ tookMs }) => slotOf(LATENCY_BOUNDS_MS, tookMs)),
     latencyMs: sum(({ tookMs }) => tookMs),
+    latencyMaxMs: most(({ tookMs }) => tookMs),
     delay: spread(tally.delay, samples, ({ lateMs }) => slotOf(DELAY_BOUNDS_MS, lateMs)),
     delayMs: sum(({ lateMs }) => lateMs),
+    delayMaxMs: most(({ lateMs }) => lateMs),
   });
 }
 
@@ -87,8 +95,10 @@ export function plus(a: Tally, b: Omit<Tally, "from">): Tally {
     attemptsToSuccess: a.attemptsToSuccess + b.attemptsToSuccess,
     latency: added(a.latency, b.latency),
     latencyMs: a.latencyMs + b.latencyMs,
+    latencyMaxMs: Math.max(a.latencyMaxMs, b.latencyMaxMs),
     delay: added(a.delay, b.delay),
     delayMs: a.delayMs + b.delayMs,
+    delayMaxMs: Math.max(a.delayMaxMs, b.delayMaxMs),
   };
 }
 

@@ -12,6 +12,8 @@ export type WatchedDestination = Readonly<{
   hour: Tally;
   /** Deliveries that wait or are to be tried again. */
   backlog: number;
+  /** Whether `backlog` was not counted to its end. */
+  isBacklogCut?: boolean;
   isPaused: boolean;
   /** Absent where it was not asked. */
   retryingForADay?: number;

@@ -5,6 +5,7 @@
 import type { InferSelectModel } from "drizzle-orm";
 import type { z } from "zod";
 import { type GateSettings, gateSettingsFrom } from "../policy/gate-settings.ts";
+import type { Pause } from "../policy/gate-state.ts";
 import {
   type Breaker,
   breakerSchema,
@@ -28,6 +29,14 @@ export function gateSettingsOf(row: Destination): GateSettings {
 /** The status that counts. */
 export function statusOf({ status }: Pick<Destination, "status">): "active" | "paused" {
   return status === "paused" ? "paused" : "active";
+}
+
+/** Since when it is paused, and why; undefined while it is not. */
+export function pauseOf(
+  row: Pick<Destination, "status" | "statusReason" | "statusChangedAt" | "updatedAt">,
+): Pause | undefined {
+  if (statusOf(row) !== "paused") return undefined;
+  return { at: row.statusChangedAt ?? row.updatedAt, reason: row.statusReason ?? "manual" };
 }
 
 /** The limits that count, as a person writes them. */

@@ -25,6 +25,11 @@ const BETWEEN = `
 export type Waiting = Readonly<{
   destination: Destination | undefined;
   events: readonly number[];
+  /**
+   * The one of them that has been attempted least: an outage's probes are spread over many deliveries instead of
+   * using up the attempts, and lengthening the backoff, of a few.
+   */
+  probe: number | undefined;
   /** Nothing else waits. */
   isAll: boolean;
 }>;
@@ -32,12 +37,12 @@ export type Waiting = Readonly<{
 type Found = Readonly<{ event_id: number; attempts: number }>;
 
 /**
- * The destination, and the events that wait for it from both ends, the oldest and the newest in turn: so
- * the oldest cannot starve, and what has just been turned away does not queue behind a million others; then
- * those from somewhere between. Of these, what has been attempted least goes first: an outage's probes are
- * spread over many deliveries instead of using up the attempts, and lengthening the backoff, of the oldest.
- * Databases take turns too.
- * @param random in [0, 1): the place between the ends, where it is asked for
+ * The destination, and the events that wait for it, in the order in which they should go. Four classes take turns:
+ * what has never been attempted and what has, each from the oldest on and from the newest back. So neither what is
+ * old nor what has failed starves beside new traffic, and what has just been turned away does not queue behind a
+ * million others. Which class goes first is drawn, because a slow rate lets in one at a time. Databases take turns
+ * too; what was found somewhere between the ends comes last.
+ * @param random in [0, 1): draws the class, and the place between the ends where it is asked for
  */
 export async function lookAtWaiting(
   databases: Databases,
@@ -52,16 +57,34 @@ export async function lookAtWaiting(
     ...further.map((db) => db.batch<RawRow>(look(db))),
   ]);
   const lists = [found, ...others].map((looks) => looks.map(({ results }) => results as unknown as Found[]));
-  const ends = interleaved(lists.map(([oldest = [], newest = []]) => interleaved([oldest, newest])));
-  const between = interleaved(lists.map(([, , some = []]) => some));
-  const each = new Map([...ends, ...between].map((one) => [one.event_id, one]));
-  const leastFirst = [...each.values()].sort((a, b) => a.attempts - b.attempts);
+  const [oldest, newest, between] = [0, 1, 2].map((which) =>
+    interleaved(lists.map((looks) => looks[which] ?? [])),
+  );
+  const each = inTurn(oldest ?? [], newest ?? [], between ?? [], random());
   const row = places?.results[0];
   return {
     destination: row && modelOf(destinations, row),
-    events: leastFirst.map((one) => one.event_id),
-    isAll: each.size < 2 * reach.perEnd,
+    events: each.map((one) => one.event_id),
+    probe: each.reduce<Found | undefined>((a, b) => (a && a.attempts <= b.attempts ? a : b), undefined)
+      ?.event_id,
+    isAll: each.length < 2 * reach.perEnd,
   };
+}
+
+/** Each of them once: the four classes of the ends in turn, beginning with the one that is drawn. */
+function inTurn(
+  oldest: readonly Found[],
+  newest: readonly Found[],
+  between: readonly Found[],
+  drawn: number,
+): readonly Found[] {
+  const isNew = ({ attempts }: Found) => attempts === 0;
+  const isOld = ({ attempts }: Found) => attempts > 0;
+  const classes = [oldest.filter(isNew), newest.filter(isNew), oldest.filter(isOld), newest.filter(isOld)];
+  const some = classes.filter((list) => list.length > 0);
+  const start = Math.floor(drawn * some.length);
+  const ends = interleaved([...some.slice(start), ...some.slice(0, start)]);
+  return [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
 }
 
 function looksOf(

@@ -85,6 +85,27 @@ describe("GET /v1/destinations/:id/health", () => {
     expect(json).toMatchObject({ status: "paused", door: { reason: "paused", until: null } });
   });
 
+  it("tells of a pause and its reason while it lasts, and when it has been lifted", async () => {
+    let now = NOW;
+    const { call } = testApi({ services: { gates: env.GATES, now: () => now } });
+    const id = await destination(call);
+    await env.DB.prepare(
+      "UPDATE destinations SET status = 'paused', status_reason = 'gone', status_changed_at = ?1",
+    )
+      .bind(NOW - 5000)
+      .run();
+    const transitions = async () => (await call("GET", `/v1/destinations/${id}/health`)).json.transitions;
+    const paused = { at: new Date(NOW - 5000).toISOString(), what: "paused", reason: "gone" };
+    expect(await transitions()).toEqual([paused]);
+    await call("POST", `/v1/destinations/${id}/resume`);
+    expect(await transitions()).toEqual([paused, { at: expect.any(String), what: "resumed" }]);
+    now = Date.now() + 60_000;
+    await call("POST", `/v1/destinations/${id}/pause`);
+    const seen = await transitions();
+    expect(seen.map(({ what }: { what: string }) => what)).toEqual(["paused", "resumed", "paused"]);
+    expect(seen[2]).toEqual({ at: new Date(now).toISOString(), what: "paused", reason: "manual" });
+  });
+
   it("is 503 when the gate cannot be reached", async () => {
     const away = { idFromName: (name: string) => name, get: () => ({ view: () => Promise.reject("away") }) };
     const { call } = testApi({ services: { gates: away as unknown as typeof env.GATES } });

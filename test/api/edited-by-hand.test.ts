@@ -33,6 +33,7 @@ describe("a limit out of its range", () => {
     ["rate_per_second", 0, { rate_per_second: 100 }],
     ["rate_burst", 1.5, { rate_burst: 100 }],
     ["timeout_ms", -1, { timeout_ms: 15_000 }],
+    ["timeout_ms", 30_000, { timeout_ms: 15_000 }],
     ["breaker_failure_ratio", 17, { breaker: { failure_ratio: 0.5 } }],
     ["breaker_window_s", "soon", { breaker: { window_s: 60 } }],
     ["status", "who knows", { status: "active" }],

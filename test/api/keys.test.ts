@@ -343,6 +343,40 @@ describe("what a key may post", () => {
   });
 });
 
+describe("what a key may read", () => {
+  const limited = (limit: RateLimit["limit"]) => testApi({ services: { readLimit: { limit } as RateLimit } });
+
+  it.each([
+    "/v1/deliveries?state=cancelled",
+    "/v1/stats",
+    "/v1/keys",
+    "/metrics",
+  ])("is limited at %s, with the time to wait, and nobody else's", async (path) => {
+    const asked: unknown[] = [];
+    const api = limited(async (options) => {
+      asked.push(options);
+      return { success: false };
+    });
+    const { id, key } = await make(api, { scopes: ["events:write", "read", "admin"] });
+    const answer = await as(api, key)("GET", path);
+    expect(answer).toMatchObject({ status: 429, json: { type: "/problems/too-many-requests" } });
+    expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    const headers = { authorization: `Bearer ${key}` };
+    const context = { waitUntil: () => {} } as unknown as ExecutionContext;
+    expect((await api.app.request(path, { method: "HEAD", headers }, env, context)).status).toBe(429);
+    expect(asked).toEqual([{ key: id }, { key: id }]);
+    expect((await as(api, key)("POST", "/v1/events", { type: "a", data: 1 })).status).toBe(202);
+    expect((await api.call("GET", "/v1/keys")).status).toBe(200);
+  });
+
+  it("is not limited while the limiter fails", async () => {
+    const api = limited(() => Promise.reject(new Error("away")));
+    const { key } = await make(api, { scopes: ["read"] });
+    expect((await as(api, key)("GET", "/v1/deliveries")).status).toBe(200);
+    expect(api.log).toContainEqual({ what: "read_limit_unreachable", fault: "Error: away" });
+  });
+});
+
 it("a revoked key's row is kept, so that its id is never given again", async () => {
   const row = { id: UNKNOWN, scopes: ["read"], hash: "x", created_at: 0 };
   await insertRow("api_keys", row);

@@ -133,7 +133,7 @@ describe("a destination", () => {
     const fields = { max_concurrency: "3", timeout_ms: "soon" };
     const { status, html } = await (await signedIn()).post(`/dashboard/destinations/${id}/limits`, fields);
     expect(status).toBe(422);
-    expect(html).toContain("timeout_ms is &quot;soon&quot;; expected a whole number from 100 to 30000");
+    expect(html).toContain("timeout_ms is &quot;soon&quot;; expected a whole number from 100 to 25000");
     expect(html).toContain('name="max_concurrency" value="3"');
     expect(await rowOf(id)).toEqual(before);
   });

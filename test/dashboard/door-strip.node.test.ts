@@ -11,6 +11,18 @@ const strip = (history: Parameters<typeof stretchesOf>[0]["history"], row: objec
   ]);
 
 describe("when a door was not open", () => {
+  it("is from each pause to its end, those of the past too", () => {
+    const history = [
+      { at: NOW - 900, what: "paused", reason: "gone" },
+      { at: NOW - 600, what: "resumed" },
+      { at: NOW - 100, what: "paused", reason: "manual" },
+    ] as const;
+    expect(strip(history, { status: "paused", statusChangedAt: NOW - 100 })).toEqual([
+      ["paused", 900, 600],
+      ["paused", 100, 0],
+    ]);
+  });
+
   it("is from the opening of its circuit to the closing, and until now when it is not closed", () => {
     const history = [
       { at: NOW - 800, what: "circuit_opened", times: 3 },

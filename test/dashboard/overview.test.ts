@@ -1,4 +1,5 @@
 /** The first page, and the page of a destination, as far as figures go. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
@@ -24,6 +25,17 @@ const samples = [
   ...Array.from({ length: 18 }, () => sample({ tookMs: 90 })),
   ...Array.from({ length: 2 }, () => sample({ attempt: 2, result: "5xx", end: "again", tookMs: 900 })),
 ];
+
+it("a destination that a 410 has paused says so in its history, and not that it has stood open", async () => {
+  const id = await destinationOf("Billing");
+  const paused = { status: "paused", status_reason: "gone", status_changed_at: NOW - 90_000 };
+  await env.DB.prepare("UPDATE destinations SET status = ?1, status_reason = ?2, status_changed_at = ?3")
+    .bind(...Object.values(paused))
+    .run();
+  const text = textOf((await (await signedIn()).get(`/dashboard/destinations/${id}`)).html);
+  expect(text).toMatch(/Paused 1 min ago ?, because the receiver answered 410 Gone/);
+  expect(text).not.toContain("it has stood open");
+});
 
 describe("the overview", () => {
   it("shows the two commands that make it one that is not empty", async () => {
@@ -116,7 +128,7 @@ describe("a destination", () => {
     const text = textOf((await browser.get(`/dashboard/destinations/${id}?window=1h`)).html);
     expect(text).toContain("The door in that time: circuit open for 3 min, on hold for 40 s");
     expect(text).toContain("Circuit opened 5 min ago , 4 times in a row");
-    expect(text).toContain("Gives up after 16 attempts");
+    expect(text).toContain("Gives up 3 d 2 h after the first attempt");
     expect(text).toContain("Open : 18 of 20 attempts of the last 15 minutes succeeded.");
   });
 });

@@ -136,6 +136,7 @@ describe("the bell", () => {
 
 describe("a drain", () => {
   test("takes the oldest and the newest in turn", async () => {
+    world.chance(0);
     const messages = await waitBehindHold(6);
     const [a, b, c, d, e, f] = messages.map(({ event }) => event);
     world.clock.pass(HELD_MS);
@@ -144,14 +145,28 @@ describe("a drain", () => {
     expect(eventsSince(before)).toEqual([a, f, b, e, c, d]);
   });
 
-  test("takes what has been attempted least first: probes do not use up the attempts of one", async () => {
+  test.each([
+    ["nothing has been attempted", 0, [1, 3, 0, 2]],
+    ["something has", 0.7, [0, 1, 3, 2]],
+  ])("takes what has been attempted and what has not in turn, beginning where %s", async (_, drawn, order) => {
     const messages = await waitBehindHold(4);
-    const [a = 0, b, c, d] = messages.map(({ event }) => event);
-    await execute("UPDATE deliveries SET attempts = 2 WHERE event_id = ?1", a);
+    const events = messages.map(({ event }) => event);
+    await execute("UPDATE deliveries SET attempts = 2 WHERE event_id = ?1", events[0]);
     world.clock.pass(HELD_MS);
     const before = world.receiver.calls.length;
+    world.chance(drawn);
     await world.drain(destination);
-    expect(eventsSince(before)).toEqual([d, b, c, a]);
+    expect(eventsSince(before)).toEqual(order.map((place) => events[place]));
+  });
+
+  test("probes with what has been attempted least: an outage does not use up the attempts of a few", async () => {
+    const messages = await waitAtOpenCircuit(4);
+    const events = messages.map(({ event }) => event);
+    await execute("UPDATE deliveries SET attempts = 2 WHERE event_id <> ?1", events[2]);
+    world.clock.pass(40_000);
+    const before = world.receiver.calls.length;
+    await world.drain(destination);
+    expect(eventsSince(before)).toEqual([events[2]]);
   });
 
   test("stops at the failure that shuts the door, and leaves the rest waiting", async () => {

@@ -7,7 +7,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compare, leftOpen, type Model, newModel, retry } from "../support/life-model.ts";
-import { type Real, resume, said, script, steps, turn } from "../support/life-steps.ts";
+import { lifeDestinations, type Real, resume, said, script, steps, turn } from "../support/life-steps.ts";
 import { heal, platformOf } from "../support/platform.ts";
 import { wireOf } from "../support/wire.ts";
 import { witnessOf } from "../support/witness.ts";
@@ -16,19 +16,22 @@ import { newDestination, newGates, newWorld, urlOf } from "../support/world.ts";
 const RUNS = 40;
 const STEPS = 30;
 
-const destinations = ["dst_life0", "dst_life1"];
+const destinations = lifeDestinations.map(({ id }) => id);
 
 type Place = Readonly<{ model: Model; real: Real }>;
+
+/** Each world has other latencies; a history that is told again for a shorter one too. */
+let worlds = 0;
 
 /** A new world with events under way for every run, so that a shorter history begins where the longer one did. */
 async function begin(): Promise<Place> {
   const world = await newWorld();
   const witness = witnessOf(world.services);
-  const wire = wireOf({ ...world, services: witness.services });
+  worlds += 1;
+  const wire = wireOf({ ...world, services: witness.services }, { seed: worlds });
   await newGates(destinations);
-  for (const [i, id] of destinations.entries())
-    await newDestination({ id, retry, maxConcurrency: 1 + 9 * i });
-  const platform = platformOf(world, wire, destinations);
+  for (const destination of lifeDestinations) await newDestination({ ...destination, retry });
+  const platform = platformOf(world, wire, destinations, worlds);
   await platform.post(3);
   return { model: newModel(), real: { world, witness, wire, destinations, platform } };
 }

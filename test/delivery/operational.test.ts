@@ -89,7 +89,10 @@ describe("a pause", () => {
 
   test("because it refuses everything is told of with its reason", async () => {
     await world.earnTrust(place, 30);
-    for (let i = 0; i < 15; i++) await send(10, 400);
+    for (let i = 0; i < 15; i++) {
+      world.clock.pass(5_000);
+      await send(10, 400);
+    }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
   });
@@ -129,7 +132,10 @@ describe("a pause", () => {
   test("because it refuses everything is told of once, when D1's answer to the write is lost", async () => {
     await world.earnTrust(place, 30);
     loseAnswer();
-    for (let i = 0; i < 15; i++) await send(10, 400);
+    for (let i = 0; i < 15; i++) {
+      world.clock.pass(5_000);
+      await send(10, 400);
+    }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     await expectTold(["destination.paused", "rejecting"]);
   });
@@ -200,7 +206,7 @@ describe("the dead", () => {
   test("who expired while they waited are among them", async () => {
     await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
     await world.bring(await world.post(3));
-    world.clock.pass(100 * 3_600_000);
+    world.clock.pass(15 * 24 * 3_600_000);
     await tick(world.services);
     await world.settled();
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination: place, deliveries: 3 }]);
@@ -332,8 +338,8 @@ describe("the thresholds", () => {
       .bind(world.clock.now() - 50 * 3_600_000, JSON.stringify(Array(101).fill(0)))
       .run();
     await env.DB.prepare(
-      `INSERT INTO deliveries (destination_id, event_id, state, attempts, next_attempt_at, give_up_at)
-       SELECT ?1, id, 'retrying', 1, ?2, ?2 FROM events`,
+      `INSERT INTO deliveries (destination_id, event_id, state, attempts, first_attempt_at, next_attempt_at, give_up_at)
+       SELECT ?1, id, 'retrying', 1, accepted_at, ?2, ?2 FROM events`,
     )
       .bind(stuck, world.clock.now() + 3_600_000)
       .run();
@@ -409,6 +415,32 @@ describe("the operator's own destination", () => {
     expect(await statusOf(operator)).toEqual(["paused", "gone"]);
     expect(await typesTold()).toEqual(["destination.circuit_opened"]);
   });
+});
+
+/** The next writes of events for the operator fail so, one after the other. */
+function failNotices(...faults: ("before" | "after")[]): void {
+  world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? faults.shift() : undefined));
+}
+
+describe("a circuit that opens is told of, once", () => {
+  test.each([
+    ["D1's answer is lost", "after"],
+    ["D1 is away for a moment", "before"],
+  ] as const)("when %s", async (_, fault) => {
+    failNotices(fault);
+    await send(10, 500);
+    expect((await told()).map(({ type }) => type)).toEqual(["destination.circuit_opened"]);
+    expect(world.logged("announcements_lost")).toEqual([]);
+  });
+});
+
+test("a crossed threshold is told of, when D1 is away for a moment", async () => {
+  world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
+  const gate = world.services.gates.get(world.services.gates.idFromName(place));
+  await gate.died(200);
+  failNotices("before");
+  await watch(world.services);
+  expect((await told()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");
 });
 
 test("what cannot be told, because D1 is away, stops nothing", async () => {

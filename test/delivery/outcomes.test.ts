@@ -62,7 +62,7 @@ describe("a failure", () => {
       because: "http_500",
       attempts: 1,
       nextAttemptAt: START + ms,
-      giveUpAt: START + 72 * 3_600_000,
+      giveUpAt: START + 74 * 3_600_000,
       endedAt: null,
       lastStatus: 500,
       lastError: "http_500",

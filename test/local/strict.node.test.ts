@@ -1,5 +1,6 @@
 /** Each quota of an invocation: what is granted at the limit, and what happens one beyond it. */
 import { describe, expect, test } from "vitest";
+import { seededRandom } from "../../src/local/seeded-random.ts";
 import {
   strictBatch,
   strictD1,
@@ -10,6 +11,7 @@ import {
   strictServices,
 } from "../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
+import { slowlyBy } from "../../src/local/strict/latency.ts";
 import { LOG_LIMIT_LINE, type Quota, type Quotas } from "../../src/local/strict/quotas.ts";
 import type { Services } from "../../src/services.ts";
 import { batchOf, fakeQueue } from "../support/queues.ts";
@@ -340,6 +342,42 @@ test("a breach is told once for each quota, with what was called and no values",
   expect(told).toEqual([
     { quota: "d1Queries", limit: 0, asked: 1, where: "SELECT * FROM events WHERE id = ?" },
   ]);
+});
+
+describe("calls that take time", () => {
+  const waited = async (kind: "d1" | "gate" | "queue", seed: number) => {
+    const order: (number | "work")[] = [];
+    const slowly = slowlyBy(seededRandom(seed), async (ms) => void order.push(ms));
+    for (let i = 0; i < 2_000; i++) await slowly(kind, async () => void order.push("work"));
+    const trips = Array.from({ length: 2_000 }, (_, i) => order.slice(3 * i, 3 * i + 3));
+    expect(trips.every(([, work]) => work === "work")).toBe(true);
+    return trips.map(([there, , back]) => Number(there) + Number(back));
+  };
+
+  test.each([
+    ["d1", 80],
+    ["gate", 60],
+    ["queue", 60],
+  ] as const)("to %s take 5 to %d ms, and now and then a second", async (kind, most) => {
+    const all = await waited(kind, 1);
+    const usual = all.filter((ms) => ms < 500);
+    expect(Math.min(...usual)).toBeGreaterThanOrEqual(5);
+    expect(Math.max(...usual)).toBeLessThanOrEqual(most);
+    expect(all.length - usual.length).toBeGreaterThan(2);
+    expect(all.length - usual.length).toBeLessThan(30);
+  });
+
+  test("take the same time for the same seed", async () => {
+    expect(await waited("d1", 7)).toEqual(await waited("d1", 7));
+    expect(await waited("d1", 7)).not.toEqual(await waited("d1", 8));
+  });
+
+  test("are slow in their failures as well", async () => {
+    const waits: number[] = [];
+    const slowly = slowlyBy(seededRandom(1), async (ms) => void waits.push(ms));
+    await expect(slowly("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
+    expect(waits).toHaveLength(2);
+  });
 });
 
 describe("of an invocation", () => {

@@ -26,6 +26,15 @@ describe("a value's slot", () => {
 });
 
 describe("a quantile", () => {
+  it.each<[string, readonly number[], number, number]>([
+    ["in the slot of the greatest value lies below that", [0, 0, 4, 0], 24, 22],
+    ["in a slot below is what it is without", [8, 2, 0, 0], 12, 6.25],
+    ["beyond the last bound lies below the greatest value", [0, 0, 0, 4], 60, 50],
+    ["is no less than its slot, even if the greatest value says so", [0, 0, 4, 0], 5, 20],
+  ])("%s", (_, counts, greatest, value) => {
+    expect(quantile(counts, bounds, 0.5, greatest)).toBe(value);
+  });
+
   it.each<[string, readonly number[], number, number | null]>([
     ["of nothing is unknown", [0, 0, 0, 0], 0.5, null],
     ["lies half way into a slot that holds everything", [0, 4, 0, 0], 0.5, 15],

@@ -18,8 +18,7 @@ const lease = (slots: number, width: number, expiresAt: number): Lease => ({
   lane: "fresh",
   slots,
   width,
-  deliveries: [],
-  probe: false,
+  deliveries: "",
   tat: 0,
   expiresAt,
 });

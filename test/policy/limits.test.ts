@@ -14,7 +14,7 @@ const columns = new Map(
 );
 
 const ranges: readonly (readonly [string, number, number, boolean])[] = [
-  ["timeout_ms", 100, 30_000, true],
+  ["timeout_ms", 100, 25_000, true],
   ["max_concurrency", 1, 1000, true],
   ["rate_per_second", 0.01, 10_000, false],
   ["rate_burst", 1, 100_000, true],

@@ -50,6 +50,19 @@ describe("rates", () => {
     expect(of(...samples)).toMatchObject(rates);
   });
 
+  it("say of quick answers how quick they are, and of nothing that it took longer than the longest did", () => {
+    const quick = of(...Array.from({ length: 100 }, () => sample({ tookMs: 5, lateMs: 30 })));
+    expect(quick.latencyP50Ms).toBeGreaterThan(2);
+    expect(quick.latencyP95Ms).toBeLessThanOrEqual(5);
+    expect(quick.queueDelayP95Ms).toBeLessThanOrEqual(30);
+    const timeouts = of(...Array.from({ length: 100 }, () => sample({ tookMs: 15_004, result: "timeout" })));
+    expect(timeouts.latencyP95Ms).toBeGreaterThan(15_000);
+    expect(timeouts.latencyP95Ms).toBeLessThanOrEqual(15_004);
+    const late = of(...Array.from({ length: 10 }, () => sample({ lateMs: 90_000_000 })));
+    expect(late.queueDelayP95Ms).toBeGreaterThan(86_400_000);
+    expect(late.queueDelayP95Ms).toBeLessThanOrEqual(90_000_000);
+  });
+
   it("show how long attempts take and how late they start, to within a slot", () => {
     const fast = Array.from({ length: 90 }, () => sample({ tookMs: 80, lateMs: 900 }));
     const slow = Array.from({ length: 10 }, () => sample({ tookMs: 4_000, lateMs: 200_000 }));

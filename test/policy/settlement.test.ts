@@ -6,6 +6,7 @@ import type { Condition, Sign } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
+import { packed, unpacked } from "../../src/policy/packed.ts";
 import {
   held,
   holdCleared,
@@ -227,10 +228,10 @@ describe("what was settled", () => {
   it("is remembered for as long as somebody may still act on what was known before, and no longer", () => {
     const { state, grant } = lease(wide);
     const { state: after } = settling(state, grant, [fine(now)]);
-    expect(after.settled).toEqual([{ at: now + 100, deliveries: grant.deliveries.join() }]);
+    expect(after.settled).toEqual([[now + 100, packed(grant.deliveries)]]);
     const next = lease(after, { deliveries: [77] }, now + 20_000);
     const { settled } = settling(next.state, next.grant, [], now + 20_000).state;
-    expect(settled.map(({ deliveries }) => deliveries)).toEqual(["77"]);
+    expect(settled.map(([, deliveries]) => unpacked(deliveries))).toEqual([[77]]);
   });
 });
 

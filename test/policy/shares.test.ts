@@ -18,8 +18,7 @@ function gate(turns: Partial<GateState["turns"]>, taken: Partial<Record<Side, nu
     lane,
     slots,
     width: slots,
-    deliveries: [],
-    probe: false,
+    deliveries: "",
     tat: 0,
     expiresAt: now + 1000,
   });

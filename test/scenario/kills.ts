@@ -10,7 +10,7 @@ const { values } = parseArgs({
   options: { kills: { type: "string", default: "50" }, seed: { type: "string", default: "1" } },
 });
 
-// The stack goes with this process, however it ends: see src/local/wrangler.ts.
+// The stack goes with this process, however it ends: see src/local/lifetime.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 const startedAt = Date.now();

@@ -26,10 +26,14 @@ export type Place = Readonly<{
 
 export type Running = Readonly<{ api: ApiClient; kill: () => Promise<void> }>;
 
-/** @param answer what the receiver says */
-export async function preparePlace(answer: (hit: Hit) => Reply): Promise<Place> {
+/**
+ * Production's quotas hold, and every call to D1, a gate or a queue takes time.
+ * @param answer what the receiver says
+ * @param seed of that time
+ */
+export async function preparePlace(answer: (hit: Hit) => Reply, seed = 1): Promise<Place> {
   const receiver = await startReceiver(answer);
-  const throwaway = await prepareThrowaway({ GRACE_SECONDS });
+  const throwaway = await prepareThrowaway({ GRACE_SECONDS }, { latency: seed });
   let running: Running | undefined;
   return {
     receiver,
@@ -46,6 +50,8 @@ export async function preparePlace(answer: (hit: Hit) => Reply): Promise<Place> 
       const secrets = [...receiver.secrets.values()].flatMap(secretsIn);
       const piece = pieceIn(throwaway.said(), new Set(secrets.flatMap(piecesOf)));
       if (piece !== undefined) throw new Error(`The stack has said ${piece}…, a piece of a secret`);
+      const [breach] = /QUOTA BREACH: .*/.exec(throwaway.said()) ?? [];
+      if (breach !== undefined) throw new Error(breach);
       throwaway.discard();
     },
   };

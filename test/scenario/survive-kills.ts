@@ -23,7 +23,7 @@ type Options = Readonly<{ kills: number; seed: number; say?: (line: string) => v
 export async function surviveKills({ kills, seed, say = () => {} }: Options): Promise<Tally> {
   const random = seededRandom(seed);
   const customers = endpoints(seed);
-  const place = await preparePlace(({ path, at }) => customers.answer(path, at));
+  const place = await preparePlace(({ path, at }) => customers.answer(path, at), seed);
   const accepted: string[] = [];
   const killedAt: number[] = [];
   try {

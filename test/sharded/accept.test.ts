@@ -177,3 +177,16 @@ function msUntilFurther(): number {
   while (placeByTime(TENANT, testDatabases.length, world.clock.now() + ms) === 0) ms += MINUTE;
   return ms;
 }
+
+test("a request that plans too many deliveries is stored in none of them, whichever it would have gone to", async () => {
+  for (let i = 0; i < 3; i++) await newDestination();
+  const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 5 } };
+  for (let minute = 0; minute < 12; minute++) {
+    await expect(accept(services, [event(), event()])).rejects.toThrow("6 deliveries are planned");
+    await expect(acceptOnce(services, [event(), event()], `key ${minute}`)).rejects.toThrow("6 deliveries");
+    world.clock.pass(MINUTE);
+  }
+  expect(await storedIds()).toEqual([]);
+  const once = await acceptOnce(services, [event()], "key 1");
+  expect(once.kind).toBe("accepted");
+});

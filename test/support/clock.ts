@@ -14,7 +14,7 @@ export type Clock = Readonly<{
   sleep: (ms: number) => Promise<void>;
   /** Moves the time, and wakes in order whoever slept no longer than that. */
   pass: (ms: number) => void;
-  /** Moves the time to the first moment at which somebody wakes; false when nobody sleeps. */
+  /** Moves the time to the first moment at which somebody wakes, and wakes that one; false when nobody sleeps. */
   wakeFirst: () => boolean;
   /** Resolves as soon as somebody, or so many, sleep for exactly `ms`. */
   asleep: (ms: number, sleepers?: number) => Promise<void>;
@@ -43,8 +43,13 @@ export function standingClock(): Clock {
   }
 
   function wakeFirst(): boolean {
-    if (sleepers.length === 0) return false;
-    pass(Math.max(0, Math.min(...sleepers.map(({ until }) => until)) - now));
+    const [first] = sleepers;
+    if (!first) return false;
+    const next = sleepers.reduce((best, one) => (one.until < best.until ? one : best), first);
+    sleepers = sleepers.filter((one) => one !== next);
+    now = Math.max(now, next.until);
+    vi.setSystemTime(now);
+    next.wake();
     return true;
   }
 

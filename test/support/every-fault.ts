@@ -38,6 +38,6 @@ export function failEveryCall(stories: readonly Story[]): void {
       console.log(`${mine.length} calls failing (${fault})`);
       expect(faulty).toEqual([]);
       expect(mine).not.toEqual([]);
-    }, 60_000);
+    }, 120_000);
   });
 }

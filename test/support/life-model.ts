@@ -66,8 +66,9 @@ export function newModel(): Model {
 }
 
 /** @param died a crash may have left the last attempts unknown */
-export async function compare(model: Model, { sent, afterEnd }: Witness, now: number, died: boolean) {
+export async function compare(model: Model, { sent, afterEnd, early }: Witness, now: number, died: boolean) {
   expect(afterEnd, "sent after it had ended").toEqual([]);
+  expect(early, "sent earlier than asked").toEqual([]);
   const rows = new Map((await storedRows()).map((row) => [keyOfRow(row), row]));
   for (const message of await planned()) {
     const giveUpAt = message.acceptedAt + GIVE_UP_MS;

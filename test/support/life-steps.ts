@@ -1,6 +1,7 @@
 /** The steps of a random history: what customers, receivers, people, the platform and the clock do. */
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
+import { expect } from "vitest";
 import { sendForStep } from "../../src/delivery/replay.ts";
 import { resumeGate, ringGate } from "../../src/gate/gate-client.ts";
 import { retryDead } from "../../src/store/reopen.ts";
@@ -14,6 +15,11 @@ import { execute, gateOf, storedRows, urlOf, type World } from "./world.ts";
 
 const MINUTE = 60_000;
 
+export const lifeDestinations = [
+  { id: "dst_life0", maxConcurrency: 1 },
+  { id: "dst_life1", maxConcurrency: 10 },
+] as const;
+
 export type Real = Readonly<{
   world: World;
   wire: Wire;
@@ -23,6 +29,11 @@ export type Real = Readonly<{
 }>;
 
 export type Step = fc.AsyncCommand<Model, Real>;
+
+/** What the receivers take at once, by URL. */
+const limits: readonly (readonly [url: string, most: number])[] = lifeDestinations.map(
+  ({ id, maxConcurrency }) => [urlOf(id), maxConcurrency],
+);
 
 type Act = (real: Real, model: Model) => Promise<unknown>;
 
@@ -36,7 +47,9 @@ function step(name: string, act: Act, crashAt?: number): Step {
       await act(real, model);
       const died = crashAt !== undefined && wire.struck() !== undefined;
       wire.mend();
+      if (died) witness.forgetHolds();
       await compare(model, witness, world.clock.now(), died);
+      for (const [url, most] of limits) expect(world.receiver.mostOpen(url)).toBeLessThanOrEqual(most);
     },
   };
 }
@@ -86,11 +99,33 @@ const answer = fc
   .map(([i, names]) => step(`${i} answers ${names.join(", ")}`, async (real) => script(real, i, names)));
 const deliver = plain("deliver", ({ platform }) => platform.deliver());
 const ring = plain("ring", ({ platform }) => platform.ring());
+/** As in production: nothing waits for anything else to be over. */
+const allAtOnce = plain("deliver, drain, sweep and post at once", ({ platform }) =>
+  Promise.all([platform.deliver(), platform.ring(), platform.cron(), platform.post(2)]),
+);
 const jump = jumps.map((ms) => step(`jump ${ms / 1000} s`, async ({ platform }) => platform.later(ms)));
 
 /** What is there more than once is drawn more often. */
 export const steps: fc.Arbitrary<Step>[] = [
-  ...[deliver, deliver, deliver, deliver, ring, ring, ring, ring, jump, jump, jump, jump, answer, answer],
+  ...[
+    allAtOnce,
+    allAtOnce,
+    allAtOnce,
+    deliver,
+    deliver,
+    deliver,
+    deliver,
+    ring,
+    ring,
+    ring,
+    ring,
+    jump,
+    jump,
+    jump,
+    jump,
+    answer,
+    answer,
+  ],
   fc
     .tuple(fc.integer({ min: 1, max: 3 }), crash)
     .map(([n, at]) => step(`post ${n}`, ({ platform }) => platform.post(n), at)),

@@ -1,7 +1,9 @@
 /**
  * The platform as a test plays it over a wire: queues that bring again what was not let go, alarms, the
- * cron. Every handler runs as an invocation of its own. What was ever put on the delivery queue is
- * remembered, because the platform may bring any message more than once.
+ * cron. Every handler runs as an invocation of its own, and those of one kind run at once: several batches of
+ * deliveries, the drains of several bells. Messages come out of order, and some of them twice, perhaps in two
+ * batches at once. What was ever put on the delivery queue is remembered, because the platform may bring any
+ * message more than once.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { bury } from "../../src/delivery/bury.ts";
@@ -12,6 +14,7 @@ import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/del
 import { sendForStep } from "../../src/delivery/replay.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { newReplayId } from "../../src/id.ts";
+import { seededRandom } from "../../src/lab/random.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { rowsOfAll } from "./databases.ts";
@@ -31,14 +34,14 @@ type Include = Parameters<typeof beginReplay>[1]["include"];
 export type Platform = Readonly<{
   /** Posts so many events in one request; false when its sender heard no acceptance. */
   post: (count: number) => Promise<boolean>;
-  /** Brings all messages that are due, in one batch. */
+  /** Brings all messages that are due, in several batches at once. */
   deliver: () => Promise<void>;
   /** Gives up all messages that are on the queue: they come as the platform's dead letters. */
   bury: () => Promise<void>;
   /** Brings every message that was ever sent once more, bells too. */
   redeliver: () => Promise<void>;
   cron: () => Promise<void>;
-  /** Makes the alarms go off that are due, and has the drains answered that they send for; replays step too. */
+  /** Makes the alarms go off that are due, and has all the drains answered at once that they send for; replays step too. */
   ring: () => Promise<void>;
   /** Moves the time. */
   later: (ms: number) => void;
@@ -46,7 +49,14 @@ export type Platform = Readonly<{
   dropped: readonly string[];
 }>;
 
-export function platformOf(world: World, wire: Wire, destinations: readonly string[]): Platform {
+/** Messages are brought in so many batches at once, when there are enough of them. */
+const BATCHES = 3;
+/** Of so many messages that are brought, one comes a second time. */
+const TWICE = 12;
+
+/** @param seed of the order in which messages come, and of those that come twice */
+export function platformOf(world: World, wire: Wire, destinations: readonly string[], seed = 1): Platform {
+  const random = seededRandom(seed);
   const sent = new Map<string, DeliveryMessage>();
   let queued: Queued[] = [];
   const dropped: string[] = [];
@@ -78,6 +88,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     return heard;
   }
 
+  /** One batch; returns what comes again of it. */
   async function bring(messages: readonly Queued[]): Promise<Queued[]> {
     const bodies = messages.map(({ body }) => body);
     const attempts = Math.max(1, ...messages.map((message) => message.attempts));
@@ -85,15 +96,38 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const survived = await wire.invoke("consume", (services) => consume(services, batch));
     collect();
     const now = world.clock.now();
-    const again = messages.flatMap((message, i) => {
+    return messages.flatMap((message, i) => {
       // What was acknowledged before a crash is gone; what was left alone then comes again.
       const fate = survived || fates[i] !== "left" ? fates[i] : { retryIn: 0 };
       if (fate === undefined || typeof fate === "string") return [];
       return [{ ...message, attempts: message.attempts + 1, dueAt: now + (fate.retryIn ?? 0) * 1000 }];
     });
-    const kept = new Set(again.map(({ body }) => keyOf(body)));
-    await checkDropped(bodies.filter((body) => !kept.has(keyOf(body))));
-    return again;
+  }
+
+  /** Batches side by side; whatever another batch has let go, one that still has it answers for. */
+  async function bringAll(messages: readonly Queued[]): Promise<void> {
+    const again = await Promise.all(batchesOf(messages).map(bring));
+    queued.push(...again.flat());
+    const kept = new Set(queued.map(({ body }) => keyOf(body)));
+    const bodies = messages.map(({ body }) => body);
+    await wire.meanwhile(() => checkDropped(bodies.filter((body) => !kept.has(keyOf(body)))));
+  }
+
+  /** In any order, some twice. */
+  function batchesOf(messages: readonly Queued[]): readonly (readonly Queued[])[] {
+    const twice = messages.filter(() => random() * TWICE < 1);
+    const all = shuffled([...messages, ...twice]);
+    const size = Math.min(100, Math.ceil(all.length / BATCHES));
+    return Array.from({ length: Math.ceil(all.length / Math.max(1, size)) }, (_, i) =>
+      all.slice(i * size, (i + 1) * size),
+    );
+  }
+
+  function shuffled<T>(items: readonly T[]): T[] {
+    return items
+      .map((item) => ({ item, at: random() }))
+      .sort((a, b) => a.at - b.at)
+      .map(({ item }) => item);
   }
 
   /** Whatever is let go has ended, or waits, or has a time of its own at which it will be looked after. */
@@ -110,7 +144,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const due = queued.filter(({ dueAt }) => dueAt <= world.clock.now()).slice(0, 100);
     if (due.length === 0) return;
     queued = queued.filter((message) => !due.includes(message));
-    queued.push(...(await bring(due)));
+    await bringAll(due);
   }
 
   async function letDie(): Promise<void> {
@@ -124,39 +158,37 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   }
 
   async function redeliver(): Promise<void> {
-    const all = [...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 }));
-    for (let from = 0; from < all.length; from += 100)
-      queued.push(...(await bring(all.slice(from, from + 100))));
-    for (const body of heard.values()) await answer({ body, dueAt: 0 });
+    await bringAll([...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 })));
+    await Promise.all([...heard.values()].map((body) => answer({ body, dueAt: 0 })));
   }
 
   async function alarm(destination: string): Promise<void> {
     const stub = gateOf(destination);
     const drains = fakeQueue<DrainMessage>();
-    const queue = interceptedQueue(drains.queue, (name, work) => wire.through(`alarm: drains ${name}`, work));
-    await runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } }));
+    const queue = interceptedQueue(drains.queue, (name, work) => wire.inside(`alarm: drains ${name}`, work));
+    await wire.meanwhile(() =>
+      runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } })),
+    );
     try {
       await wire.through("alarm", () => runDurableObjectAlarm(stub));
     } catch {
       // An alarm that fails too often is dropped.
       if (wire.struck() === "alarm")
-        await runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm());
+        await wire.meanwhile(() => runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm()));
     }
     bells.push(...drains.taken().map(({ body }) => ({ body, dueAt: 0 })));
   }
 
   async function ring(): Promise<void> {
     for (const destination of destinations) {
-      const at = await alarmOf(destination);
+      const at = await wire.meanwhile(() => alarmOf(destination));
       if (at !== null && at <= world.clock.now()) await alarm(destination);
     }
     collect();
     const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
     bells = bells.filter((bell) => !rung.includes(bell));
-    for (const bell of rung) {
-      heard.set(JSON.stringify(bell.body), bell.body);
-      await answer(bell);
-    }
+    for (const bell of rung) heard.set(JSON.stringify(bell.body), bell.body);
+    await Promise.all(rung.map(answer));
   }
 
   async function answer(bell: Bell): Promise<void> {

@@ -26,15 +26,19 @@ export type Receivers = Readonly<{
   script: (url: string, ...scripts: Script[]) => void;
   /** Resolves once there have been so many calls in all. */
   called: (times: number) => Promise<void>;
-  /** Calls without an answer: now, and the most at any one time. */
+  /** From now on, every answer waits for this first. */
+  pausing: (pause: () => Promise<void>) => void;
+  /** Calls without an answer: now, and the most at any one time, of one URL where it is named. */
   open: () => number;
-  mostOpen: () => number;
+  mostOpen: (url?: string) => number;
 }>;
 
 export function receivers(): Receivers {
   const calls: Call[] = [];
   const scripts = new Map<string, Script[]>();
   const watchers: { times: number; seen: () => void }[] = [];
+  const openTo = new Map<string, Readonly<{ now: number; most: number }>>();
+  let pause = async () => {};
   let open = 0;
   let mostOpen = 0;
 
@@ -43,17 +47,26 @@ export function receivers(): Receivers {
     return (left.length > 1 ? left.shift() : left[0]) ?? 204;
   }
 
+  function count(url: string, change: 1 | -1): void {
+    const { now, most } = openTo.get(url) ?? { now: 0, most: 0 };
+    openTo.set(url, { now: now + change, most: Math.max(most, now + change) });
+  }
+
   async function answer(input: unknown, init: RequestInit = {}): Promise<Response> {
     const url = String(input);
     const signal = init.signal ?? new AbortController().signal;
     const call = { url, init, headers: new Headers(init.headers), body: String(init.body), signal };
     calls.push(call);
     mostOpen = Math.max(mostOpen, ++open);
+    count(url, 1);
     for (const { times, seen } of watchers) if (calls.length >= times) seen();
+    const script = next(url);
     try {
-      return await played(next(url), call);
+      await pause();
+      return await played(script, call);
     } finally {
       open -= 1;
+      count(url, -1);
     }
   }
 
@@ -64,8 +77,11 @@ export function receivers(): Receivers {
     script: (url, ...all) => void scripts.set(url, all),
     called: (times) =>
       calls.length >= times ? Promise.resolve() : new Promise((seen) => watchers.push({ times, seen })),
+    pausing: (by) => {
+      pause = by;
+    },
     open: () => open,
-    mostOpen: () => mostOpen,
+    mostOpen: (url) => (url === undefined ? mostOpen : (openTo.get(url)?.most ?? 0)),
   };
 }
 

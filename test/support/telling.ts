@@ -5,7 +5,7 @@ import type { Story } from "./stories/story.ts";
 import type { Strike } from "./strikes.ts";
 import { nth, wireOf } from "./wire.ts";
 import { keyOf, keyOfRow, type Sent, witnessOf } from "./witness.ts";
-import { newDestination, newGates, newWorld, storedRows } from "./world.ts";
+import { newDestination, newGates, newWorld, storedRows, type World } from "./world.ts";
 
 type Row = Awaited<ReturnType<typeof storedRows>>[number];
 
@@ -42,10 +42,27 @@ export async function telling(story: Story, strike?: Strike): Promise<Told> {
     ...(await endFaults(story, destinations, rows)),
     ...rows.flatMap((row) => countFaults(row, sentTo(witness.sent, row), wire.struck(), strike)),
     ...witness.afterEnd.map((key) => `${key} was sent after it had ended`),
+    ...(isUnheard(wire.struck(), strike) ? [] : witness.early.map((what) => `${what} earlier than asked`)),
+    ...crowdedReceivers(world),
     ...platform.dropped.map((key) => `${key} was let go before its outcome was on record`),
     ...(await replaysLeft()),
   ];
   return { calls, struck: wire.struck(), wrong };
+}
+
+/** What a receiver asks for in an answer that is lost, or that dies with its invocation, nobody has heard. */
+function isUnheard(struck?: string, strike?: Strike): boolean {
+  return struck !== undefined && (strike?.fault === "crash" || struck.includes(": fetch"));
+}
+
+/** Stories leave the limit at what it is by default. */
+const MOST_IN_FLIGHT = 10;
+
+function crowdedReceivers({ receiver }: World): string[] {
+  const urls = [...new Set(receiver.calls.map(({ url }) => url))];
+  return urls
+    .filter((url) => receiver.mostOpen(url) > MOST_IN_FLIGHT)
+    .map((url) => `${url} had ${receiver.mostOpen(url)} requests in flight`);
 }
 
 async function endFaults(

@@ -1,12 +1,18 @@
 /**
- * Everything that the delivery path asks of the outside goes over one wire, where each call has a number and
- * one of them can go wrong. What a Worker has begun it may not finish: when it crashes, nothing of that
- * invocation happens any more, and the others know nothing of it.
+ * Everything that the delivery path asks of the outside goes over one wire, where each call has a number,
+ * takes its time, and one of them can go wrong. What a Worker has begun it may not finish: when it crashes,
+ * nothing of that invocation happens any more, but for what was on its way already, and the others know
+ * nothing of it. Invocations may overlap; each has services of its own.
+ *
+ * Calls sleep on the standing clock before and behind the real call, for seeded random times. Nobody has to
+ * move the time for that: while an invocation runs, and nothing real is under way, the first sleeper is woken.
  *
  * A crash before a call is a crash after the one before it, so crashes after each call are crashes between
  * every two awaits that can be told apart from outside.
  */
+import { seededRandom } from "../../src/lab/random.ts";
 import type { Services } from "../../src/services.ts";
+import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
 import type { World } from "./world.ts";
 
@@ -25,49 +31,140 @@ export type Wire = Readonly<{
   mend: () => void;
   /** Runs the handler so named as one invocation with everything behind its answer; false when it crashed. */
   invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<boolean>;
-  /** A call that is made outside of any invocation. */
+  /** A call that is made outside of any invocation, such as the alarm of a gate. */
   through: <T>(name: string, work: () => Promise<T>) => Promise<T>;
+  /**
+   * A call that such a call makes in its turn. It takes no time: it is made inside of the gate's object, which
+   * the runtime does not let wait for a clock outside of it. The virtual world has alarms that take time.
+   */
+  inside: <T>(name: string, work: () => Promise<T>) => Promise<T>;
+  /** Something real that the test itself does while invocations may run: no time passes meanwhile. */
+  meanwhile: <T>(work: () => Promise<T>) => Promise<T>;
 }>;
 
 /** The world, with services that may be watched by others. */
 type Outside = Pick<World, "services" | "clock" | "receiver">;
 
-export function wireOf(outside: Outside): Wire {
+export type WireOptions = Readonly<{
+  /** Of the times that calls take. */
+  seed?: number;
+  latencies?: Latencies;
+  /** What an invocation is handed instead of the services made for it. */
+  wrap?: (services: Services) => Services;
+}>;
+
+/** How long a receiver takes to answer. */
+const ANSWER_MS = [5, 80] as const;
+/** Turns of the event loop after which whatever can go on has gone on. */
+const TURNS = 4;
+
+export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
+  const { seed = 1, latencies = usualLatencies, wrap = (services) => services } = options;
+  const { clock, receiver } = outside;
+  const random = seededRandom(seed);
   const calls: string[] = [];
+  const lives = new Set<Life>();
   let armed: Readonly<{ isIt: (call: string) => boolean; fault: Fault }> | undefined;
   let struck: string | undefined;
+  /** Real calls under way, those that wait for a receiver included. */
+  let busy = 0;
+  let driving: Promise<void> | undefined;
 
-  async function carry<T>(life: Life, name: string, work: () => Promise<T>): Promise<T> {
+  receiver.pausing(() => clock.sleep(Math.round(ANSWER_MS[0] + random() * (ANSWER_MS[1] - ANSWER_MS[0]))));
+
+  async function real<T>(work: () => Promise<T>): Promise<T> {
+    busy += 1;
+    try {
+      return await work();
+    } finally {
+      busy -= 1;
+    }
+  }
+
+  async function carry<T>(
+    life: Life,
+    kind: CallKind | undefined,
+    name: string,
+    work: () => Promise<T>,
+  ): Promise<T> {
     if (life.over) return never();
     calls.push(name);
     const hit = struck === undefined && armed?.isIt(name) ? armed.fault : undefined;
     if (hit) struck = name;
-    if (hit === "before") throw failure(name);
+    const ms = kind ? latencies[kind](random) : 0;
+    const [there, back] = [Math.round(ms / 2), Math.round(ms / 2)];
     life.open += 1;
-    const result = await work().finally(() => {
-      life.open -= 1;
+    const made = await outcomeOf(async () => {
+      if (there > 0) await clock.sleep(there);
+      if (hit === "before") throw failure(name);
+      const result = await real(work);
+      if (hit === "crash") life.over = true;
+      if (back > 0) await clock.sleep(back);
+      if (hit && !life.over) throw failure(name);
+      return result;
     });
-    if (hit === "crash") life.over = true;
+    life.open -= 1;
     if (life.over && !life.outside) return never();
-    if (hit) throw failure(name);
-    return result;
+    if ("error" in made) throw made.error;
+    if (life.outside && hit === "crash") throw failure(name);
+    return made.result;
   }
 
   async function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<boolean> {
-    const life: Life = { over: false, open: 0 };
     const behind: Promise<unknown>[] = [];
-    const around: Around = (call, work) => carry(life, `${name}: ${call}`, work);
-    const services = servicesOver(outside.services, around, behind);
-    let ended = false;
-    const work = (async () => {
-      await handler(services);
+    const work = async (life: Life) => {
+      const services = servicesOver(outside.services, behind, (kind, call, then) =>
+        carry(life, kind, `${name}: ${call}`, then),
+      );
+      await handler(wrap(services));
       while (behind.length > 0) await Promise.all(behind.splice(0));
-    })().finally(() => {
-      ended = true;
+    };
+    return (await lived({ over: false, open: 0, ended: false }, work)).survived;
+  }
+
+  async function through<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const life = { over: false, open: 0, ended: false, outside: true } as const;
+    const { result } = await lived({ ...life }, (own) => carry(own, "gate", name, work));
+    return result as T;
+  }
+
+  /** Until the life has ended, or has crashed and all that was on its way has come to an end. */
+  async function lived<T>(life: Life, work: (life: Life) => Promise<T>) {
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    life.isOver = resolve;
+    const working = work(life).finally(() => {
+      life.ended = true;
     });
-    await timePasses(outside, life, () => ended);
-    if (!life.over) await work;
-    return !life.over;
+    // Its rejection is for whoever awaits it below.
+    working.catch(() => {});
+    lives.add(life);
+    driving ??= drive();
+    await Promise.race([over, driving]);
+    const survived = life.ended || !life.over;
+    return { survived, result: survived ? await working : undefined };
+  }
+
+  /** Whenever all that goes on is sleep, a receiver's too, the time moves to where the first sleeper wakes. */
+  async function drive(): Promise<void> {
+    try {
+      for (let idle = 0; lives.size > 0; ) {
+        const isBusy = busy > receiver.open();
+        // Real calls come back by themselves; a turn that waits a little leaves the machine to them.
+        await (isBusy ? new Promise((resolve) => setTimeout(resolve)) : scheduler.wait(0));
+        idle = busy > receiver.open() ? 0 : idle + 1;
+        for (const life of lives) if (life.ended || (life.over && life.open === 0)) leave(life);
+        if (idle < TURNS || lives.size === 0) continue;
+        if (!clock.wakeFirst()) throw new Error("An invocation waits for something that will never come");
+        idle = 0;
+      }
+    } finally {
+      driving = undefined;
+    }
+  }
+
+  function leave(life: Life): void {
+    lives.delete(life);
+    life.isOver?.();
   }
 
   return {
@@ -81,7 +178,10 @@ export function wireOf(outside: Outside): Wire {
       armed = undefined;
     },
     invoke,
-    through: (name, work) => carry({ over: false, open: 0, outside: true }, name, work),
+    through,
+    inside: (name, work) =>
+      carry({ over: false, open: 0, ended: false, outside: true }, undefined, name, work) as Promise<never>,
+    meanwhile: real,
   };
 }
 
@@ -91,21 +191,29 @@ export function nth(n: number, name?: string): (call: string) => boolean {
   return (call) => (name === undefined || call === name) && --left === 0;
 }
 
-/** One invocation: over when it has crashed, with so many calls under way. Nobody waits inside what is `outside`. */
-type Life = { over: boolean; open: number; readonly outside?: true };
+/** One invocation: over when it has crashed, with so many calls under way. What is `outside` cannot crash. */
+type Life = {
+  over: boolean;
+  open: number;
+  ended: boolean;
+  readonly outside?: true;
+  isOver?: () => void;
+};
 
-function servicesOver(services: Services, carry: Around, behind: Promise<unknown>[]): Services {
+type Carry = <T>(kind: CallKind | undefined, name: string, work: () => Promise<T>) => Promise<T>;
+
+function servicesOver(services: Services, behind: Promise<unknown>[], carry: Carry): Services {
   const over =
-    (what: string): Around =>
+    (what: string, kind?: CallKind): Around =>
     (name, work) =>
-      carry(`${what} ${name.replace(/\s+/g, " ").trim().slice(0, 60)}`, work);
-  const gate = over("gate");
+      carry(kind, `${what} ${shortened(name)}`, work);
+  const gate = over("gate", "gate");
   return {
     ...services,
-    db: interceptedD1(services.db, over("D1")),
-    further: (services.further ?? []).map((db, i) => interceptedD1(db, over(`D1 ${i + 1}`))),
-    deliveries: interceptedQueue(services.deliveries, over("deliveries")),
-    drains: interceptedQueue(services.drains, over("drains")),
+    db: interceptedD1(services.db, over("D1", "d1")),
+    further: (services.further ?? []).map((db, i) => interceptedD1(db, over(`D1 ${i + 1}`, "d1"))),
+    deliveries: interceptedQueue(services.deliveries, over("deliveries", "queue")),
+    drains: interceptedQueue(services.drains, over("drains", "queue")),
     gates: interceptedGates(services.gates, (method, _, work) => gate(method, work)),
     fetch: ((url: string, init?: RequestInit) =>
       over("fetch")(new URL(url).hostname, () => services.fetch(url, init))) as typeof fetch,
@@ -113,15 +221,20 @@ function servicesOver(services: Services, carry: Around, behind: Promise<unknown
   };
 }
 
-/** Whenever all that goes on is sleep, a receiver's too, the time moves to where the first sleeper wakes. */
-async function timePasses({ clock, receiver }: Outside, life: Life, ended: () => boolean): Promise<void> {
-  const isOver = () => ended() || (life.over && life.open === 0);
-  for (let idle = 0; !isOver(); ) {
-    await new Promise((resolve) => setTimeout(resolve));
-    idle = life.open > receiver.open() ? 0 : idle + 1;
-    if (idle < 3 || isOver()) continue;
-    if (!clock.wakeFirst()) throw new Error("The invocation waits for something that will never come");
-    idle = 0;
+/** Statements that differ in the length of a list alone have one name. */
+function shortened(name: string): string {
+  return name
+    .replace(/\s+/g, " ")
+    .replace(/(\(\?\d+\),?)+/g, "(?)")
+    .trim()
+    .slice(0, 60);
+}
+
+async function outcomeOf<T>(work: () => Promise<T>): Promise<{ result: T } | { error: unknown }> {
+  try {
+    return { result: await work() };
+  } catch (error) {
+    return { error };
   }
 }
 

@@ -3,6 +3,10 @@
  * breakable, and a clock, randomness, receivers and queues that do as they are told. Tables are empty in
  * every world, and so are the gates of destinations that are new. What goes on the queue stays there until
  * the test brings it.
+ *
+ * Its own services answer at once: tests that use them look at one step, and count its calls and rows, or hold
+ * it at one moment. What many steps at once make of calls that take time is for the wire (life.test.ts,
+ * every-fault) and for the virtual world, which put their times between production code and these services.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";

@@ -64,7 +64,7 @@ export const LabPage: FC<Props> = ({ tried, refused, ...form }) => (
 );
 
 /** Attempts drawn at most. */
-const SHOWN = 100;
+const SHOWN = 200;
 
 const Schedule: FC<{ tried: Tried }> = ({ tried: { policy } }) => {
   const prospect = prospectOf(policy, SHOWN);

@@ -90,6 +90,8 @@ const GiveUp: FC<{ x: number; height: number }> = ({ x, height }) => (
 /** When it gives up, in words. */
 export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: Prospect): string {
   const count = plural(attempts.length, "attempt");
+  if (ends === "exhausted" && attempts.length === 1)
+    return `Gives up after ${count}: nothing is tried again.`;
   const last = spanOf(attempts.at(-1)?.at ?? 0);
   const age = spanOf(giveUpAfterMs);
   if (ends === "exhausted")

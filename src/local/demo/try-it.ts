@@ -1,4 +1,5 @@
 /** What to type next, with the ids and the key of the demo that is still running. */
+import { whereabouts } from "../flags.ts";
 import type { Standing } from "./standing.ts";
 
 export function tryItLines(
@@ -12,7 +13,10 @@ export function tryItLines(
   const [billing, oldApp, storefront] = [idOf("billing"), idOf("old-app"), idOf("storefront")];
   return [
     "",
-    "Breakwater is still up; Ctrl-C ends it. To try, in another terminal:",
+    "Breakwater is still up; Ctrl-C ends it.",
+    whereabouts(url, key),
+    "",
+    "To try, in another terminal:",
     "",
     `BW=${url} KEY='authorization: Bearer ${key}'`,
     "",

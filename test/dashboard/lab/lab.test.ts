@@ -20,9 +20,9 @@ describe("the policy lab", () => {
   it("shows the default policy: its schedule, its end, and an outage with the gate and without", async () => {
     const { status, html } = await (await signedIn()).get("/dashboard/lab");
     expect(status).toBe(200);
-    expect(html).toContain(
-      "Gives up after 16 attempts, about 6 h 48 min after the first, and after 3 d at the latest.",
-    );
+    expect(html).toContain("Gives up 3 d 2 h after the first attempt, having made about 105 attempts.");
+    expect(html).toContain("The presets side by side");
+    expect(html).toContain("every one but 402, 404, 408, 409, 423, 425, 429");
     expect(html).toContain("With the gate");
     expect(html).toContain("The same policy without it");
   });
