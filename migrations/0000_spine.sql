@@ -201,3 +201,13 @@ CREATE TRIGGER `destinations_removed` AFTER DELETE ON `destinations` BEGIN
 	INSERT INTO `tenants` (`id`, `revision`) VALUES (old.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
 END;
+--> statement-breakpoint
+CREATE VIEW `events` AS
+SELECT b.`id` * 128 + i.key / 3 AS `id`, b.`id` AS `bundle_id`,
+	b.`header` ->> ('$.tenants[' || i.value || ']') AS `tenant`,
+	b.`header` ->> ('$.types[' || (b.`header` ->> ('$.events[' || (i.key + 1) || ']')) || ']') AS `type`,
+	b.`accepted_at`, b.`deliver_at`,
+	(SELECT json_group_array(p.key) FROM json_each(b.`plan`) p WHERE EXISTS (
+		SELECT 1 FROM json_each(p.value) r
+		WHERE r.key % 2 = 0 AND i.key / 3 BETWEEN r.value AND p.value ->> (r.key + 1))) AS `plan`
+FROM `bundles` b JOIN json_each(b.`header`, '$.events') i ON i.key % 3 = 0;
