@@ -119,8 +119,10 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
       const services = servicesOver(outside.services, behind, (kind, call, then) =>
         carry(life, kind, `${name}: ${call}`, then),
       );
-      const onBreach = ({ quota, asked, where }: Breach) =>
-        void breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
+      // A timer that nobody waits for any more ends with its invocation: that is no breach.
+      const onBreach = ({ quota, asked, where }: Breach) => {
+        if (!life.ended) breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
+      };
       const quotas = new Invocation({ now: clock.now, onBreach });
       await handler(strictServices(services, quotas)).finally(() => quotas.handlerReturned());
       while (behind.length > 0) await Promise.all(behind.splice(0));
