@@ -157,7 +157,7 @@ export async function endReplaysOfDeleted(services: Services, destination?: stri
 /** Sends for the steps that have been lost on their way, and ends the replays that nobody would ever end. */
 export async function wakeReplays(services: Services): Promise<void> {
   const now = services.now();
-  await endReplaysOfDeleted(services);
   const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
   for (const replay of late) await sendForStep(services, replay, now);
+  await endReplaysOfDeleted(services);
 }

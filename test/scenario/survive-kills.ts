@@ -54,8 +54,9 @@ async function liveAndDie(
   if (isFirst) for (const path of paths) await createDestination(api, place.receiver, path);
   const load = startLoad(api, accepted);
   await sleep(lifeMs);
-  const at = Date.now();
   await kill();
+  // What is signalled is not gone yet: for some milliseconds it still sends what it will never record.
+  const at = Date.now();
   await load.stop();
   return at;
 }

@@ -49,6 +49,7 @@ function step(name: string, act: Act, crashAt?: number): Step {
       wire.mend();
       if (died) witness.forgetHolds();
       await compare(model, witness, world.clock.now(), died);
+      expect(wire.breaches).toEqual([]);
       for (const [url, most] of limits) expect(world.receiver.mostOpen(url)).toBeLessThanOrEqual(most);
     },
   };

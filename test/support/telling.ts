@@ -44,6 +44,7 @@ export async function telling(story: Story, strike?: Strike): Promise<Told> {
     ...witness.afterEnd.map((key) => `${key} was sent after it had ended`),
     ...(isUnheard(wire.struck(), strike) ? [] : witness.early.map((what) => `${what} earlier than asked`)),
     ...crowdedReceivers(world),
+    ...wire.breaches,
     ...platform.dropped.map((key) => `${key} was let go before its outcome was on record`),
     ...(await replaysLeft()),
   ];

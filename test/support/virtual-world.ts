@@ -56,8 +56,6 @@ export type WorldOptions = Readonly<{
   consumers?: PlatformOptions["consumers"];
   /** Environment variables, such as RETENTION_DAYS. */
   vars?: PlatformOptions["vars"];
-  /** What every invocation is handed instead of the services made for it. */
-  wrap?: PlatformOptions["wrap"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;
 }>;
@@ -117,9 +115,10 @@ export type VirtualWorld = Readonly<{
 }>;
 
 export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
-  const { seed = 1, latency, consumers, vars, wrap, cron: hasCron = true } = options;
+  const { seed = 1, latency, consumers, vars, cron: hasCron = true } = options;
   const engine = createEngine(seed);
   const log: LogLine[] = [];
+  const breaches: string[] = [];
   let troubles = noTroubles;
   let told = new Map<string, number>();
   let made = 0;
@@ -129,11 +128,12 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     ...(latency && { latency }),
     ...(consumers && { consumers }),
     ...(vars && { vars }),
-    ...(wrap && { wrap }),
     travel: { ...hardTravel, ...options.travel },
     troubles: () => troubles,
     fetch: receivers.fetch,
     log: (line) => void log.push(line),
+    onBreach: (name, { quota, limit, asked, where }) =>
+      void breaches.push(`${name} went beyond ${quota} (${limit}) with ${asked}: ${where}`),
   });
   const { db, gates, invocations, invoke } = platform;
 
@@ -242,6 +242,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     },
     broken: () => [
       ...receivers.broken(),
+      ...breaches,
       ...countsBroken(rowsOf(sql), receivers.requests),
       ...invocations.thrown.flatMap(({ name, error }) => (isWanted(error) ? [] : `${name} threw ${error}`)),
     ],

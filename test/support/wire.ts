@@ -11,6 +11,8 @@
  * every two awaits that can be told apart from outside.
  */
 import { seededRandom } from "../../src/lab/random.ts";
+import { strictServices } from "../../src/local/strict/bindings.ts";
+import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
 import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
@@ -23,6 +25,8 @@ export const faults: readonly Fault[] = ["before", "after", "crash"];
 export type Wire = Readonly<{
   /** The calls made, in their order, each after the name of the handler that made it. */
   calls: readonly string[];
+  /** Where invocations went beyond a quota of production's, which fails them as there; in sentences. */
+  breaches: readonly string[];
   /** Of the calls from now on, the first that it is goes wrong. */
   arm: (isIt: (call: string) => boolean, fault: Fault) => void;
   /** The call that has gone wrong since; undefined while none has. */
@@ -49,8 +53,6 @@ export type WireOptions = Readonly<{
   /** Of the times that calls take. */
   seed?: number;
   latencies?: Latencies;
-  /** What an invocation is handed instead of the services made for it. */
-  wrap?: (services: Services) => Services;
 }>;
 
 /** How long a receiver takes to answer. */
@@ -59,10 +61,11 @@ const ANSWER_MS = [5, 80] as const;
 const TURNS = 4;
 
 export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
-  const { seed = 1, latencies = usualLatencies, wrap = (services) => services } = options;
+  const { seed = 1, latencies = usualLatencies } = options;
   const { clock, receiver } = outside;
   const random = seededRandom(seed);
   const calls: string[] = [];
+  const breaches: string[] = [];
   const lives = new Set<Life>();
   let armed: Readonly<{ isIt: (call: string) => boolean; fault: Fault }> | undefined;
   let struck: string | undefined;
@@ -116,7 +119,12 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
       const services = servicesOver(outside.services, behind, (kind, call, then) =>
         carry(life, kind, `${name}: ${call}`, then),
       );
-      await handler(wrap(services));
+      // A timer that nobody waits for any more ends with its invocation: that is no breach.
+      const onBreach = ({ quota, asked, where }: Breach) => {
+        if (!life.ended) breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
+      };
+      const quotas = new Invocation({ now: clock.now, onBreach });
+      await handler(strictServices(services, quotas)).finally(() => quotas.handlerReturned());
       while (behind.length > 0) await Promise.all(behind.splice(0));
     };
     return (await lived({ over: false, open: 0, ended: false }, work)).survived;
@@ -169,6 +177,7 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
 
   return {
     calls,
+    breaches,
     struck: () => struck,
     arm: (isIt, fault) => {
       armed = { isIt, fault };

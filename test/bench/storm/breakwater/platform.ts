@@ -8,6 +8,8 @@ import { bury } from "../../../../src/delivery/bury.ts";
 import { consume } from "../../../../src/delivery/consume.ts";
 import { answerBells } from "../../../../src/delivery/drain.ts";
 import type { BellMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
+import { strictServices } from "../../../../src/local/strict/bindings.ts";
+import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
 import type { LogLine } from "../../../../src/log.ts";
 import type { Vault } from "../../../../src/secrets/vault.ts";
 import type { Services } from "../../../../src/services.ts";
@@ -34,8 +36,8 @@ export type PlatformOptions = Readonly<{
   consumers?: Partial<Record<"deliveries" | "drains", number>>;
   /** Asked at every call. Without: nothing goes wrong. */
   troubles?: () => Troubles;
-  /** What production code is handed instead of the services made for an invocation, such as with quotas. */
-  wrap?: (services: Services) => Services;
+  /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
+  onBreach?: (name: string, breach: Breach) => void;
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
   fetch: typeof fetch;
@@ -63,7 +65,7 @@ const openVault: Vault = {
 };
 
 export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
-  const { troubles = () => noTroubles, wrap = (services) => services, vars = {} } = options;
+  const { troubles = () => noTroubles, onBreach = () => {}, vars = {} } = options;
   const travel = { ...calmTravel, ...options.travel };
   const consumers = { deliveries: 20, drains: 100, ...options.consumers };
   const config = parseConfig({
@@ -124,7 +126,15 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
 
   function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<Ending> {
     // A turn of the engine first: it waits for what its own promises set off, and for nothing else.
-    return invocations.invoke(name, (life) => engine.sleep(0).then(() => handler(wrap(servicesFor(life)))));
+    return invocations.invoke(name, async (life) => {
+      await engine.sleep(0);
+      const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });
+      try {
+        return await handler(strictServices(servicesFor(life), quotas));
+      } finally {
+        quotas.handlerReturned();
+      }
+    });
   }
 
   return {

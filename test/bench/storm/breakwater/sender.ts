@@ -10,15 +10,20 @@ import type { LogLine } from "../../../../src/log.ts";
 import type { SenderScene } from "../sender.ts";
 import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";
-import { virtualPlatform } from "./platform.ts";
+import { type PlatformOptions, virtualPlatform } from "./platform.ts";
 
 const FAULTS = /_(failed|lost|unreachable|unreadable|unavailable|corrupt)$/;
 
 const SWEEP_EVERY_MS = 60_000;
 
-export function breakwater(scene: SenderScene): Sender {
+/** @param world how long calls take and how messages travel, when not as usual */
+export function breakwater(
+  scene: SenderScene,
+  world: Pick<PlatformOptions, "latency" | "travel"> = {},
+): Sender {
   const { engine, attempt, ledger, receivers, settings } = scene;
   const { db, invoke } = virtualPlatform(engine, {
+    ...world,
     fetch: answersOver(engine, attempt, settings.timeoutMs ?? 15_000),
     log: refuseFaults,
   });
