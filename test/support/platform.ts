@@ -6,14 +6,15 @@
  * message more than once.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import type { DeliveryName } from "../../src/core/bundle.ts";
 import { bury } from "../../src/delivery/bury.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
-import { accept } from "../../src/delivery/ingest.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
 import { sendForStep } from "../../src/delivery/replay.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { newReplayId } from "../../src/id.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import { seededRandom } from "../../src/lab/random.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
@@ -22,7 +23,7 @@ import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
 import type { Wire } from "./wire.ts";
 import { keyOf, keyOfRow } from "./witness.ts";
-import { alarmOf, gateOf, storedRows, TENANT, type World } from "./world.ts";
+import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.ts";
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
@@ -66,7 +67,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   function collect(): void {
     const now = world.clock.now();
     for (const { body, delaySeconds = 0 } of world.deliveryQueue.taken()) {
-      sent.set(`${body.event} ${body.destination}`, body);
+      sent.set(JSON.stringify(body), body);
       queued.push({ body, dueAt: now + delaySeconds * 1000, attempts: 1 });
     }
     for (const { body, delaySeconds = 0 } of world.drainQueue.taken())
@@ -108,9 +109,9 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   async function bringAll(messages: readonly Queued[]): Promise<void> {
     const again = await Promise.all(batchesOf(messages).map(bring));
     queued.push(...again.flat());
-    const kept = new Set(queued.map(({ body }) => keyOf(body)));
-    const bodies = messages.map(({ body }) => body);
-    await wire.meanwhile(() => checkDropped(bodies.filter((body) => !kept.has(keyOf(body)))));
+    const kept = new Set(named(queued.map(({ body }) => body)).map(keyOf));
+    const brought = named(messages.map(({ body }) => body));
+    await wire.meanwhile(() => checkDropped(brought.filter((name) => !kept.has(keyOf(name)))));
   }
 
   /** In any order, some twice. */
@@ -131,7 +132,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   }
 
   /** Whatever is let go has ended, or waits, or has a time of its own at which it will be looked after. */
-  async function checkDropped(gone: readonly DeliveryMessage[]): Promise<void> {
+  async function checkDropped(gone: readonly DeliveryName[]): Promise<void> {
     const rows = new Map((await storedRows()).map((row) => [keyOfRow(row), row]));
     for (const key of gone.map(keyOf)) {
       const row = rows.get(key);
@@ -266,7 +267,7 @@ async function allEnded(): Promise<boolean> {
   return open.length === 0;
 }
 
-type Planned = DeliveryMessage & Readonly<{ acceptedAt: number }>;
+type Planned = DeliveryName & Readonly<{ acceptedAt: number }>;
 
 /** The destinations of every event that was committed, whoever heard of it. */
 export function planned(): Promise<Planned[]> {

@@ -13,9 +13,9 @@
  */
 import type { SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
-import { accept } from "../../src/delivery/ingest.ts";
 import { tick } from "../../src/delivery/tick.ts";
 import { resumeGate } from "../../src/gate/gate-client.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import { BEGINNING } from "../../src/lab/virtual-time.ts";
 import type { LogLine } from "../../src/log.ts";
 import { watch } from "../../src/metrics/watch.ts";

@@ -2,7 +2,7 @@
  * Beside the receivers: what each delivery was sent and answered, and whether it had ended by then. It asks
  * the database itself, past everything that may fail, so it knows of an end that the sender may not know of.
  */
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import type { DeliveryName } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/id.ts";
 import type { Services } from "../../src/services.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
@@ -24,7 +24,7 @@ export type Witness = Readonly<{
   forgetHolds: () => void;
 }>;
 
-export function keyOf({ event, destination }: DeliveryMessage): string {
+export function keyOf({ event, destination }: DeliveryName): string {
   return `${event} ${destination}`;
 }
 
@@ -83,7 +83,7 @@ export function witnessOf(services: Services): Witness {
   };
 }
 
-async function hasEnded({ event, destination }: DeliveryMessage): Promise<boolean> {
+async function hasEnded({ event, destination }: DeliveryName): Promise<boolean> {
   const [row] = await rowsOfAll<{ ended_at: number | null }>(
     "SELECT ended_at FROM deliveries WHERE event_id = ?1 AND destination_id = ?2",
     event,

@@ -11,13 +11,13 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
+import { type DeliveryName, eventAt, indexesOf, partsOf } from "../../src/core/bundle.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
-import { bundleOf, type DeliveryName, eventAt, indexesOf, partsOf } from "../../src/core/bundle.ts";
-import { accept } from "../../src/ingest/accept.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
 import { newDestinationId } from "../../src/id.ts";
+import { accept } from "../../src/ingest/accept.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
@@ -58,7 +58,10 @@ export async function newWorld() {
       graceMs: GRACE_MS,
       retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
+      intakeShards: 1,
+      intakeLingerMs: 0,
     },
+    routing: new RoutingCache(),
     vault,
     db: d1.db,
     further: d1.further,
@@ -82,21 +85,22 @@ export async function newWorld() {
   }
 
   /** Posts so many events and takes their messages off the queue. */
-  async function post(
-    count = 1,
-    { type = "order.paid", data = {} }: Posted = {},
-  ): Promise<DeliveryMessage[]> {
+  async function post(count = 1, { type = "order.paid", data = {} }: Posted = {}): Promise<DeliveryName[]> {
     await accept(
       services,
       Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),
     );
     await settled();
-    return deliveryQueue.taken().map(({ body }) => body);
+    return named(deliveryQueue.taken().map(({ body }) => body));
   }
 
-  /** Brings messages to the consumer, in one batch. Does not wait for what goes on behind it. */
+  /**
+   * Brings messages to the consumer, in one batch; what names a delivery comes as a message of its own. Does not wait
+   * for what goes on behind it.
+   */
   async function bring(messages: readonly unknown[], attempts = 1): Promise<Fate[]> {
-    const { batch, fates } = batchOf("breakwater-deliveries", messages, attempts);
+    const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
+    const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
     await consume(services, batch);
     return fates;
   }
@@ -156,6 +160,27 @@ export async function newWorld() {
   };
 }
 
+/** The deliveries that the messages name, each once, in the order of their events: as they were before they were bundled. */
+export function named(messages: readonly DeliveryMessage[]): DeliveryName[] {
+  const names = messages.flatMap(({ bundles }) =>
+    bundles.flatMap(({ bundle, destinations, indexes = [0, 127] }) =>
+      destinations.flatMap((destination) =>
+        indexesOf(indexes).map((index) => ({ event: eventAt(bundle, index), destination })),
+      ),
+    ),
+  );
+  return names.sort((a, b) => a.event - b.event);
+}
+
+/** A message for one delivery alone. */
+export function messageFor(name: DeliveryName): DeliveryMessage {
+  return { bundles: partsOf([name]) };
+}
+
+function isName(message: unknown): message is DeliveryName {
+  return typeof (message as Partial<DeliveryName> | null)?.event === "number";
+}
+
 export function gateOf(destination: string) {
   return env.GATES.get(env.GATES.idFromName(destination));
 }
@@ -193,7 +218,7 @@ export function urlOf(destination: string): string {
 }
 
 /** The delivery as it is stored; undefined before its first outcome. */
-export async function rowOf({ event, destination }: DeliveryMessage): Promise<DeliveryRow | undefined> {
+export async function rowOf({ event, destination }: DeliveryName): Promise<DeliveryRow | undefined> {
   const rows = await storedRows();
   return rows.find((row) => row.eventId === event && row.destinationId === destination);
 }
@@ -222,6 +247,14 @@ export async function execute(sql: string, ...values: unknown[]): Promise<void> 
 }
 
 async function emptyTables(): Promise<void> {
-  const tables = ["events", "deliveries", "destinations", "status_changes", "backlog_looks"];
+  const tables = [
+    "bundles",
+    "idempotency_keys",
+    "tenants",
+    "deliveries",
+    "destinations",
+    "status_changes",
+    "backlog_looks",
+  ];
   await emptyAll([...tables, "sweeps", "cursors", "counts", "replays", "mails"]);
 }

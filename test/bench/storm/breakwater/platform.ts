@@ -8,6 +8,7 @@ import { bury } from "../../../../src/delivery/bury.ts";
 import { consume } from "../../../../src/delivery/consume.ts";
 import { answerBells } from "../../../../src/delivery/drain.ts";
 import type { BellMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
+import { RoutingCache } from "../../../../src/ingest/routing-cache.ts";
 import { strictServices } from "../../../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
 import type { LogLine } from "../../../../src/log.ts";
@@ -103,6 +104,9 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     ),
   );
 
+  /** Of one isolate: in production they are many, each with its own. */
+  const routing = new RoutingCache();
+
   function servicesFor(life: Life): Services {
     const { call } = invocations;
     return {
@@ -113,6 +117,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
       gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
       fetch: options.fetch,
+      routing,
       now: engine.now,
       random: engine.random,
       sleep: async (ms) => {

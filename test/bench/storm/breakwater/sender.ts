@@ -3,8 +3,8 @@
  * statements. Only the platform beneath them is simulated: queues, D1, Durable Objects, fetch.
  */
 
-import { accept } from "../../../../src/delivery/ingest.ts";
 import { sweep } from "../../../../src/delivery/sweep.ts";
+import { accept } from "../../../../src/ingest/accept.ts";
 import type { Sender } from "../../../../src/lab/sender.ts";
 import type { LogLine } from "../../../../src/log.ts";
 import type { SenderScene } from "../sender.ts";
