@@ -8,11 +8,19 @@
 import { routed } from "../core/routing.ts";
 import { randomText } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
+import { faultOf } from "../log.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
-import { findCommitted } from "../store/bundles.ts";
 import { allOf } from "../store/shards.ts";
-import { answerOf, commitEntries, type Entry, type Outcome, type PreparedEvent } from "./commit.ts";
+import {
+  answerByKey,
+  commitEntries,
+  type Entry,
+  type Outcome,
+  type PreparedEvent,
+  WAIT_MS,
+} from "./commit.ts";
+import { noteRepeat } from "./dedupe.ts";
 import { enqueueBundles } from "./enqueue.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { commitByIntake } from "./intake-client.ts";
@@ -49,12 +57,18 @@ export async function accept(
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => prepared(event, now)),
     ...(key !== undefined && { key: { key, fingerprint: await fingerprintOf(posted) } }),
+    deadlineAt: now + WAIT_MS,
   };
-  const before = key === undefined ? undefined : await storedElsewhere(services, database, entry, tenant);
-  if (before) return before;
-  const taken = entry.events.length === 1 ? await commitByIntake(services, database, entry, now) : undefined;
-  if (taken) return taken;
-  const { outcomes, bundles } = await commitEntries(services, database, [entry], now);
+  const outcome =
+    (await storedElsewhere(services, database, entry)) ??
+    (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
+    (await commitHere(services, database, entry));
+  if (outcome.kind === "replayed") services.background(noteRepeat(services, posted));
+  return outcome;
+}
+
+async function commitHere(services: Services, database: number, entry: Entry): Promise<Outcome> {
+  const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
   services.background(enqueueBundles(services, bundles));
   return outcomes[0] ?? { kind: "unavailable" };
 }
@@ -83,6 +97,7 @@ export async function acceptNotices(services: Services, notices: readonly Notice
       token: randomText(TOKEN_LENGTH),
       events: [prepared(event, now)],
       key: { key, fingerprint: key },
+      deadlineAt: now + WAIT_MS,
     }),
   );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
@@ -98,20 +113,13 @@ async function storedElsewhere(
   services: Services,
   database: number,
   entry: Entry,
-  tenant: string,
 ): Promise<Outcome | undefined> {
-  const key = entry.key;
-  const others = allOf(services).filter((_, number) => number !== database);
-  if (!key || others.length === 0) return undefined;
-  const found = await Promise.all(
-    others.map(async (db) => ({
-      db,
-      keys: (await findCommitted(db, 0, [], [{ tenant, key: key.key }])).keys,
-    })),
-  );
-  for (const { db, keys } of found) {
-    const [stored] = keys;
-    if (stored) return answerOf(db, stored, key.fingerprint);
+  const others = entry.key ? allOf(services).filter((_, number) => number !== database) : [];
+  try {
+    const found = await Promise.all(others.map((db) => answerByKey(services, db, entry)));
+    return found.find((outcome) => outcome !== undefined);
+  } catch (error) {
+    services.log({ what: "keys_unavailable", error: faultOf(error) });
+    return { kind: "unavailable" };
   }
-  return undefined;
 }

@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { emptyAll } from "./databases.ts";
@@ -44,7 +45,11 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       graceMs: 300_000,
       retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
+      intakeShards: 1,
+      intakeLingerMs: 0,
     },
+    intake: undefined,
+    routing: new RoutingCache(),
     deliveries: {
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
@@ -118,7 +123,9 @@ function isJson(response: Response): boolean {
 /** The tables, all of them empty. */
 export async function emptyDatabase(): Promise<void> {
   const tables = [
-    "events",
+    "bundles",
+    "idempotency_keys",
+    "tenants",
     "deliveries",
     "destinations",
     "sweeps",
