@@ -11,6 +11,7 @@ import { isoTime } from "../iso-time.ts";
 import { faultOf } from "../log.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
+import { addToCount } from "../store/counts.ts";
 import { allOf } from "../store/shards.ts";
 import {
   answerByKey,
@@ -20,9 +21,7 @@ import {
   type PreparedEvent,
   WAIT_MS,
 } from "./commit.ts";
-import { noteRepeat } from "./dedupe.ts";
-import { enqueueBundles } from "./enqueue.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import { enqueueCommitted } from "./enqueue.ts";
 import { commitByIntake } from "./intake-client.ts";
 
 /** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
@@ -69,7 +68,7 @@ export async function accept(
 
 async function commitHere(services: Services, database: number, entry: Entry): Promise<Outcome> {
   const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
-  services.background(enqueueBundles(services, bundles));
+  services.background(enqueueCommitted(services, bundles));
   return outcomes[0] ?? { kind: "unavailable" };
 }
 
@@ -101,7 +100,7 @@ export async function acceptNotices(services: Services, notices: readonly Notice
     }),
   );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
-  await enqueueBundles(services, bundles);
+  await enqueueCommitted(services, bundles);
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
 }
 
@@ -121,5 +120,28 @@ async function storedElsewhere(
   } catch (error) {
     services.log({ what: "keys_unavailable", error: faultOf(error) });
     return { kind: "unavailable" };
+  }
+}
+
+/**
+ * What a request says, in a few bytes, as hexadecimal SHA-256: the same content has the same fingerprint, whether it
+ * came alone, in a list or in lines, and however it was spaced. Numbers count as they were written.
+ */
+async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
+  const content = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
+  const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(content)));
+  return new Uint8Array(digest).toHex();
+}
+
+/**
+ * A request that was answered from what is stored is logged and counted: it shows how senders behave. A failure is
+ * logged, not thrown: the answer does not depend on it.
+ */
+async function noteRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
+  services.log({ what: "deduplicated", tenant: posted.at(-1)?.tenant, events: posted.length });
+  try {
+    await addToCount(services.db, "deduplicated", 1);
+  } catch (error) {
+    services.log({ what: "count_failed", error: faultOf(error) });
   }
 }

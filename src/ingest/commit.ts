@@ -130,7 +130,10 @@ export async function commitEntries(
   const outcomes = new Map<Entry, Outcome>();
   const bundles = new Map<number, CommittedBundle>();
   try {
-    const floor = await floorFor(services, database, entries);
+    const [floor] = await Promise.all([
+      floorFor(services, database, entries),
+      database === 0 && routesFor(services, database, tenantsOf(entries)),
+    ]);
     await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles }, entries);
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
@@ -294,7 +297,13 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
   const { services, database, floor, outcomes, bundles } = context;
   const db = databaseAt(services, database);
   const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
-  const known = await within(services, findCommitted(db, floor, missed.flatMap(tokensOf), keys));
+  const [known] = await within(
+    services,
+    Promise.all([
+      findCommitted(db, floor, missed.flatMap(tokensOf), keys),
+      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
+    ]),
+  );
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
   const found = missed.map((entry) => {
@@ -318,10 +327,7 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
       outcomes.set(entry, { kind: "accepted", events: storedEvents(plans, numbers) });
     } else if (stored) outcomes.set(entry, answerTo(stored, entry, plans));
   }
-  const rest = missed.filter((entry) => !outcomes.has(entry));
-  if (rest.length > 0 && database === 0)
-    await within(services, services.routing.read(services.db, tenantsOf(rest)));
-  return rest;
+  return missed.filter((entry) => !outcomes.has(entry));
 }
 
 type Plans = ReadonlyMap<number, CommittedBundle>;

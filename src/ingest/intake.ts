@@ -10,7 +10,7 @@ import { MAX_EVENTS } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { type CommittedBundle, commitEntries, type Entry, type Outcome } from "./commit.ts";
-import { enqueueBundles } from "./enqueue.ts";
+import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./intake-client.ts";
 
 type Pending = Readonly<{ entry: Entry; bytes: number; answer: (answer: IntakeAnswer) => void }>;
@@ -147,7 +147,7 @@ class Outbox {
   async #send(): Promise<void> {
     this.#sends += 1;
     try {
-      while (this.#unsent.length > 0) await enqueueBundles(this.#services, this.#unsent.splice(0));
+      while (this.#unsent.length > 0) await enqueueCommitted(this.#services, this.#unsent.splice(0));
     } finally {
       this.#sends -= 1;
     }

@@ -5,12 +5,14 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { emptyAll } from "./databases.ts";
 import { learn, listenedTo, overhear } from "./secrecy.ts";
 import { keysOf, MASTER_KEYS } from "./vault.ts";
+import { named } from "./world.ts";
 
 export const KEY = "test-admin-key-0123456789";
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
@@ -107,7 +109,10 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     };
   }
 
-  return { app, call, messages, steps, gateCalls, log };
+  /** The deliveries that the messages name. */
+  const deliveries = () => named(messages as DeliveryMessage[]);
+
+  return { app, call, messages, deliveries, steps, gateCalls, log };
 }
 
 const contextless = {
