@@ -147,17 +147,14 @@ export async function commitEntries(
 
 /** The lowest of the entries' floors. What was handed in before may be anywhere since then. */
 async function floorFor(services: Services, database: number, entries: readonly Entry[]): Promise<number> {
+  const { routing } = services;
   const db = databaseAt(services, database);
+  if (!routing.hasFloor(database)) await within(services, routing.readFloor(db, database));
+  const known = routing.floor(database);
+  const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
   const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
-  const [, before] = await within(
-    services,
-    Promise.all([
-      services.routing.readFloor(db, database),
-      tried.length > 0 ? highestBefore(db, Math.min(...tried) - EARLIER_MS) : Number.MAX_SAFE_INTEGER,
-    ]),
-  );
-  const known = services.routing.floor(database);
-  return entries.reduce((least, { floor = known }) => Math.min(least, floor), Math.min(known, before));
+  if (tried.length === 0) return least;
+  return Math.min(least, await within(services, highestBefore(db, Math.min(...tried) - EARLIER_MS)));
 }
 
 /** Of entries with the same key or token the first goes first: the others then find what became of it. */
