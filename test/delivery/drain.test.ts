@@ -48,7 +48,7 @@ async function waitAtOpenCircuit(count: number): Promise<DeliveryMessage[]> {
 }
 
 /** The rows of these deliveries. */
-async function rowsOf(messages: readonly DeliveryMessage[]) {
+async function rowsOf(messages: readonly DeliveryName[]) {
   return Promise.all(messages.map((message) => rowOf(message)));
 }
 

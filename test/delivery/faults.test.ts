@@ -1,6 +1,6 @@
 /** What happens when a part of ours is away: nothing is lost, nothing is counted, the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/delivery/ingest.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import {
   newDestination,
   newWorld,

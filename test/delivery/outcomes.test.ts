@@ -334,7 +334,7 @@ describe("without an attempt", () => {
   test.each([
     ["an event", { event: 4_711, destination: "dst_00000000000000000000" }],
     ["a destination", { event: 1, destination: "dst_00000000000000000000" }],
-  ])("drops a message that names %s nobody knows", async (_, message: DeliveryMessage) => {
+  ])("drops a message that names %s nobody knows", async (_, message) => {
     await newDestination();
     await world.post();
     expect(await world.bring([message])).toEqual(["acked"]);

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../src/delivery/consume.ts";
-import { accept } from "../../src/delivery/ingest.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
 import { tick } from "../../src/delivery/tick.ts";
