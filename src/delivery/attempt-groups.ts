@@ -41,7 +41,10 @@ export async function attemptGroups(
     groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
-  const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun, isDrain ? leaseOf(groupRun) : undefined))];
+  const verdicts = [
+    ...also,
+    ...runs.flatMap((groupRun) => runVerdicts(services, groupRun, isDrain ? leaseOf(groupRun) : undefined)),
+  ];
   const gone = await report(services, verdicts);
   tellDead(services, also);
   await settleAll(services, ended, gone, continues && hasCome(verdicts));

@@ -71,7 +71,8 @@ export function carriersOf(services: Services, batch: MessageBatch): Carrier[] {
     if (!named) dropUnreadable(services, message);
     const parts = named?.bundles.flatMap((part) => unclaimed(part, claimed)) ?? [];
     if (named && parts.length === 0) message.ack();
-    const isWhole = parts.length === named?.bundles.length && parts.every((part, i) => part === named.bundles[i]);
+    const isWhole =
+      parts.length === named?.bundles.length && parts.every((part, i) => part === named.bundles[i]);
     return parts.length > 0 ? [{ message, parts, isWhole, owner: named?.owner }] : [];
   });
 }
@@ -130,7 +131,8 @@ export async function dispose(
   if (open.length === 0) return message.ack();
   const now = services.now();
   const delaySeconds = delaySecondsUntil(wakeUpAt(open), now);
-  const isReplaced = message.attempts >= RETRIES && (await replaced(services, () => sendOpen(services, open)));
+  const isReplaced =
+    message.attempts >= RETRIES && (await replaced(services, () => sendOpen(services, open)));
   if (isReplaced) message.ack();
   else message.retry({ delaySeconds });
 }

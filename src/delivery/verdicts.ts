@@ -60,11 +60,7 @@ function unreachableUntil({ now, random }: Services): number {
 }
 
 /** What finished attempts say. Each is told of as it is read off. */
-export function attemptVerdicts(
-  services: Services,
-  ended: readonly Finished[],
-  owner?: string,
-): Verdict[] {
+export function attemptVerdicts(services: Services, ended: readonly Finished[], owner?: string): Verdict[] {
   return ended.map((finished) => {
     tellAttempt(services, finished);
     return verdictOf(finished.attempt.work, finished.outcome, owner);

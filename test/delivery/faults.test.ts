@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
 import {
+  FIRST_EVENT,
   newDestination,
   newWorld,
   rowOf,
@@ -179,6 +180,9 @@ describe("a queue that cannot be reached", () => {
     const messages = await world.post();
     world.deliveryQueue.break(true);
     expect(await world.bring(messages, 95)).toEqual([{ retryIn: 23 }]);
-    expect(await rowOf({ event: 1, destination })).toMatchObject({ state: "retrying", attempts: 1 });
+    expect(await rowOf({ event: FIRST_EVENT, destination })).toMatchObject({
+      state: "retrying",
+      attempts: 1,
+    });
   });
 });

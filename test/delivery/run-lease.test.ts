@@ -1,10 +1,10 @@
 /** A lease in use: never wider than it was granted, and in step with what other leases learn of the receiver. */
 import { beforeEach, expect, test } from "vitest";
+import { partsOf } from "../../src/core/bundle.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { type LeaseRun, runLease } from "../../src/delivery/run-lease.ts";
 import { newCondition } from "../../src/policy/condition.ts";
 import { gateSettingsOf, retryPolicyOf } from "../../src/store/destination-settings.ts";
-import { partsOf } from "../../src/core/bundle.ts";
 import { loadWork } from "../../src/store/work.ts";
 import { silence } from "../support/receivers.ts";
 import {

@@ -34,6 +34,8 @@ export { START };
 export const TENANT = "acme";
 export const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 export const GRACE_MS = 20_000;
+/** The first event that a world accepts. */
+export const FIRST_EVENT = eventAt(1, 0);
 
 type Posted = Readonly<{ type?: string; data?: unknown }>;
 
@@ -188,7 +190,7 @@ export function messageFor(name: DeliveryName): DeliveryMessage {
   return { bundles: partsOf([name]) };
 }
 
-function isName(message: unknown): message is DeliveryName {
+export function isName(message: unknown): message is DeliveryName {
   return typeof (message as Partial<DeliveryName> | null)?.event === "number";
 }
 
