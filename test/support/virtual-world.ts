@@ -56,7 +56,7 @@ export type WorldOptions = Readonly<{
   consumers?: PlatformOptions["consumers"];
   /** Environment variables, such as RETENTION_DAYS. */
   vars?: PlatformOptions["vars"];
-  /** Put round the services of each invocation. */
+  /** What every invocation is handed instead of the services made for it. */
   wrap?: PlatformOptions["wrap"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;

@@ -37,12 +37,12 @@ export type PlatformOptions = Readonly<{
   consumers?: Partial<Record<"deliveries" | "drains", number>>;
   /** Asked at every call. Without: nothing goes wrong. */
   troubles?: () => Troubles;
+  /** What production code is handed instead of the services made for an invocation. */
+  wrap?: (services: Services) => Services;
   /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
   onBreach?: (name: string, breach: Breach) => void;
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
-  /** Put round the services of each invocation: what it asks for and what it gets. */
-  wrap?: (services: Services) => Services;
   fetch: typeof fetch;
   log: (line: LogLine) => void;
 }>;
@@ -68,7 +68,12 @@ const openVault: Vault = {
 };
 
 export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
-  const { troubles = () => noTroubles, onBreach = () => {}, vars = {}, wrap = (plain) => plain } = options;
+  const {
+    troubles = () => noTroubles,
+    onBreach = () => {},
+    vars = {},
+    wrap = (services) => services,
+  } = options;
   const travel = { ...calmTravel, ...options.travel };
   const consumers = { deliveries: 20, drains: 100, ...options.consumers };
   const config = parseConfig({
