@@ -7,7 +7,7 @@
 import { ringGate } from "../gate/gate-client.ts";
 import type { Services } from "../services.ts";
 import { loadWork, type Work } from "../store/work.ts";
-import { carrierFinder, carriersOf, dispose, openOf, sendAlone } from "./carry.ts";
+import { carrierFinder, carriersOf, dispose, distinct, openOf, sendAlone } from "./carry.ts";
 import { overRow, waitingRow } from "./outcome-rows.ts";
 import { report } from "./report.ts";
 import { tellDead } from "./tell-dead.ts";
@@ -17,13 +17,13 @@ export async function bury(services: Services, batch: MessageBatch): Promise<voi
   const parts = carriers.flatMap((carrier) => carrier.parts);
   const { works } = await loadWork(services, parts, { isDue: () => false });
   const carrierOf = carrierFinder(carriers);
-  const byCarrier = Map.groupBy(works, ({ event, destination }) =>
-    carrierOf({ event: event.id, destination: destination.id }),
-  );
+  const byCarrier = Map.groupBy(distinct(works, carriers), carrierOf);
   const alone: Work[] = [];
   const among: Work[] = [];
   for (const [carrier, own] of byCarrier) {
-    const isAlone = carrier?.isWhole && own.length === 1;
+    // A retry that has got a message of its own is left to that.
+    if (!carrier) continue;
+    const isAlone = carrier.isWhole && own.length === 1;
     (isAlone ? alone : among).push(...own.filter(isQueued));
   }
   const now = services.now();

@@ -16,7 +16,7 @@ import {
 } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type DeliveryRow, ownerOf } from "../store/work.ts";
+import { type DeliveryRow, ownerOf, type Work } from "../store/work.ts";
 import { type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
 import type { Verdict } from "./verdicts.ts";
 
@@ -63,48 +63,53 @@ function slackOf(row: DeliveryRow | undefined, at: number): number {
   return Math.max(TOGETHER_MS, last ? (at - last.at - last.latencyMs) * TOGETHER_SHARE : 0);
 }
 
-/** What the batch carries, each delivery once. A message that names none is logged and dropped. */
+/**
+ * What the batch carries, each delivery once, or once for each mark. A message that names none is logged and dropped.
+ */
 export function carriersOf(services: Services, batch: MessageBatch): Carrier[] {
   const claimed = new Map<string, Runs>();
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
     if (!named) dropUnreadable(services, message);
-    const parts = named?.bundles.flatMap((part) => unclaimed(part, claimed)) ?? [];
+    const { bundles = [], owner } = named ?? {};
+    const parts = bundles.flatMap((part) => unclaimed(part, owner, claimed));
     if (named && parts.length === 0) message.ack();
-    const isWhole =
-      parts.length === named?.bundles.length && parts.every((part, i) => part === named.bundles[i]);
-    return parts.length > 0 ? [{ message, parts, isWhole, owner: named?.owner }] : [];
+    const isWhole = parts.length === bundles.length && parts.every((part, i) => part === bundles[i]);
+    return parts.length > 0 ? [{ message, parts, isWhole, owner }] : [];
   });
 }
 
-/** What nobody before has claimed of a part: as it stands, in the ordinary case. */
-function unclaimed(part: BundlePart, claimed: Map<string, Runs>): BundlePart[] {
-  const keyOf = (destination: string) => `${part.bundle} ${destination}`;
-  const isNew = part.destinations.every((destination) => !claimed.has(keyOf(destination)));
-  const own = isNew
-    ? [part]
-    : part.destinations.flatMap((destination) => {
-        const before = claimed.get(keyOf(destination)) ?? [];
-        const left = indexesOf(part.indexes ?? ALL).filter((index) => !isIn(before, index));
-        return left.length > 0
-          ? [{ bundle: part.bundle, destinations: [destination], indexes: runsOf(left) }]
-          : [];
-      });
-  for (const { destinations, indexes = ALL } of own) {
-    for (const destination of destinations) {
-      const before = claimed.get(keyOf(destination));
-      claimed.set(keyOf(destination), before ? bothOf(before, indexes) : indexes);
+/** What nobody before has claimed of a part: the part itself, in the ordinary case. */
+function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<string, Runs>): BundlePart[] {
+  const { bundle, destinations, indexes = ALL } = part;
+  const rests = new Map<string, readonly number[]>();
+  let isWhole = true;
+  for (const destination of destinations) {
+    const key = `${bundle} ${destination} ${owner ?? ""}`;
+    const before = claimed.get(key);
+    if (!before) {
+      claimed.set(key, indexes);
+      continue;
     }
+    const wanted = indexesOf(indexes);
+    const rest = wanted.filter((index) => !isIn(before, index));
+    rests.set(destination, rest);
+    isWhole &&= rest.length === wanted.length;
+    claimed.set(key, runsOf([...indexesOf(before), ...rest].sort((a, b) => a - b)));
   }
-  return own;
+  if (isWhole) return [part];
+  return destinations.flatMap((destination) => {
+    const rest = rests.get(destination);
+    if (!rest) return [{ ...part, destinations: [destination] }];
+    return rest.length > 0 ? [{ bundle, destinations: [destination], indexes: runsOf(rest) }] : [];
+  });
 }
 
-function bothOf(some: Runs, others: Runs): Runs {
-  return runsOf([...new Set([...indexesOf(some), ...indexesOf(others)])].sort((a, b) => a - b));
-}
-
-/** The carrier of each delivery, for whoever has got them all mixed. */
-export function carrierFinder(carriers: readonly Carrier[]): (name: DeliveryName) => Carrier | undefined {
+/**
+ * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark. Undefined when
+ * none of these is to bring it.
+ */
+export function carrierFinder(carriers: readonly Carrier[]): (work: Work) => Carrier | undefined {
   const owners = new Map<string, (readonly [Runs, Carrier])[]>();
   for (const carrier of carriers) {
     for (const { bundle, destinations, indexes = ALL } of carrier.parts) {
@@ -116,10 +121,19 @@ export function carrierFinder(carriers: readonly Carrier[]): (name: DeliveryName
       }
     }
   }
-  return ({ event, destination }) => {
-    const some = owners.get(`${bundleOf(event)} ${destination}`) ?? [];
-    return some.find(([indexes]) => isIn(indexes, indexOf(event)))?.[1];
+  return ({ event, destination, row }) => {
+    const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
+    const isBringer = ([indexes, { owner }]: readonly [Runs, Carrier]) =>
+      isIn(indexes, indexOf(event.id)) && (row?.state !== "retrying" || owner === ownerOf(row));
+    return some.find(isBringer)?.[1];
   };
+}
+
+/** Each delivery once. Only messages with marks may name one that another names too. */
+export function distinct(works: readonly Work[], carriers: readonly Carrier[]): readonly Work[] {
+  if (carriers.every(({ owner }) => owner === undefined)) return works;
+  const each = new Map(works.map((work) => [`${work.event.id} ${work.destination.id}`, work]));
+  return [...each.values()];
 }
 
 /** Lets a carrier's message go: done with, or to come again when the next of what is open is due. */

@@ -6,14 +6,14 @@
  * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
  * whole batches have ended: a receiver that does not answer soon is awaited in the background.
  */
-import type { BundlePart, DeliveryName } from "../core/bundle.ts";
+import type { BundlePart } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Lane } from "../policy/lease.ts";
 import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
-import { loadWork, ownerOf, type Work } from "../store/work.ts";
+import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
-import { type Carrier, carrierFinder, carriersOf, dispose, type Open, openOf, postpone } from "./carry.ts";
+import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
@@ -40,16 +40,17 @@ export async function consume(services: Services, batch: MessageBatch): Promise<
 /** In portions, where all bodies together would be too much. */
 async function deliverAll(services: Services, carriers: readonly Carrier[]): Promise<void> {
   const carrierOf = carrierFinder(carriers);
-  const open = new Map<Carrier | undefined, Open[]>();
+  const again = new Map<Carrier | undefined, Verdict[]>();
   const later = new Set<number>();
   let parts: readonly BundlePart[] = carriers.flatMap((carrier) => carrier.parts);
   while (parts.length > 0) {
     const delivered = await deliver(services, carriers, parts, carrierOf);
-    for (const one of openOf(delivered.verdicts)) {
-      const carrier = carrierOf(one.name);
-      const some = open.get(carrier);
-      if (some) some.push(one);
-      else open.set(carrier, [one]);
+    for (const verdict of delivered.verdicts) {
+      if (verdict.againAt === undefined) continue;
+      const carrier = carrierOf(verdict.work);
+      const some = again.get(carrier);
+      if (some) some.push(verdict);
+      else again.set(carrier, [verdict]);
     }
     for (const bundle of delivered.later) later.add(bundle);
     parts = delivered.rest;
@@ -57,7 +58,7 @@ async function deliverAll(services: Services, carriers: readonly Carrier[]): Pro
   for (const carrier of carriers) {
     if (carrier.parts.some(({ bundle }) => later.has(bundle)))
       await postpone(services, carrier, pauseFor(carrier));
-    else await dispose(services, carrier, open.get(carrier));
+    else await dispose(services, carrier, openOf(again.get(carrier) ?? []));
   }
 }
 
@@ -73,14 +74,16 @@ async function deliver(
   services: Services,
   carriers: readonly Carrier[],
   parts: readonly BundlePart[],
-  carrierOf: (name: DeliveryName) => Carrier | undefined,
+  carrierOf: (work: Work) => Carrier | undefined,
 ): Promise<Delivered> {
   const lookedUpAt = services.now();
   const { works, missing, unknown, rest } = await loadWork(services, parts, {
     isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
     fewDueOf: broughtBefore(carriers),
   });
-  const { due, verdicts: sorted } = sortOut(services, works.filter(isOwn(carrierOf)), "queue");
+  // A retry that has got a message of its own is left to that.
+  const own = distinct(works, carriers).filter((work) => carrierOf(work) !== undefined);
+  const { due, verdicts: sorted } = sortOut(services, own, "queue");
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
@@ -94,13 +97,6 @@ async function deliver(
 function broughtBefore(carriers: readonly Carrier[]): ReadonlySet<number> {
   const again = carriers.filter(({ message }) => message.attempts > 1);
   return new Set(again.flatMap(({ parts }) => parts.map(({ bundle }) => bundle)));
-}
-
-/** A retry that has got a message of its own is left to that. */
-function isOwn(carrierOf: (name: DeliveryName) => Carrier | undefined): (work: Work) => boolean {
-  return ({ event, destination, row }) =>
-    row?.state !== "retrying" ||
-    ownerOf(row) === carrierOf({ event: event.id, destination: destination.id })?.owner;
 }
 
 /** All destinations at once, over connections that they share fairly. */

@@ -10,6 +10,7 @@ import {
   execute,
   GRACE_MS,
   gateOf,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -191,7 +192,9 @@ describe("a drain", () => {
     world.clock.pass(HELD_MS);
     await world.drain(destination);
     expect(await rowsOf(messages)).toMatchObject([{ state: "retrying", because: "http_500", attempts: 1 }]);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+    expect(world.deliveryQueue.taken()).toEqual([
+      { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
+    ]);
   });
 
   test("sends exactly one to a half-open circuit, and none after it when it fails", async () => {

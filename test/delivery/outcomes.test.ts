@@ -5,6 +5,7 @@ import {
   execute,
   FIRST_EVENT,
   gateOf,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -199,7 +200,7 @@ describe("a failure", () => {
     expect(await world.bring(messages, 89)).toEqual([{ retryIn: 23 }]);
     world.clock.pass(30_000);
     expect(await world.bring(messages, 90)).toEqual(["acked"]);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 45 }]);
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messageFor(messages[0]), delaySeconds: 45 }]);
   });
 });
 

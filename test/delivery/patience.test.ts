@@ -5,6 +5,7 @@ import { silence } from "../support/receivers.ts";
 import {
   calm,
   FIRST_EVENT,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -111,7 +112,9 @@ describe("the answer that comes at last", () => {
     await bringAndWait(messages, 1);
     slow.end(500);
     await world.settled();
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+    expect(world.deliveryQueue.taken()).toEqual([
+      { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
+    ]);
     const retrying = { state: "retrying", because: "http_500", attempts: 1, nextAttemptAt: START + 23_500 };
     expect(await storedRows()).toMatchObject([retrying]);
   });

@@ -11,7 +11,16 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryName, eventAt, indexesOf, isIn, type Plan, partsOf } from "../../src/core/bundle.ts";
+import {
+  type DeliveryName,
+  eventAt,
+  headersOf,
+  indexesOf,
+  isIn,
+  type Plan,
+  partsOf,
+  storedHeader,
+} from "../../src/core/bundle.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
@@ -20,6 +29,7 @@ import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
+import { storeBodies as encodeBodies } from "../../src/store/bodies.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 import { START, standingClock } from "./clock.ts";
@@ -186,7 +196,8 @@ export async function named(messages: readonly DeliveryMessage[]): Promise<Deliv
 }
 
 /** A message for one delivery alone. */
-export function messageFor(name: DeliveryName): DeliveryMessage {
+export function messageFor(name: DeliveryName | undefined): DeliveryMessage {
+  if (!name) throw new Error("The delivery is there");
   return { bundles: partsOf([name]) };
 }
 
@@ -257,6 +268,21 @@ export async function statusOf(destination: string): Promise<unknown[]> {
 /** As a person would do it with `wrangler d1 execute`, in every database. */
 export async function execute(sql: string, ...values: unknown[]): Promise<void> {
   await rowsOfAll(sql, ...values);
+}
+
+/** As if the events of a bundle had been posted so: their bodies, byte for byte. */
+export async function storeBodies(bundle: number, bodies: readonly string[]): Promise<void> {
+  const bytes = bodies.map((body) => new TextEncoder().encode(body));
+  const { hex, ...stored } = await encodeBodies(bytes);
+  const row = await env.DB.prepare("SELECT header FROM bundles WHERE id = ?1")
+    .bind(bundle)
+    .first<string>("header");
+  const headers = headersOf(JSON.parse(row ?? "")).map((one, i) => ({
+    ...one,
+    bytes: bytes[i]?.byteLength ?? 0,
+  }));
+  const header = JSON.stringify(storedHeader(headers, stored));
+  await execute("UPDATE bundles SET header = ?2, body = unhex(?3) WHERE id = ?1", bundle, header, hex);
 }
 
 async function emptyTables(): Promise<void> {
