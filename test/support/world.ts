@@ -96,14 +96,22 @@ export async function newWorld() {
     while (pending.length > 0) await Promise.all(pending.splice(0));
   }
 
-  /** Posts so many events and takes their messages off the queue. */
-  async function post(count = 1, { type = "order.paid", data = {} }: Posted = {}): Promise<DeliveryName[]> {
+  /** Posts so many events in one request, and takes their messages off the queue, each of whole bundles. */
+  async function postBundles(
+    count = 1,
+    { type = "order.paid", data = {} }: Posted = {},
+  ): Promise<DeliveryMessage[]> {
     await accept(
       services,
       Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),
     );
     await settled();
-    return named(deliveryQueue.taken().map(({ body }) => body));
+    return deliveryQueue.taken().map(({ body }) => body);
+  }
+
+  /** Posts so many events, and names their deliveries: each of them is brought in a message of its own. */
+  async function post(count = 1, posted: Posted = {}): Promise<DeliveryName[]> {
+    return named(await postBundles(count, posted));
   }
 
   /**
@@ -158,6 +166,7 @@ export async function newWorld() {
     log,
     settled,
     post,
+    postBundles,
     bring,
     answer,
     ring,
