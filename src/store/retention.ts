@@ -10,6 +10,7 @@ import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
 import { countOf, isInBundle } from "./event-columns.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { fitting } from "./sweep.ts";
 
 /** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
 const QUIET_MS = 60 * 60_000;
@@ -54,24 +55,14 @@ export async function oldBundles(db: D1Database, after: number, bounds: Bounds):
   const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
   const old = young < 0 ? results : results.slice(0, young);
-  const fitting = within(old, bounds.deliveries);
+  const looked = fitting(old, bounds.deliveries);
   return {
-    bundles: fitting
+    bundles: looked
       .filter(({ dueAt }) => dueAt <= bounds.horizon)
       .map(({ bundle, plan, keys }) => ({ bundle, plan: JSON.parse(plan), keys: JSON.parse(keys ?? "[]") })),
-    upto: fitting.at(-1)?.bundle ?? after,
-    isLast: fitting.length === old.length && old.length < bounds.bundles,
+    upto: looked.at(-1)?.bundle ?? after,
+    isLast: looked.length === old.length && old.length < bounds.bundles,
   };
-}
-
-/** As many of them, the first at least, as have no more deliveries together. */
-function within(rows: readonly Row[], deliveries: number): readonly Row[] {
-  let together = 0;
-  const beyond = rows.findIndex(({ planned }, i) => {
-    together += planned;
-    return i > 0 && together > deliveries;
-  });
-  return beyond < 0 ? rows : rows.slice(0, beyond);
 }
 
 /** What is known of destinations where they are stored: in the first database. */

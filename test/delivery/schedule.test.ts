@@ -1,11 +1,14 @@
 /** What is scheduled comes at its time: not before, a second after it at most, and whatever is lost on the way. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/delivery/ingest.ts";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import {
   execute,
   GRACE_MS,
+  messageFor,
+  named,
   newDestination,
   newWorld,
   rowOf,
@@ -30,15 +33,16 @@ async function schedule(...times: number[]): Promise<number[]> {
   const posted = times.map((deliverAt) => ({ tenant: TENANT, type: "a", data: 1, deliverAt }));
   const accepted = await accept(world.services, posted);
   await world.settled();
-  return accepted.map(({ id }) => id);
+  return accepted.kind === "accepted" ? accepted.events.map(({ id }) => id) : [];
 }
 
 /** What went on the queue since the last time of asking: which event, and when it comes out. */
 function sent(): { event: number; at: number }[] {
-  return world.deliveryQueue.taken().map(({ body, delaySeconds = 0 }) => ({
-    event: body.event,
-    at: world.clock.now() + delaySeconds * 1000,
-  }));
+  return world.deliveryQueue.taken().flatMap(({ body, delaySeconds = 0 }) =>
+    named([body])
+      .filter(({ event }) => stored.has(event))
+      .map(({ event }) => ({ event, at: world.clock.now() + delaySeconds * 1000 })),
+  );
 }
 
 describe("a scheduled event", () => {
