@@ -44,7 +44,14 @@ async function lose(count = 1): Promise<DeliveryName[]> {
 
 /** So many bundles of the past, of one event each. */
 function past(count: number, event: (i: number) => EventRow = () => ({})): Promise<number[]> {
-  return insertBundles(env.DB, bundlesOf(Array.from({ length: count }, (_, i) => event(i + 1)), {}, 1));
+  return insertBundles(
+    env.DB,
+    bundlesOf(
+      Array.from({ length: count }, (_, i) => event(i + 1)),
+      {},
+      1,
+    ),
+  );
 }
 
 /** So many bundles of the past that nobody wants. */
