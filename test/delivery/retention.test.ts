@@ -386,7 +386,7 @@ describe("a tick", () => {
 
   test("removes a bounded number, the next one the rest, and passes what has not ended", async () => {
     await many(11_000, KEPT);
-    await execute("UPDATE deliveries SET state = 'waiting', ended_at = NULL WHERE event_id % 100 = 0");
+    await execute("UPDATE deliveries SET state = 'waiting', ended_at = NULL WHERE event_id / 128 % 100 = 0");
     await newest();
     world.d1.used();
     await removeOld(world.services);
