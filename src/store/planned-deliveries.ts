@@ -136,7 +136,7 @@ export async function queuedDeliveries(
   databases: Databases,
   { before, ...filter }: ListFilter,
 ): Promise<MergedPage> {
-  const { found, next } = await mergedPage(databases, {
+  return mergedPage(databases, {
     before,
     limit: filter.limit,
     order: (delivery, acceptedAt) => {
@@ -146,19 +146,20 @@ export async function queuedDeliveries(
         ? [1, acceptedAt, eventId, destinationId]
         : [0, -deliverAt, -eventId, destinationId];
     },
-    pageOf: (db, before) => queuedIn(db, { ...filter, before }),
+    pageOf: (d1, before) => queuedIn({ databases, d1 }, { ...filter, before }),
   });
-  const shown = await withDestinations(databases, found);
-  return { found: shown.filter(({ destination }) => destination?.deletedAt === null), next };
 }
 
-async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
-  const after = filter.before && (await scheduledPosition(d1, filter.before));
-  if (after) return scheduledIn(d1, filter, after);
-  const { found, next } = await unscheduledIn(d1, filter);
+/** The database that is looked at, among all of them. */
+type Place = Readonly<{ databases: Databases; d1: D1Database }>;
+
+async function queuedIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const after = filter.before && (await scheduledPosition(place.d1, filter.before));
+  if (after) return scheduledIn(place, filter, after);
+  const { found, next } = await unscheduledIn(place, filter);
   if (next) return { found, next };
   const limit = filter.limit - found.length;
-  const scheduled = await scheduledIn(d1, { ...filter, before: undefined, limit: Math.max(1, limit) });
+  const scheduled = await scheduledIn(place, { ...filter, before: undefined, limit: Math.max(1, limit) });
   if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
   // The next page finds by the last delivery of this one that only scheduled ones are left.
   const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
@@ -172,7 +173,8 @@ const BOUNDS = `
 const UNSCHEDULED = `
   SELECT ${COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
 
-async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const { d1 } = place;
   const [bounds, range] = await Promise.all([
     d1.prepare(BOUNDS).first<{ watermark: number; newest: number }>(),
     eventRangeOf(d1, filter.accepted ?? {}),
@@ -189,7 +191,7 @@ async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<De
     eventId < before.eventId ||
     (eventId === before.eventId && destinationId < before.destinationId);
   const planned = results.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
-  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const found = await queuedOf(place, planned, filter.limit + 1);
   const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
   return pageOf(found, filter.limit, rest);
 }
@@ -214,7 +216,8 @@ async function scheduledPosition(
   return at === null ? undefined : { at, event: bundleOf(eventId) - 1 };
 }
 
-async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+  const { d1 } = place;
   const after = from ?? (await readCursor(d1, "scheduled_checked"));
   const looked = await scheduledAfter(d1, after, SCHEDULED);
   const byId = new Map((await bundlesById(d1, looked)).map((row) => [row.id, row]));
@@ -228,7 +231,7 @@ async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Positi
     .flatMap((id) => byId.get(id) ?? [])
     .flatMap((row) => scheduledOrder(plannedIn(row, filter)))
     .filter(isAfter);
-  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const found = await queuedOf(place, planned, filter.limit + 1);
   const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
   // Below any destination: all of that bundle has been looked at.
   const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
@@ -277,9 +280,9 @@ const KNOWN = `
 /** Bundle and destination pairs asked for at once. */
 const PAIRS = 200;
 
-/** The first so many of the planned deliveries that have no row. */
-async function withoutRow(
-  d1: D1Database,
+/** The first so many of the planned deliveries that have no row, and whose destination is there. */
+async function queuedOf(
+  { databases, d1 }: Place,
   planned: readonly Planned[],
   most: number,
 ): Promise<FoundDelivery[]> {
@@ -297,11 +300,13 @@ async function withoutRow(
       .bind(JSON.stringify([...names.values()]))
       .all<DeliveryKey>();
     const known = new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
-    for (const one of planned.slice(from, to)) {
-      const isQueued = !known.has(`${one.eventId} ${one.destinationId}`);
-      if (isQueued && found.length < most) found.push(foundOf(one, undefined));
-    }
+    const queued = planned
+      .slice(from, to)
+      .filter((one) => !known.has(`${one.eventId} ${one.destinationId}`))
+      .map((one) => foundOf(one, undefined));
+    const placed = await withDestinations(databases, queued);
+    found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
     from = to;
   }
-  return found;
+  return found.slice(0, most);
 }

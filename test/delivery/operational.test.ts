@@ -169,7 +169,7 @@ describe("a pause", () => {
   });
 
   test("that could not be told of, because D1 was away, is told of by the next minute's tick", async () => {
-    world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "before" : undefined));
+    failNotices(...Array(9).fill("before"));
     await send(1, 410);
     expect(await told()).toEqual([]);
     world.d1.failing(() => undefined);
@@ -413,8 +413,15 @@ describe("the operator's own destination", () => {
 
 /** The next writes of events for the operator fail so, one after the other. */
 function failNotices(...faults: ("before" | "after")[]): void {
-  world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? faults.shift() : undefined));
+  world.d1.failing((sql) => {
+    const fault = sql.includes("INSERT INTO idempotency_keys") ? faults.shift() : undefined;
+    if (fault) void world.clock.asleep(PAUSE_MS).then(() => world.clock.pass(PAUSE_MS));
+    return fault;
+  });
 }
+
+/** Before a commit is repeated, with the world's chance. */
+const PAUSE_MS = 75;
 
 describe("a circuit that opens is told of, once", () => {
   test.each([
@@ -438,7 +445,7 @@ test("a crossed threshold is told of, when D1 is away for a moment", async () =>
 });
 
 test("what cannot be told, because D1 is away, stops nothing", async () => {
-  world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "before" : undefined));
+  failNotices(...Array(9).fill("before"));
   await send(10, 500);
   expect(world.logged("announcements_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
   expect(await told()).toEqual([]);
