@@ -2,7 +2,7 @@
  * Deliveries as their bundle's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { sql } from "drizzle-orm";
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
@@ -26,7 +26,7 @@ import { isInBundle } from "./event-columns.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
 import { scheduledAfter } from "./scheduled.ts";
-import { deliveries } from "./schema.ts";
+import { bundles, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -88,16 +88,31 @@ export async function findDelivery(
   tenant: string | undefined,
 ): Promise<FoundDelivery | undefined> {
   const home = homeOf(databases, eventId);
-  const row = await home
-    ?.prepare(`SELECT ${COLUMNS} FROM bundles WHERE id = ?1`)
-    .bind(bundleOf(eventId))
-    .first<BundleRow>();
-  if (!home || !row) return undefined;
-  const about = headerAt(JSON.parse(row.header), indexOf(eventId));
-  const isPlanned = isIn((JSON.parse(row.plan) as Plan)[destinationId] ?? [], indexOf(eventId));
+  const stored = home && (await bundleAndRow(home, eventId, destinationId));
+  if (!stored) return undefined;
+  const { bundle, row, destination } = stored;
+  const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
+  const isPlanned = isIn((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const [found] = await foundAt(databases, home, row, eventId, [destinationId]);
-  return found;
+  const found = foundOf({ eventId, destinationId, ...bundle }, row ?? undefined);
+  const [placed] = await withDestinations(databases, [{ ...found, destination }]);
+  return placed;
+}
+
+/** In one statement, for this is asked more often than all else. */
+async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
+  const { acceptedAt, deliverAt, plan, header } = bundles;
+  return drizzle(home)
+    .select({
+      bundle: { acceptedAt, deliverAt, plan, header },
+      row: getTableColumns(deliveries),
+      destination: getTableColumns(destinations),
+    })
+    .from(bundles)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
+    .leftJoin(destinations, eq(destinations.id, destinationId))
+    .where(eq(bundles.id, bundleOf(eventId)))
+    .get();
 }
 
 /** The deliveries of one event to these destinations, in their order. */
@@ -239,6 +254,7 @@ async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position
 }
 
 async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
+  if (ids.length === 0) return [];
   const statement = `SELECT ${COLUMNS} FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
   return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
 }
