@@ -24,10 +24,9 @@ export async function enqueueScheduled(services: Services, turn: PartTurn): Prom
     let more = false;
     do {
       const due = await nextScheduled(db, after, turn.now + AHEAD_MS, PAGE);
-      const last = due.bundles.at(-1);
-      if (!last) return false;
+      if (due.bundles.length === 0) return false;
       await enqueueBundles(services, due.bundles);
-      after = { at: last.deliverAt, event: last.id };
+      after = due.upto;
       await moveCursor(db, "scheduled", after);
       scheduled += due.bundles.length;
       more = due.more;

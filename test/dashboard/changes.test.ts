@@ -22,7 +22,7 @@ async function deadDelivery(destination: string): Promise<string> {
   const { json } = await testApi().call("POST", "/v1/events", { type: "order.paid", data: 1 });
   const ended = { state: "dead", because: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
   await insertRow("deliveries", { destination_id: destination, event_id: eventNumber(json.id), ...ended });
-  await env.DB.prepare("UPDATE events SET accepted_at = ?1")
+  await env.DB.prepare("UPDATE bundles SET accepted_at = ?1")
     .bind(NOW - 1000)
     .run();
   return json.deliveries[0].id;

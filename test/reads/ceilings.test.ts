@@ -143,7 +143,7 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
     "WHERE state = 'waiting' LIMIT 5000 ) d",
     "5,000 entries of the index",
   ],
-  ["events", "SELECT plan FROM events ORDER BY id DESC LIMIT 1000", "the newest 1,000 by their key"],
+  ["bundles", "SELECT plan FROM bundles ORDER BY id DESC LIMIT 1000", "the newest 1,000 by their key"],
   [
     "destinations USING INDEX sqlite_autoindex_destinations_1",
     'where "destinations"."deleted_at" is null order by "destinations"."id" limit',

@@ -26,9 +26,8 @@ const edit = (column: string, value: unknown) =>
   execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
 
 async function settingsNow() {
-  const {
-    works: [work],
-  } = await loadWork(world.services, partsOf(await world.post()));
+  const { works } = await loadWork(world.services, partsOf(await world.post()));
+  const [work] = works;
   if (!work) throw new Error("The event is for the destination");
   return gateSettingsOf(work.destination);
 }

@@ -8,6 +8,7 @@ import type { Principal } from "../../src/api/auth.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import { tick } from "../../src/delivery/tick.ts";
 import { deliveryId, eventId } from "../../src/id.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { watch } from "../../src/metrics/watch.ts";
 import type { Look } from "../../src/policy/gate-figures.ts";
@@ -87,10 +88,14 @@ export async function tour(routes: readonly string[]) {
       graceMs: 300_000,
       retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
+      intakeShards: 1,
+      intakeLingerMs: 0,
       alertEmail: { from: "a@example.com", to: "b@example.com" },
     },
     vault,
     db,
+    intake: undefined,
+    routing: new RoutingCache(),
     gates,
     deliveries: fakeQueue().queue,
     drains: fakeQueue().queue,
