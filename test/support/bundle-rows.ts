@@ -1,0 +1,139 @@
+/**
+ * Bundles written straight into a database, as intake would have committed them: a few with what each event is, or a
+ * great many by one statement that repeats a bundle. For whatever needs a past that would take too long to be posted.
+ */
+import {
+  checksumOf,
+  deliveriesOf,
+  eventAt,
+  MAX_EVENTS,
+  type Plan,
+  planOf,
+  storedHeader,
+} from "../../src/core/bundle.ts";
+import { beforeFirstBundleOf } from "../../src/policy/placement.ts";
+
+/** What is not said of an event: of `acme`, of type `a`, without data and for nobody. */
+export type EventRow = Readonly<{
+  tenant?: string;
+  type?: string;
+  data?: unknown;
+  destinations?: readonly string[];
+}>;
+
+export type BundleRow = Readonly<{
+  events: readonly EventRow[];
+  /** The next number of the database when there is none. */
+  id?: number;
+  /** Epoch ms. */
+  acceptedAt?: number;
+  /** Epoch ms; at once without it. */
+  deliverAt?: number | undefined;
+  /** Idempotency keys that go with the bundle. Their own rows are not written. */
+  keys?: readonly (readonly [tenant: string, key: string])[];
+}>;
+
+/** The columns of a bundle but for its number and times. */
+export type BundleColumns = Readonly<{
+  count: number;
+  planned: number;
+  plan: Plan;
+  header: string;
+  /** The bodies as hexadecimal. */
+  hex: string;
+}>;
+
+const encoder = new TextEncoder();
+
+/** What is stored of a bundle of these events. */
+export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
+  const bodies = events.map(({ type = "a", data = {} }) =>
+    encoder.encode(JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
+  );
+  const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
+  const plan = planOf(events.map(({ destinations = [] }) => destinations));
+  const headers = events.map(({ tenant = "acme", type = "a" }, i) => ({
+    tenant,
+    type,
+    bytes: bodies[i]?.byteLength ?? 0,
+  }));
+  const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;
+  return {
+    count: events.length,
+    planned: deliveriesOf(plan),
+    plan,
+    header: JSON.stringify(storedHeader(headers, stored)),
+    hex: [...whole].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
+  };
+}
+
+/** Events in bundles that are as full as they may be, or hold `size` each. */
+export function bundlesOf(
+  events: readonly EventRow[],
+  times: Omit<BundleRow, "events" | "id"> = {},
+  size = MAX_EVENTS,
+): BundleRow[] {
+  const count = Math.ceil(events.length / size);
+  return Array.from({ length: count }, (_, i) => ({
+    ...times,
+    events: events.slice(i * size, (i + 1) * size),
+  }));
+}
+
+const COLUMNS = "id, tokens, accepted_at, deliver_at, count, planned, plan, header, body";
+
+const INSERT = `
+  INSERT INTO bundles (${COLUMNS})
+  SELECT value ->> 'id', '["row' || (value ->> 'id') || '"]', value ->> 'acceptedAt', value ->> 'deliverAt',
+    value ->> 'count', value ->> 'planned', value ->> 'plan', value ->> 'header', unhex(value ->> 'hex')
+  FROM json_each(?1)`;
+
+/** Characters that one statement is given: a parameter may have 2 MB. */
+const CHARACTERS = 1_000_000;
+
+/** Writes the bundles; returns the numbers of their events, in order. */
+export async function insertBundles(
+  db: D1Database,
+  rows: readonly BundleRow[],
+  database = 0,
+): Promise<number[]> {
+  const newest = await db.prepare("SELECT max(id) AS id FROM bundles").first<number>("id");
+  const before = newest ?? beforeFirstBundleOf(database);
+  let list: string[] = [];
+  let characters = 0;
+  const write = async () => {
+    await db.prepare(INSERT).bind(`[${list.join()}]`).run();
+    list = [];
+    characters = 0;
+  };
+  const events: number[] = [];
+  for (const [i, row] of rows.entries()) {
+    const { id = before + i + 1, acceptedAt = 0, deliverAt = null } = row;
+    const { plan, ...columns } = columnsOf(row);
+    const value = JSON.stringify({ id, acceptedAt, deliverAt, ...columns, plan: JSON.stringify(plan) });
+    if (characters + value.length > CHARACTERS && list.length > 0) await write();
+    list.push(value);
+    characters += value.length;
+    events.push(...row.events.map((_, index) => eventAt(id, index)));
+  }
+  if (list.length > 0) await write();
+  return events;
+}
+
+/**
+ * A statement, and what to bind to it, that writes `count` bundles which differ in nothing but their numbers, from
+ * `first` on, and their times.
+ * @param acceptedAt SQL of epoch ms, where `i` counts the bundles from 0
+ */
+export function repeatedBundle(
+  events: readonly EventRow[],
+  { first, count, acceptedAt }: Readonly<{ first: number; count: number; acceptedAt: string | number }>,
+): Readonly<{ sql: string; values: readonly (string | number)[] }> {
+  const { plan, hex, header, ...columns } = columnsOf({ events });
+  return {
+    sql: `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
+      INSERT INTO bundles (${COLUMNS})
+      SELECT ?1 + i, '["row' || (?1 + i) || '"]', ${acceptedAt}, NULL, ?3, ?4, ?5, ?6, unhex(?7) FROM n`,
+    values: [first, count, columns.count, columns.planned, JSON.stringify(plan), header, hex],
+  };
+}
