@@ -8,6 +8,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import { logCounts, logLease } from "./attempt-log.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { heed } from "./heed.ts";
@@ -38,6 +39,7 @@ export async function attemptGroups(
   const rests = runs.flatMap((groupRun) =>
     groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );
+  for (const groupRun of runs) logLease(services, groupRun);
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
   const gone = await report(services, verdicts);
@@ -74,6 +76,7 @@ async function finishLate(services: Services, { groupRun, told }: Rest): Promise
   try {
     await groupRun.run?.finished;
     const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []);
+    logCounts(services);
     const gone = await report(services, verdicts);
     await settleAll(services, [groupRun], gone, false);
     await sendAgain(services, verdicts);

@@ -13,6 +13,7 @@ import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
+import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Carrier, carrierFinder, carriersOf, dispose, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
@@ -27,13 +28,16 @@ const PATIENCE_MS = 1_000;
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
-export async function consume(services: Services, batch: MessageBatch): Promise<void> {
+export async function consume(given: Services, batch: MessageBatch): Promise<void> {
+  const services = withCounts(given, "queue");
   const carriers = carriersOf(services, batch);
   try {
     await deliver(services, carriers);
   } catch (error) {
     services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
     for (const carrier of carriers) postpone(carrier, pauseFor(carrier));
+  } finally {
+    logCounts(services);
   }
 }
 

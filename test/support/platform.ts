@@ -109,9 +109,12 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   async function bringAll(messages: readonly Queued[]): Promise<void> {
     const again = await Promise.all(batchesOf(messages).map(bring));
     queued.push(...again.flat());
-    const kept = new Set(named(queued.map(({ body }) => body)).map(keyOf));
-    const brought = named(messages.map(({ body }) => body));
-    await wire.meanwhile(() => checkDropped(brought.filter((name) => !kept.has(keyOf(name)))));
+    const stillHere = queued.map(({ body }) => body);
+    await wire.meanwhile(async () => {
+      const kept = new Set((await named(stillHere)).map(keyOf));
+      const brought = await named(messages.map(({ body }) => body));
+      await checkDropped(brought.filter((name) => !kept.has(keyOf(name))));
+    });
   }
 
   /** In any order, some twice. */

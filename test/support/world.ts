@@ -11,7 +11,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryName, eventAt, indexesOf, partsOf } from "../../src/core/bundle.ts";
+import { type DeliveryName, eventAt, indexesOf, isIn, type Plan, partsOf } from "../../src/core/bundle.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
@@ -160,16 +160,27 @@ export async function newWorld() {
   };
 }
 
-/** The deliveries that the messages name, each once, in the order of their events: as they were before they were bundled. */
-export function named(messages: readonly DeliveryMessage[]): DeliveryName[] {
-  const names = messages.flatMap(({ bundles }) =>
-    bundles.flatMap(({ bundle, destinations, indexes = [0, 127] }) =>
-      destinations.flatMap((destination) =>
-        indexesOf(indexes).map((index) => ({ event: eventAt(bundle, index), destination })),
-      ),
+/**
+ * The deliveries that the messages name, each once, in the order of their events: what the plans of their bundles have
+ * for their destinations. Bundles that are not there have none.
+ */
+export async function named(messages: readonly DeliveryMessage[]): Promise<DeliveryName[]> {
+  const parts = messages.flatMap(({ bundles }) => bundles);
+  const bundles = JSON.stringify([...new Set(parts.map(({ bundle }) => bundle))]);
+  const stored = await rowsOfAll<{ id: number; plan: string }>(
+    "SELECT id, plan FROM bundles WHERE id IN (SELECT value FROM json_each(?1))",
+    bundles,
+  );
+  const plans = new Map(stored.map(({ id, plan }) => [id, JSON.parse(plan) as Plan]));
+  const names = parts.flatMap(({ bundle, destinations, indexes }) =>
+    destinations.flatMap((destination) =>
+      indexesOf(plans.get(bundle)?.[destination] ?? [])
+        .filter((index) => !indexes || isIn(indexes, index))
+        .map((index) => ({ event: eventAt(bundle, index), destination })),
     ),
   );
-  return names.sort((a, b) => a.event - b.event);
+  const each = new Map(names.map((name) => [`${name.event} ${name.destination}`, name]));
+  return [...each.values()].sort((a, b) => a.event - b.event);
 }
 
 /** A message for one delivery alone. */
