@@ -95,11 +95,11 @@ export function runsOf(size: Size): readonly Run[] {
         d1RowsRead: 60,
         d1RowsWritten: 4.2,
         queueOperations: 3,
-        logLines: 1,
+        logLines: 1.2,
       },
       latency: true,
       prepare: (stage) => stage.destinations(1),
-      play: (stage) => oneAfterTheOther(stage, times(100, 20)),
+      play: (stage) => oneAfterTheOther(stage, times(100, 10)),
     },
     {
       name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted in batches`,
