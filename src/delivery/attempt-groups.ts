@@ -8,6 +8,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import { logCounts, logLease } from "./attempt-log.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { heed } from "./heed.ts";
@@ -40,6 +41,7 @@ export async function attemptGroups(
   const rests = runs.flatMap((groupRun) =>
     groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );
+  for (const groupRun of runs) logLease(services, groupRun);
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
   const verdicts = [
     ...also,
@@ -83,7 +85,8 @@ type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 async function finishLate(services: Services, { groupRun, told }: Rest): Promise<void> {
   try {
     await groupRun.run?.finished;
-    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
+        const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
+    logCounts(services);
     const gone = await report(services, verdicts);
     await settleAll(services, [groupRun], gone, false);
     await sendAgain(services, verdicts);

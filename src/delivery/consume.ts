@@ -13,7 +13,10 @@ import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
+
+import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
+
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
@@ -27,13 +30,16 @@ const PATIENCE_MS = 1_000;
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
-export async function consume(services: Services, batch: MessageBatch): Promise<void> {
+export async function consume(given: Services, batch: MessageBatch): Promise<void> {
+  const services = withCounts(given, "queue");
   const carriers = carriersOf(services, batch);
   try {
     await deliverAll(services, carriers);
   } catch (error) {
     services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
-    for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
+        for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
+  } finally {
+    logCounts(services);
   }
 }
 

@@ -8,6 +8,7 @@
 import { faultOf } from "../log.ts";
 import { LEASED, nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
+import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections } from "./connections.ts";
 import { drainStep, type Step } from "./drain-step.ts";
 import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
@@ -28,7 +29,8 @@ const SHRINKS_BY = 4;
 const PAUSE_S = 10;
 
 /** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, tolls are asked for, and what a tick has left is done. */
-export async function answerBells(services: Services, batch: MessageBatch): Promise<void> {
+export async function answerBells(given: Services, batch: MessageBatch): Promise<void> {
+  const services = withCounts(given, "drain");
   const shared = connections(batch.messages.length);
   await Promise.all(
     batch.messages.map(async (message) => {
@@ -47,6 +49,7 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
       }
     }),
   );
+  logCounts(services);
 }
 
 /** Deliveries under one lease. Should one of them bring the drain down, its repeats take ever fewer, and get past it. */

@@ -5,10 +5,10 @@
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import type { DeliveryRow, Work } from "../store/work.ts";
+import { logAttempt } from "./attempt-log.ts";
 import { type GroupRun, leftoverReason } from "./group.ts";
 import { inFlightRow, type Outcome, ownedBy, waitingRow } from "./outcome-rows.ts";
 import type { Finished } from "./run-lease.ts";
-import { tellAttempt } from "./tell-attempt.ts";
 
 export type Verdict = Readonly<{
   work: Work;
@@ -62,7 +62,7 @@ function unreachableUntil({ now, random }: Services): number {
 /** What finished attempts say. Each is told of as it is read off. */
 export function attemptVerdicts(services: Services, ended: readonly Finished[], owner?: string): Verdict[] {
   return ended.map((finished) => {
-    tellAttempt(services, finished);
+        logAttempt(services, finished);
     return verdictOf(finished.attempt.work, finished.outcome, owner);
   });
 }

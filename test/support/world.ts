@@ -11,6 +11,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
+
+
 import {
   type DeliveryName,
   eventAt,
@@ -21,6 +23,8 @@ import {
   partsOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
+
+
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
