@@ -9,7 +9,7 @@ import { faultOf } from "../log.ts";
 import { nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { type Connections, connections } from "./connections.ts";
-import { drainStep, type Step } from "./drain-step.ts";
+import { beginStep, endStep, type Lot, mayGoOn, type Step } from "./drain-step.ts";
 import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
 import { goOnWith } from "./tick.ts";
@@ -49,12 +49,47 @@ export async function answerBells(services: Services, batch: MessageBatch): Prom
 
 async function drain(services: Services, shared: Connections, bell: DrainMessage): Promise<void> {
   const endsAt = services.now() + BUDGET_MS;
+  const { destination, drains } = bell;
   let distance = 0;
+  let steps = 0;
   let step: Step = "more";
-  for (let steps = 0; goesOn(step) && steps < STEPS && services.now() < endsAt; steps++) {
-    const reach = reachOf(bell.drains, distance);
-    step = await drainStep(services, shared, bell.destination, reach, endsAt - services.now());
-    distance = nextDistance(distance, step === "crowded");
+  let ahead: Lot | undefined;
+
+  const hasTime = () => steps < STEPS && services.now() < endsAt;
+
+  async function begin(former?: Lot): Promise<Lot | Step> {
+    steps += 1;
+    const from = distance;
+    const reach = (own: number) => reachOf(drains, from, own);
+    const place = { destination, reach, leftMs: endsAt - services.now() };
+    const begun = await beginStep(services, shared, place, former);
+    distance = nextDistance(distance, typeof begun !== "string" && begun.isCrowded);
+    return begun;
+  }
+
+  /** The next one, begun as soon as this one is nearly over. */
+  async function beginAfter(lot: Lot): Promise<Lot | undefined> {
+    const isNear = mayGoOn(lot) && (await lot.groupRun.run?.nearlyOver);
+    if (!isNear || !hasTime()) return undefined;
+    const begun = await begin(lot);
+    return typeof begun === "string" ? undefined : begun;
+  }
+
+  while (ahead || (goesOn(step) && hasTime())) {
+    const begun: Lot | Step = ahead ?? (await begin());
+    ahead = undefined;
+    if (typeof begun === "string") {
+      step = begun;
+      continue;
+    }
+    const [ended, next] = await Promise.allSettled([endStep(services, begun), beginAfter(begun)]);
+    if (next.status === "fulfilled") ahead = next.value;
+    if (ended.status === "rejected" || next.status === "rejected") {
+      // What has been started is to be recorded, whatever becomes of the other.
+      if (ahead) await endStep(services, ahead);
+      throw ended.status === "rejected" ? ended.reason : (next as PromiseRejectedResult).reason;
+    }
+    step = ended.value;
   }
   if (goesOn(step)) await services.drains.send(bell);
 }
