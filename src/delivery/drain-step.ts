@@ -121,6 +121,11 @@ export function mayGoOn({ groupRun: { answer } }: Lot): boolean {
   return Boolean(answer?.grant && !answer.refused);
 }
 
+/** Whether something was let in, or turned away. */
+export function isAnswered({ groupRun: { answer } }: Lot): boolean {
+  return Boolean(answer?.grant ?? answer?.refused);
+}
+
 /** Awaits the end of what was started, records and settles it. */
 export async function endStep(services: Services, lot: Lot): Promise<Step> {
   const { groupRun, over } = lot;

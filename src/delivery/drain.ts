@@ -9,19 +9,19 @@ import { faultOf } from "../log.ts";
 import { nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { type Connections, connections } from "./connections.ts";
-import { beginStep, endStep, type Lot, mayGoOn, type Step } from "./drain-step.ts";
+import { beginStep, endStep, isAnswered, type Lot, mayGoOn, type Step } from "./drain-step.ts";
 import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
 import { goOnWith } from "./tick.ts";
 import { askForToll } from "./toll.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
-const BUDGET_MS = 6_000;
+const BUDGET_MS = 15_000;
 /**
  * Leases that one drain works off, for receivers so fast that its time alone would not end it: the platform
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
-const STEPS = 25;
+const STEPS = 50;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
 
@@ -72,7 +72,11 @@ async function drain(services: Services, shared: Connections, bell: DrainMessage
     const isNear = mayGoOn(lot) && (await lot.groupRun.run?.nearlyOver);
     if (!isNear || !hasTime()) return undefined;
     const begun = await begin(lot);
-    return typeof begun === "string" ? undefined : begun;
+    if (typeof begun === "string") return undefined;
+    if (isAnswered(begun)) return begun;
+    // Others hold all that was found: it looks again when this one is over.
+    lot.isFollowed = false;
+    return undefined;
   }
 
   while (ahead || (goesOn(step) && hasTime())) {
