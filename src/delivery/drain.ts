@@ -21,7 +21,7 @@ const BUDGET_MS = 15_000;
  * Leases that one drain works off, for receivers so fast that its time alone would not end it: the platform
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
-const STEPS = 50;
+const STEPS = 25;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
 

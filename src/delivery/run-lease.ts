@@ -197,7 +197,8 @@ export function runLease(services: Services, connections: Connections, order: Le
     function look(): void {
       const { tookMs } = condition;
       const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
-      if (isQuick && isOpen() && (queue.length * tookMs) / width() <= AHEAD_MS) near.resolve(true);
+      if (!isOpen()) near.resolve(false);
+      if (isQuick && (queue.length * tookMs) / width() <= AHEAD_MS) near.resolve(true);
       if (own.size + claimed > 0 || (mayStart() && hasSlot())) return;
       near.resolve(false);
       over.resolve();
@@ -213,6 +214,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     const unplaced = () => isInTime() && !hasSlot();
     // By then nothing is started any more; what still queues for a connection behind others' waits instead.
     const overdue = services.sleep(Math.max(0, startsUntilAt - readyAt) + patienceMs);
+    void overdue.then(() => near.resolve(false));
     const finished = over.promise;
     const enough = Promise.race([finished, impatient.promise, overdue]);
     const ends = { nearlyOver: near.promise, enough, finished };
