@@ -25,8 +25,8 @@ export type Worked = Readonly<{
 export type Orders = Readonly<{
   /** What was decided without an attempt, to be written in the same write. */
   also: readonly Verdict[];
-  /** Whether a drain works here that will ask again at once, if anything has come of this. */
-  continues: boolean;
+  /** Asked when all is recorded: whether a drain works here that will ask again at once, if anything has come of this. */
+  continues: () => boolean;
 }>;
 
 export async function attemptGroups(
@@ -42,7 +42,7 @@ export async function attemptGroups(
   const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
   const gone = await report(services, verdicts);
   tellDead(services, also);
-  await settleAll(services, ended, gone, continues && hasCome(verdicts));
+  await settleAll(services, ended, gone, hasCome(verdicts) && continues());
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
 }

@@ -53,7 +53,7 @@ async function deliver(services: Services, carriers: readonly Carrier[]): Promis
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
+  const { verdicts } = await attemptGroups(services, runs, { also, continues: () => false });
   for (const { work, againAt } of verdicts) {
     const carrier = carrierOf.get(work);
     if (carrier) await dispose(services, carrier, againAt);
