@@ -28,8 +28,8 @@ export type Orders = Readonly<{
   also: readonly Verdict[];
   /** Whether a drain works here: its retries have no message, and get one of their own. */
   isDrain: boolean;
-  /** Whether the drain will ask again at once, if anything has come of this. */
-  continues: boolean;
+  /** Asked when all is recorded: whether the drain will ask again at once, if anything has come of this. */
+  continues: () => boolean;
 }>;
 
 export async function attemptGroups(
@@ -49,7 +49,7 @@ export async function attemptGroups(
   ];
   const gone = await report(services, verdicts);
   tellDead(services, also);
-  await settleAll(services, ended, gone, continues && hasCome(verdicts));
+  await settleAll(services, ended, gone, hasCome(verdicts) && continues());
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
 }

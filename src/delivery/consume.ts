@@ -94,7 +94,8 @@ async function deliver(
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const { verdicts } = await attemptGroups(services, runs, { also, isDrain: false, continues: false });
+  const orders = { also, isDrain: false, continues: () => false };
+  const { verdicts } = await attemptGroups(services, runs, orders);
   const later = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
   return { verdicts, later, rest };
 }

@@ -10,14 +10,14 @@ import { LEASED, nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections } from "./connections.ts";
-import { drainStep, type Step } from "./drain-step.ts";
+import { beginStep, endStep, isAnswered, type Lot, mayGoOn, type Step } from "./drain-step.ts";
 import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
 import { goOnWith } from "./tick.ts";
 import { askForToll } from "./toll.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
-const BUDGET_MS = 6_000;
+const BUDGET_MS = 15_000;
 /**
  * Leases that one drain works off, for receivers so fast that its time alone would not end it: the platform
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
@@ -64,13 +64,51 @@ async function drain(
   portion: number,
 ): Promise<void> {
   const endsAt = services.now() + BUDGET_MS;
+  const { destination, drains } = bell;
   let distance = 0;
+  let steps = 0;
   let step: Step = "more";
-  for (let steps = 0; goesOn(step) && steps < STEPS && services.now() < endsAt; steps++) {
-    const reach = reachOf(bell.drains, distance);
-    const leftMs = endsAt - services.now();
-    step = await drainStep(services, shared, { id: bell.destination, reach, portion, leftMs });
-    distance = nextDistance(distance, step === "crowded");
+  let ahead: Lot | undefined;
+
+  const hasTime = () => steps < STEPS && services.now() < endsAt;
+
+  async function begin(former?: Lot): Promise<Lot | Step> {
+    steps += 1;
+    const from = distance;
+    const reach = (own: number) => reachOf(drains, from, own);
+    const place = { destination, reach, portion, leftMs: endsAt - services.now() };
+    const begun = await beginStep(services, shared, place, former);
+    distance = nextDistance(distance, typeof begun !== "string" && begun.isCrowded);
+    return begun;
+  }
+
+  /** The next one, begun as soon as this one is nearly over. */
+  async function beginAfter(lot: Lot): Promise<Lot | undefined> {
+    const isNear = mayGoOn(lot) && (await lot.groupRun.run?.nearlyOver);
+    if (!isNear || !hasTime()) return undefined;
+    const begun = await begin(lot);
+    if (typeof begun === "string") return undefined;
+    if (isAnswered(begun)) return begun;
+    // Others hold all that was found: it looks again when this one is over.
+    lot.isFollowed = false;
+    return undefined;
+  }
+
+  while (ahead || (goesOn(step) && hasTime())) {
+    const begun: Lot | Step = ahead ?? (await begin());
+    ahead = undefined;
+    if (typeof begun === "string") {
+      step = begun;
+      continue;
+    }
+    const [ended, next] = await Promise.allSettled([endStep(services, begun), beginAfter(begun)]);
+    if (next.status === "fulfilled") ahead = next.value;
+    if (ended.status === "rejected" || next.status === "rejected") {
+      // What has been started is to be recorded, whatever becomes of the other.
+      if (ahead) await endStep(services, ahead);
+      throw ended.status === "rejected" ? ended.reason : (next as PromiseRejectedResult).reason;
+    }
+    step = ended.value;
   }
   if (goesOn(step)) await services.drains.send(bell);
 }

@@ -16,7 +16,9 @@ import { type LeaseRun, runLease } from "./run-lease.ts";
 /** Deliveries of one destination that go through the gate together. */
 export type Group = Readonly<{
   destination: Destination;
-  ask: Omit<Ask, "connections" | "lookedUpMsAgo">;
+  ask: Omit<Ask, "connections" | "lookedUpMsAgo" | "succeeds">;
+  /** The lease that is being worked off, to go on from without a pause. */
+  after?: UnderLease | undefined;
   /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
   lookedUpAt?: number;
   /** An attempt without an answer for so long is awaited no more. */
@@ -31,6 +33,9 @@ export type Ready = Readonly<{
   /** So many more must wait, because their bodies would be too much at once. */
   left?: number;
 }>;
+
+/** A lease at work, by its id. */
+export type UnderLease = Readonly<{ lease: string; run: LeaseRun }>;
 
 export type GroupRun = Readonly<{
   destination: Destination;
@@ -52,15 +57,18 @@ export async function startGroup(services: Services, shared: Connections, group:
   if (prepared.kind === "unready") return withoutGate(group, prepared.refusal);
   const askedAt = services.now();
   const lookedUpMsAgo = askedAt - (group.lookedUpAt ?? askedAt);
-  const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo };
+  const { after } = group;
+  const succeeds = after && { succeeds: after.lease };
+  const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo, ...succeeds };
   const answer = await askGate(services, destination.id, ask, settings);
   const grant = answer?.grant;
   const grantedAt = services.now();
   if (!grant) return { destination, answer, run: undefined, recoverAt: grantedAt };
   const { works, left = 0 } = await load(services, group, grant);
-  const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt };
   const { signer } = prepared;
-  const run = runLease(services, shared, { ...order, signer, policy: retryPolicyOf(destination) });
+  const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt, signer };
+  const whole = { ...order, policy: retryPolicyOf(destination) };
+  const run = after ? after.run.goOnWith(whole) : runLease(services, shared, whole);
   return { destination, answer, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
 
