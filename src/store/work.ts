@@ -78,18 +78,15 @@ export const HELD_BYTES = 8 * 1024 * 1024;
 /** What cannot be read is read once more before it counts as damaged. */
 const READS = 2;
 
-/** Bodies beyond what one round trip may bring are left out, and asked for in another. */
+/** A body that has more than its share of what one round trip may bring is left out, and asked for in another. */
 const BUNDLES = `
-  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header, size,
-    iif(at_once AND upto - size < ?2, hex(body), NULL) AS body
-  FROM (
-    SELECT b.*, length(body) AS size, w.value ->> 1 AS at_once,
-      sum(iif(w.value ->> 1, length(body), 0)) OVER (ORDER BY b.id) AS upto
-    FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0)`;
+  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header, length(b.body) AS size,
+    iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0`;
 
-const BODIES = "SELECT id, hex(body) AS body FROM bundles WHERE id IN (SELECT value FROM json_each(?1))";
+const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value";
 
-const DESTINATIONS = "SELECT * FROM destinations WHERE id IN (SELECT value FROM json_each(?1))";
+const DESTINATIONS = "SELECT d.* FROM json_each(?1) w CROSS JOIN destinations d ON d.id = w.value";
 
 const ROWS = `
   SELECT d.* FROM json_each(?1) w CROSS JOIN deliveries d
@@ -170,7 +167,7 @@ function storedIn(
   );
   const bundles = new Map(parts.map(({ bundle }) => [bundle, fewDueOf.has(bundle) ? 0 : 1]));
   return [
-    db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), BODY_BYTES),
+    db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), Math.floor(BODY_BYTES / bundles.size)),
     db.prepare(ROWS).bind(JSON.stringify([...pairs.values()])),
   ];
 }
