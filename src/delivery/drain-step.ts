@@ -1,5 +1,5 @@
 /** One step of a drain: look at what waits, ask for it, work off what was let in. */
-import { partsOf } from "../core/bundle.ts";
+import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { reportNothingWaits } from "../gate/gate-client.ts";
 import type { Answer } from "../policy/ask.ts";
 import { LEASED, type Reach } from "../policy/reach.ts";
@@ -28,13 +28,20 @@ const CANCELLED = 500;
  */
 export type Step = "more" | "crowded" | "gate" | "empty";
 
-/** @param leftMs of the drain's time */
+export type StepOrder = Readonly<{
+  /** Of the destination. */
+  id: string;
+  reach: Reach;
+  /** Deliveries that it may take under a lease. */
+  portion: number;
+  /** Of the drain's time. */
+  leftMs: number;
+}>;
+
 export async function drainStep(
   services: Services,
   shared: Connections,
-  id: string,
-  reach: Reach,
-  leftMs: number,
+  { id, reach, portion, leftMs }: StepOrder,
 ): Promise<Step> {
   const lookedAt = services.now();
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, reach, services.random);
@@ -51,7 +58,7 @@ export async function drainStep(
   const ask = {
     lane: "backlog",
     deliveries: events,
-    most: LEASED,
+    most: portion,
     startWithinMs,
     ...(probe && { probe }),
   } as const;
@@ -82,16 +89,26 @@ async function attempt(
   const over: Verdict[] = [];
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const { works, missing } = await loadWork(services, partsOf(wanted));
-    if (missing.length > 0) await endOrphans(services, destination, granted);
+    const { works, unknown, rest } = await loadWork(services, partsOf(wanted));
     const { due, verdicts } = sortOut(services, inOrder(works, granted), "drain");
+    const left = [...rest, ...unknown].flatMap(eventsOf);
+    const known = new Set([...works.map(({ event }) => event.id), ...left]);
+    await endOrphans(
+      services,
+      destination,
+      granted.filter((event) => !known.has(event)),
+    );
     over.push(...verdicts);
-    return due;
+    return { works: due, left: left.length };
   };
   const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: STEP_MS, load });
   const { answer } = groupRun;
   const continues = Boolean(answer?.grant && !answer.refused);
-  const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, continues });
+  const { verdicts, late } = await attemptGroups(services, [groupRun], {
+    also: over,
+    isDrain: true,
+    continues,
+  });
   await sendAgain(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),
@@ -105,11 +122,17 @@ function inOrder(works: readonly Work[], granted: readonly number[]): readonly W
   return works.toSorted((a, b) => (places.get(a.event.id) ?? 0) - (places.get(b.event.id) ?? 0));
 }
 
+function eventsOf({ bundle, indexes = [] }: BundlePart): number[] {
+  return indexesOf(indexes).map((index) => eventAt(bundle, index));
+}
+
+/** What no bundle's plan has for the destination any more. */
 async function endOrphans(
   services: Services,
   destination: Destination,
   events: readonly number[],
 ): Promise<void> {
+  if (events.length === 0) return;
   const { id } = destination;
   const count = await buryOrphans(services, id, events, services.now());
   services.log({ what: "deliveries_dead", destination: id, because: "event_removed", deliveries: count });

@@ -6,7 +6,7 @@
  * that dies loses nothing: its lease expires, and the bell rings then.
  */
 import { faultOf } from "../log.ts";
-import { nextDistance, reachOf } from "../policy/reach.ts";
+import { LEASED, nextDistance, reachOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections } from "./connections.ts";
@@ -23,6 +23,8 @@ const BUDGET_MS = 6_000;
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
 const STEPS = 25;
+/** A drain that has failed takes so many times fewer deliveries: one, when it is tried for the last time. */
+const SHRINKS_BY = 4;
 /** Before a drain that failed is tried again. */
 const PAUSE_S = 10;
 
@@ -34,7 +36,7 @@ export async function answerBells(given: Services, batch: MessageBatch): Promise
     batch.messages.map(async (message) => {
       try {
         const bell = drainMessage(message.body);
-        if (bell) await drain(services, shared, bell);
+        if (bell) await drain(services, shared, bell, portionAt(message.attempts));
         const step = replayMessage(message.body);
         if (step) await stepReplay(services, step.replay);
         const asked = tollMessage(message.body);
@@ -50,13 +52,24 @@ export async function answerBells(given: Services, batch: MessageBatch): Promise
   logCounts(services);
 }
 
-async function drain(services: Services, shared: Connections, bell: DrainMessage): Promise<void> {
+/** Deliveries under one lease. Should one of them bring the drain down, its repeats take ever fewer, and get past it. */
+function portionAt(attempts: number): number {
+  return Math.max(1, Math.floor(LEASED / SHRINKS_BY ** (attempts - 1)));
+}
+
+async function drain(
+  services: Services,
+  shared: Connections,
+  bell: DrainMessage,
+  portion: number,
+): Promise<void> {
   const endsAt = services.now() + BUDGET_MS;
   let distance = 0;
   let step: Step = "more";
   for (let steps = 0; goesOn(step) && steps < STEPS && services.now() < endsAt; steps++) {
     const reach = reachOf(bell.drains, distance);
-    step = await drainStep(services, shared, bell.destination, reach, endsAt - services.now());
+    const leftMs = endsAt - services.now();
+    step = await drainStep(services, shared, { id: bell.destination, reach, portion, leftMs });
     distance = nextDistance(distance, step === "crowded");
   }
   if (goesOn(step)) await services.drains.send(bell);

@@ -21,8 +21,15 @@ export type Group = Readonly<{
   lookedUpAt?: number;
   /** An attempt without an answer for so long is awaited no more. */
   patienceMs: number;
-  /** What is needed to attempt those that were let in; fewer when some have ended meanwhile. */
-  load: (deliveries: readonly number[]) => Promise<readonly Work[]> | readonly Work[];
+  /** What is needed to attempt those that were let in. */
+  load: (deliveries: readonly number[]) => Promise<Ready> | Ready;
+}>;
+
+/** Those that are to be attempted; fewer than were let in when some have ended meanwhile. */
+export type Ready = Readonly<{
+  works: readonly Work[];
+  /** So many more must wait, because their bodies would be too much at once. */
+  left?: number;
 }>;
 
 export type GroupRun = Readonly<{
@@ -31,6 +38,8 @@ export type GroupRun = Readonly<{
   answer: Answer | undefined;
   /** Undefined without a lease. */
   run: LeaseRun | undefined;
+  /** Let in and not attempted, and not in the run either. */
+  left?: number;
   /** When the lease ends by itself, by this worker's clock. */
   recoverAt: number;
 }>;
@@ -48,15 +57,15 @@ export async function startGroup(services: Services, shared: Connections, group:
   const grant = answer?.grant;
   const grantedAt = services.now();
   if (!grant) return { destination, answer, run: undefined, recoverAt: grantedAt };
-  const works = await load(services, group, grant);
+  const { works, left = 0 } = await load(services, group, grant);
   const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt };
   const { signer } = prepared;
   const run = runLease(services, shared, { ...order, signer, policy: retryPolicyOf(destination) });
-  return { destination, answer, run, recoverAt: grantedAt + grant.expiresInMs };
+  return { destination, answer, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
 
 /** What was let in. When it cannot be looked up, nothing comes of the lease: it is ended at once, as unused. */
-async function load(services: Services, group: Group, grant: Grant): Promise<readonly Work[]> {
+async function load(services: Services, group: Group, grant: Grant): Promise<Ready> {
   try {
     return await group.load(grant.deliveries);
   } catch (error) {
@@ -79,7 +88,7 @@ function withoutGate({ destination, ask: { deliveries } }: Group, refusal: Refus
  */
 export async function settleGroup(
   services: Services,
-  { destination, answer, run }: GroupRun,
+  { destination, answer, run, left = 0 }: GroupRun,
   continues = false,
 ): Promise<Heard | undefined> {
   const grant = answer?.grant;
@@ -88,7 +97,7 @@ export async function settleGroup(
   const settlement = {
     lease: grant.id,
     signs: run.signs,
-    left: run.queue.length,
+    left: run.queue.length + left,
     continues,
     ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };

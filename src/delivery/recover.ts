@@ -23,7 +23,7 @@ import { waitingRow } from "./outcome-rows.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 
 /** What one statement looks at. */
-const PAGE = { bundles: 500, deliveries: 2_000 };
+const PAGE = { bundles: 1_000, deliveries: 5_000 };
 /** Pages of the walk by time in one step: the walk by row is to get its share. */
 const SCHEDULED_PAGES = 5;
 /** Retries that one statement lets wait. */

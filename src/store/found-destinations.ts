@@ -1,9 +1,7 @@
 /** The destinations of deliveries that were found without them, or beyond the first database, which alone has them. */
-import { sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
 import type { FoundDelivery } from "./deliveries-read.ts";
-import { destinations } from "./schema.ts";
 import type { Databases } from "./shards.ts";
+import { destinationsByIds } from "./watched-destinations.ts";
 
 /** The same deliveries with their destinations; not one call when all have theirs. */
 export async function withDestinations(
@@ -12,11 +10,7 @@ export async function withDestinations(
 ): Promise<readonly FoundDelivery[]> {
   const bare = found.filter(({ destination }) => destination === null);
   if (bare.length === 0) return found;
-  const ids = JSON.stringify([...new Set(bare.map(({ destinationId }) => destinationId))]);
-  const rows = await drizzle(db)
-    .select()
-    .from(destinations)
-    .where(sql`${destinations.id} IN (SELECT value FROM json_each(${ids}))`);
+  const rows = await destinationsByIds(db, [...new Set(bare.map(({ destinationId }) => destinationId))]);
   const byId = new Map(rows.map((row) => [row.id, row]));
   return found.map((delivery) => ({
     ...delivery,

@@ -2,7 +2,7 @@
  * Deliveries as their bundle's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { sql } from "drizzle-orm";
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
@@ -26,7 +26,7 @@ import { isInBundle } from "./event-columns.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
 import { scheduledAfter } from "./scheduled.ts";
-import { deliveries } from "./schema.ts";
+import { bundles, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import type { DeliveryRow } from "./work.ts";
 
@@ -88,16 +88,31 @@ export async function findDelivery(
   tenant: string | undefined,
 ): Promise<FoundDelivery | undefined> {
   const home = homeOf(databases, eventId);
-  const row = await home
-    ?.prepare(`SELECT ${COLUMNS} FROM bundles WHERE id = ?1`)
-    .bind(bundleOf(eventId))
-    .first<BundleRow>();
-  if (!home || !row) return undefined;
-  const about = headerAt(JSON.parse(row.header), indexOf(eventId));
-  const isPlanned = isIn((JSON.parse(row.plan) as Plan)[destinationId] ?? [], indexOf(eventId));
+  const stored = home && (await bundleAndRow(home, eventId, destinationId));
+  if (!stored) return undefined;
+  const { bundle, row, destination } = stored;
+  const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
+  const isPlanned = isIn((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const [found] = await foundAt(databases, home, row, eventId, [destinationId]);
-  return found;
+  const found = foundOf({ eventId, destinationId, ...bundle }, row ?? undefined);
+  const [placed] = await withDestinations(databases, [{ ...found, destination }]);
+  return placed;
+}
+
+/** In one statement, for this is asked more often than all else. */
+async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
+  const { acceptedAt, deliverAt, plan, header } = bundles;
+  return drizzle(home)
+    .select({
+      bundle: { acceptedAt, deliverAt, plan, header },
+      row: getTableColumns(deliveries),
+      destination: getTableColumns(destinations),
+    })
+    .from(bundles)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
+    .leftJoin(destinations, eq(destinations.id, destinationId))
+    .where(eq(bundles.id, bundleOf(eventId)))
+    .get();
 }
 
 /** The deliveries of one event to these destinations, in their order. */
@@ -136,7 +151,7 @@ export async function queuedDeliveries(
   databases: Databases,
   { before, ...filter }: ListFilter,
 ): Promise<MergedPage> {
-  const { found, next } = await mergedPage(databases, {
+  return mergedPage(databases, {
     before,
     limit: filter.limit,
     order: (delivery, acceptedAt) => {
@@ -146,19 +161,20 @@ export async function queuedDeliveries(
         ? [1, acceptedAt, eventId, destinationId]
         : [0, -deliverAt, -eventId, destinationId];
     },
-    pageOf: (db, before) => queuedIn(db, { ...filter, before }),
+    pageOf: (d1, before) => queuedIn({ databases, d1 }, { ...filter, before }),
   });
-  const shown = await withDestinations(databases, found);
-  return { found: shown.filter(({ destination }) => destination?.deletedAt === null), next };
 }
 
-async function queuedIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
-  const after = filter.before && (await scheduledPosition(d1, filter.before));
-  if (after) return scheduledIn(d1, filter, after);
-  const { found, next } = await unscheduledIn(d1, filter);
+/** The database that is looked at, among all of them. */
+type Place = Readonly<{ databases: Databases; d1: D1Database }>;
+
+async function queuedIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const after = filter.before && (await scheduledPosition(place.d1, filter.before));
+  if (after) return scheduledIn(place, filter, after);
+  const { found, next } = await unscheduledIn(place, filter);
   if (next) return { found, next };
   const limit = filter.limit - found.length;
-  const scheduled = await scheduledIn(d1, { ...filter, before: undefined, limit: Math.max(1, limit) });
+  const scheduled = await scheduledIn(place, { ...filter, before: undefined, limit: Math.max(1, limit) });
   if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
   // The next page finds by the last delivery of this one that only scheduled ones are left.
   const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
@@ -172,7 +188,8 @@ const BOUNDS = `
 const UNSCHEDULED = `
   SELECT ${COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
 
-async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<DeliveryPage> {
+async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const { d1 } = place;
   const [bounds, range] = await Promise.all([
     d1.prepare(BOUNDS).first<{ watermark: number; newest: number }>(),
     eventRangeOf(d1, filter.accepted ?? {}),
@@ -189,7 +206,7 @@ async function unscheduledIn(d1: D1Database, filter: DeliveryFilter): Promise<De
     eventId < before.eventId ||
     (eventId === before.eventId && destinationId < before.destinationId);
   const planned = results.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
-  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const found = await queuedOf(place, planned, filter.limit + 1);
   const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
   return pageOf(found, filter.limit, rest);
 }
@@ -214,7 +231,8 @@ async function scheduledPosition(
   return at === null ? undefined : { at, event: bundleOf(eventId) - 1 };
 }
 
-async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+  const { d1 } = place;
   const after = from ?? (await readCursor(d1, "scheduled_checked"));
   const looked = await scheduledAfter(d1, after, SCHEDULED);
   const byId = new Map((await bundlesById(d1, looked)).map((row) => [row.id, row]));
@@ -228,7 +246,7 @@ async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Positi
     .flatMap((id) => byId.get(id) ?? [])
     .flatMap((row) => scheduledOrder(plannedIn(row, filter)))
     .filter(isAfter);
-  const found = await withoutRow(d1, planned, filter.limit + 1);
+  const found = await queuedOf(place, planned, filter.limit + 1);
   const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
   // Below any destination: all of that bundle has been looked at.
   const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
@@ -236,6 +254,7 @@ async function scheduledIn(d1: D1Database, filter: DeliveryFilter, from?: Positi
 }
 
 async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
+  if (ids.length === 0) return [];
   const statement = `SELECT ${COLUMNS} FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
   return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
 }
@@ -277,9 +296,9 @@ const KNOWN = `
 /** Bundle and destination pairs asked for at once. */
 const PAIRS = 200;
 
-/** The first so many of the planned deliveries that have no row. */
-async function withoutRow(
-  d1: D1Database,
+/** The first so many of the planned deliveries that have no row, and whose destination is there. */
+async function queuedOf(
+  { databases, d1 }: Place,
   planned: readonly Planned[],
   most: number,
 ): Promise<FoundDelivery[]> {
@@ -297,11 +316,13 @@ async function withoutRow(
       .bind(JSON.stringify([...names.values()]))
       .all<DeliveryKey>();
     const known = new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
-    for (const one of planned.slice(from, to)) {
-      const isQueued = !known.has(`${one.eventId} ${one.destinationId}`);
-      if (isQueued && found.length < most) found.push(foundOf(one, undefined));
-    }
+    const queued = planned
+      .slice(from, to)
+      .filter((one) => !known.has(`${one.eventId} ${one.destinationId}`))
+      .map((one) => foundOf(one, undefined));
+    const placed = await withDestinations(databases, queued);
+    found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
     from = to;
   }
-  return found;
+  return found.slice(0, most);
 }

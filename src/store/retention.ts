@@ -6,16 +6,22 @@
  * minutes ago at the most; and a bundle is removed only when the last of its deliveries ended longer ago than
  * that. The newest bundle always stays, so that no number is given twice.
  */
-import type { Plan, StoredHeader } from "../core/bundle.ts";
+import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
-import { countOf, isInBundle } from "./event-columns.ts";
+import { isInBundle } from "./event-columns.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { fitting } from "./sweep.ts";
 
 /** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
 const QUIET_MS = 60 * 60_000;
 
 /** A bundle that has been kept for long enough, with what it was planned for. */
-export type OldBundle = Readonly<{ bundle: number; plan: Plan; keys: NonNullable<StoredHeader["keys"]> }>;
+export type OldBundle = Readonly<{
+  bundle: number;
+  acceptedAt: number;
+  plan: Plan;
+  keys: NonNullable<StoredHeader["keys"]>;
+}>;
 
 export type OldPage = Readonly<{
   bundles: readonly OldBundle[];
@@ -54,24 +60,19 @@ export async function oldBundles(db: D1Database, after: number, bounds: Bounds):
   const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
   const old = young < 0 ? results : results.slice(0, young);
-  const fitting = within(old, bounds.deliveries);
+  const looked = fitting(old, bounds.deliveries);
   return {
-    bundles: fitting
+    bundles: looked
       .filter(({ dueAt }) => dueAt <= bounds.horizon)
-      .map(({ bundle, plan, keys }) => ({ bundle, plan: JSON.parse(plan), keys: JSON.parse(keys ?? "[]") })),
-    upto: fitting.at(-1)?.bundle ?? after,
-    isLast: fitting.length === old.length && old.length < bounds.bundles,
+      .map(({ bundle, acceptedAt, plan, keys }) => ({
+        bundle,
+        acceptedAt,
+        plan: JSON.parse(plan),
+        keys: JSON.parse(keys ?? "[]"),
+      })),
+    upto: looked.at(-1)?.bundle ?? after,
+    isLast: looked.length === old.length && old.length < bounds.bundles,
   };
-}
-
-/** As many of them, the first at least, as have no more deliveries together. */
-function within(rows: readonly Row[], deliveries: number): readonly Row[] {
-  let together = 0;
-  const beyond = rows.findIndex(({ planned }, i) => {
-    together += planned;
-    return i > 0 && together > deliveries;
-  });
-  return beyond < 0 ? rows : rows.slice(0, beyond);
 }
 
 /** What is known of destinations where they are stored: in the first database. */
@@ -105,25 +106,20 @@ export async function standingsOf(first: D1Database, bundles: readonly OldBundle
 
 /** Looked at again here, whatever was seen before: a delivery may have been made to wait again. */
 const REMOVE = `
-  DELETE FROM bundles WHERE id IN (SELECT value ->> 'bundle' FROM json_each(?1))
-    AND id < (SELECT max(id) FROM bundles)
-    AND NOT EXISTS (
-      SELECT 1 FROM json_each(bundles.plan) p
-      WHERE p.key NOT IN (SELECT value FROM json_each(?2)) AND ${countOf("p.value")} > (
-        SELECT count(*) FROM deliveries d
-        WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "bundles.id")}
-          AND d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?3))
-    AND NOT EXISTS (
-      SELECT 1 FROM json_each(?4) r JOIN json_each(bundles.plan) p ON p.key = r.value ->> 'destination'
-      WHERE bundles.accepted_at >= r.value ->> 'since' AND bundles.accepted_at < r.value ->> 'until')
+  DELETE FROM bundles WHERE id < (SELECT max(id) FROM bundles) AND id IN (
+    SELECT b.value ->> 'bundle' FROM json_each(?1) b
+    WHERE b.value ->> 'ends' = (
+      SELECT count(*) FROM json_each(b.value -> 'destinations') p
+      CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
+      WHERE d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?2))
   RETURNING count`;
 
 const GONE = "NOT EXISTS (SELECT 1 FROM bundles WHERE id = b.value ->> 'bundle')";
 
 const REMOVE_DELIVERIES = `
   DELETE FROM deliveries WHERE (destination_id, event_id) IN (
-    SELECT d.destination_id, d.event_id FROM json_each(?1) b JOIN json_each(b.value -> 'plan') p
-    CROSS JOIN deliveries d ON d.destination_id = p.key AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
+    SELECT d.destination_id, d.event_id FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p
+    CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
     WHERE ${GONE})`;
 
 const REMOVE_KEYS = `
@@ -135,16 +131,29 @@ export type Removed = Readonly<{ events: number; deliveries: number }>;
 /** Removes those of the bundles whose deliveries have all ended, and with them the deliveries and the keys. */
 export async function removeEnded(
   db: D1Database,
-  bundles: readonly OldBundle[],
+  old: readonly OldBundle[],
   { gone, replays }: Standings,
   now: number,
 ): Promise<Removed> {
-  const list = JSON.stringify(bundles);
-  const hasKeys = bundles.some(({ keys }) => keys.length > 0);
+  const isMeant = ({ plan, acceptedAt }: OldBundle) =>
+    replays.some((one) => plan[one.destination] && acceptedAt >= one.since && acceptedAt < one.until);
+  const bundles = old.filter((one) => !isMeant(one));
+  if (bundles.length === 0) return { events: 0, deliveries: 0 };
+  const isGone = new Set(gone);
+  const ending = bundles.map(({ bundle, plan }) => {
+    const destinations = Object.keys(plan).filter((id) => !isGone.has(id));
+    return { bundle, destinations, ends: destinations.reduce((sum, id) => sum + countOf(plan[id] ?? []), 0) };
+  });
+  const list = JSON.stringify(
+    bundles.map(({ bundle, plan }) => ({ bundle, destinations: Object.keys(plan) })),
+  );
+  const keys = JSON.stringify(
+    bundles.filter(({ keys }) => keys.length > 0).map(({ bundle, keys }) => ({ bundle, keys })),
+  );
   const [removed, deliveries] = await db.batch<{ count: number }>([
-    db.prepare(REMOVE).bind(list, JSON.stringify(gone), now - QUIET_MS, JSON.stringify(replays)),
+    db.prepare(REMOVE).bind(JSON.stringify(ending), now - QUIET_MS),
     db.prepare(REMOVE_DELIVERIES).bind(list),
-    ...(hasKeys ? [db.prepare(REMOVE_KEYS).bind(list)] : []),
+    ...(keys !== "[]" ? [db.prepare(REMOVE_KEYS).bind(keys)] : []),
   ]);
   const events = (removed?.results ?? []).reduce((sum, { count }) => sum + count, 0);
   return { events, deliveries: deliveries?.meta.changes ?? 0 };

@@ -3,25 +3,29 @@
  * instant: so a position is a time and a number, and what follows it is the rest of its instant, then later ones.
  */
 import type { Plan } from "../core/bundle.ts";
+import { findPlans } from "./bundles.ts";
 import type { Position } from "./cursors.ts";
-import { LOST_PARTS, type LostDelivery, type LostPart, lostOf, type Most } from "./sweep.ts";
+import { fitting, LOST_PARTS, type LostDelivery, type LostPart, lostOf, type Most } from "./sweep.ts";
 
+type Row = Readonly<{ id: number; deliverAt: number; planned: number }>;
+
+/** The rest of the instant, and what comes after it; in order, because to have them sorted costs rows read. */
 const NEXT = `
-  SELECT * FROM (SELECT id, accepted_at, deliver_at, planned, plan FROM bundles INDEXED BY bundles_scheduled
+  SELECT * FROM (SELECT id, deliver_at AS deliverAt, planned FROM bundles INDEXED BY bundles_scheduled
     WHERE deliver_at = ?1 AND id > ?2 AND deliver_at <= ?3 ORDER BY id LIMIT ?4)
   UNION ALL
-  SELECT * FROM (SELECT id, accepted_at, deliver_at, planned, plan FROM bundles INDEXED BY bundles_scheduled
-    WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)
-  ORDER BY deliver_at, id LIMIT ?4`;
+  SELECT * FROM (SELECT id, deliver_at, planned FROM bundles INDEXED BY bundles_scheduled
+    WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)`;
 
-/** As many of the next as have no more than ?5 planned deliveries together, or one that has more by itself. */
-const PAGE = `
-  SELECT id, accepted_at, deliver_at, planned, plan, bundles FROM (
-    SELECT *, sum(planned) OVER (ORDER BY deliver_at, id) AS together, count(*) OVER () AS bundles FROM (${NEXT}))
-  WHERE together <= ?5 OR together = planned`;
+async function nextRows(db: D1Database, after: Position, until: number, limit: number): Promise<Row[]> {
+  const { results } = await db.prepare(NEXT).bind(after.at, after.event, until, limit).all<Row>();
+  return results.toSorted((a, b) => a.deliverAt - b.deliverAt || a.id - b.id).slice(0, limit);
+}
 
 export type ScheduledPage = Readonly<{
   bundles: readonly Readonly<{ id: number; plan: Plan; deliverAt: number }>[];
+  /** The last one looked at; `after` when there was none. */
+  upto: Position;
   /** Whether there are more after them. */
   more: boolean;
 }>;
@@ -33,33 +37,32 @@ export async function nextScheduled(
   until: number,
   most: Most,
 ): Promise<ScheduledPage> {
-  const { results } = await db
-    .prepare(`${PAGE} ORDER BY deliver_at, id`)
-    .bind(after.at, after.event, until, most.bundles, most.deliveries)
-    .all<{ id: number; deliver_at: number; plan: string; bundles: number }>();
-  const bundles = results.map(({ id, deliver_at: deliverAt, plan }) => ({
-    id,
-    plan: JSON.parse(plan),
-    deliverAt,
-  }));
-  const [found = 0] = results.map((row) => row.bundles);
-  return { bundles, more: found === most.bundles || found > bundles.length };
+  const { looked, ...page } = await nextPage(db, after, until, most);
+  const plans = await findPlans(
+    db,
+    looked.map(({ id }) => id),
+  );
+  const byId = new Map(plans.map(({ id, plan }) => [id, plan]));
+  return {
+    ...page,
+    bundles: looked.map(({ id, deliverAt }) => ({ id, deliverAt, plan: byId.get(id) ?? {} })),
+  };
+}
+
+async function nextPage(db: D1Database, after: Position, until: number, most: Most) {
+  const found = await nextRows(db, after, until, most.bundles);
+  const looked = fitting(found, most.deliveries);
+  const last = looked.at(-1);
+  const upto = last ? { at: last.deliverAt, event: last.id } : after;
+  return { looked, upto, more: looked.length < found.length || found.length === most.bundles };
 }
 
 /** The next `limit` bundles after `after`, whenever they are due, in the order of their times. */
 export async function scheduledAfter(db: D1Database, after: Position, limit: number): Promise<number[]> {
-  const { results } = await db
-    .prepare(`SELECT id FROM (${NEXT}) ORDER BY deliver_at, id`)
-    .bind(after.at, after.event, Number.MAX_SAFE_INTEGER, limit)
-    .all<{ id: number }>();
-  return results.map(({ id }) => id);
+  return (await nextRows(db, after, Number.MAX_SAFE_INTEGER, limit)).map(({ id }) => id);
 }
 
-const LOST = `
-  WITH page AS MATERIALIZED (${PAGE}),
-    last AS (SELECT deliver_at AS at, id AS upto FROM page ORDER BY deliver_at DESC, id DESC LIMIT 1)
-  SELECT last.*, (SELECT count(*) FROM page) AS looked, (SELECT max(bundles) FROM page) AS bundles, lost.*
-  FROM last LEFT JOIN (${LOST_PARTS}) lost ON true`;
+const LOST = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
 
 export type LostScheduled = Readonly<{
   /** Every plan up to this position has been checked; `after` when there was none. */
@@ -76,15 +79,9 @@ export async function findLostScheduled(
   horizon: number,
   most: Most,
 ): Promise<LostScheduled> {
-  type Row = LostPart & { at: number; upto: number; looked: number; bundles: number };
-  const find = db.prepare(LOST).bind(after.at, after.event, horizon, most.bundles, most.deliveries);
-  const { results } = await find.all<Row>();
-  const [first] = results;
-  if (!first) return { upto: after, more: false, lost: [] };
-  const { at, upto, looked, bundles } = first;
-  return {
-    upto: { at, event: upto },
-    more: bundles === most.bundles || bundles > looked,
-    lost: await lostOf(db, results),
-  };
+  const { looked, ...page } = await nextPage(db, after, horizon, most);
+  if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [] };
+  const ids = JSON.stringify(looked.map(({ id }) => id));
+  const { results } = await db.prepare(LOST).bind(ids).all<LostPart>();
+  return { ...page, lost: await lostOf(db, results) };
 }

@@ -107,31 +107,39 @@ export async function readHeartbeat(db: D1Database): Promise<number | null> {
 /** A planned delivery without an outcome, and the times that its age limit counts from. */
 export type LostDelivery = DeliveryName & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
-/** SQL: what a bundle of `page` has planned for a destination and has fewer rows of. */
-export const LOST_PARTS = `
-  SELECT page.id AS bundle, p.key AS destination, p.value AS runs,
-    page.accepted_at AS acceptedAt, page.deliver_at AS deliverAt
-  FROM page JOIN json_each(page.plan) p
-  WHERE (SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "page.id")})
-    < ${countOf("p.value")}`;
+/** What one statement looks at: so many bundles, and planned deliveries of them together. */
+export type Most = Readonly<{ bundles: number; deliveries: number }>;
 
 /**
- * The next bundles after the watermark, up to the first that was accepted too recently to be lost, and as many as
- * have no more than ?6 planned deliveries together, or one that has more by itself. Those that are scheduled are
- * passed, unless the walk in order of time has been where they are.
+ * As many of the bundles, the first at least, as have no more planned deliveries together. Counted here, because a
+ * window function makes three rows read of one.
  */
+export function fitting<T extends Readonly<{ planned: number }>>(
+  bundles: readonly T[],
+  deliveries: number,
+): readonly T[] {
+  let together = 0;
+  const beyond = bundles.findIndex(({ planned }, i) => {
+    together += planned;
+    return i > 0 && together > deliveries;
+  });
+  return beyond < 0 ? bundles : bundles.slice(0, beyond);
+}
+
+const NEXT = `
+  SELECT id, accepted_at AS acceptedAt, planned FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
+
+/** SQL: what a bundle `b` has planned for a destination and has fewer rows of. */
+export const LOST_PARTS = `
+  SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
+    b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
+  FROM bundles b JOIN json_each(b.plan) p
+  WHERE ${countOf("p.value")} > (
+    SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "b.id")})`;
+
+/** Those that are scheduled are passed, unless the walk in order of time has been where they are. */
 const LOST = `
-  WITH page AS (
-      SELECT *, sum(planned) OVER (ORDER BY id) AS together
-      FROM (SELECT id, accepted_at, deliver_at, planned, plan FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?3)),
-    ends AS (SELECT count(*) AS bundles, max(id) AS last,
-      min(iif(accepted_at > ?2, id, NULL)) AS young,
-      min(iif(together > ?6 AND together > planned, id, NULL)) AS heavy FROM page),
-    upto AS (SELECT coalesce(min(coalesce(young, heavy), coalesce(heavy, young)) - 1, last, ?1) AS id,
-      coalesce(heavy < young, heavy IS NOT NULL OR (young IS NULL AND bundles = ?3)) AS more FROM ends)
-  SELECT upto.id AS upto, upto.more, lost.* FROM upto LEFT JOIN (
-    ${LOST_PARTS} AND (page.deliver_at IS NULL OR (page.deliver_at, page.id) <= (?4, ?5))
-  ) lost ON lost.bundle <= upto.id`;
+  ${LOST_PARTS} AND b.id > ?1 AND b.id <= ?2 AND (b.deliver_at IS NULL OR (b.deliver_at, b.id) <= (?3, ?4))`;
 
 export type LostPage = Readonly<{
   /** Every plan up to this bundle has been checked. */
@@ -148,26 +156,28 @@ type Reach = Readonly<{
   scheduledUpto: Position;
 }>;
 
-/** What one statement looks at: so many bundles, and planned deliveries of them together. */
-export type Most = Readonly<{ bundles: number; deliveries: number }>;
-
-/** Checks some bundles after `after`, as far as the reach goes. */
+/** Checks some bundles after `after`, up to the first that was accepted too recently to be lost. */
 export async function findLost(
   db: D1Database,
   after: number,
   { horizon, scheduledUpto: { at, event } }: Reach,
   most: Most,
 ): Promise<LostPage> {
-  type Row = LostPart & { upto: number; more: number };
-  const find = db.prepare(LOST).bind(after, horizon, most.bundles, at, event, most.deliveries);
-  const { results } = await find.all<Row>();
-  const [first] = results;
-  return { upto: first?.upto ?? after, more: Boolean(first?.more), lost: await lostOf(db, results) };
+  type Row = { id: number; acceptedAt: number; planned: number };
+  const { results } = await db.prepare(NEXT).bind(after, most.bundles).all<Row>();
+  const young = results.findIndex(({ acceptedAt }) => acceptedAt > horizon);
+  const old = young < 0 ? results : results.slice(0, young);
+  const looked = fitting(old, most.deliveries);
+  const upto = looked.at(-1)?.id ?? after;
+  const more = looked.length < old.length || old.length === most.bundles;
+  if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [] };
+  const parts = await db.prepare(LOST).bind(after, upto, at, event).all<LostPart>();
+  return { upto, more, lost: await lostOf(db, parts.results) };
 }
 
-/** What a bundle has planned for a destination and has fewer rows of; without a bundle: nothing. */
+/** What a bundle has planned for a destination and has fewer rows of. */
 export type LostPart = Readonly<{
-  bundle: number | null;
+  bundle: number;
   destination: string;
   runs: string;
   acceptedAt: number;
@@ -180,14 +190,13 @@ const KNOWN = `
 
 /** The deliveries of the parts that have no row. */
 export async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<readonly LostDelivery[]> {
-  const named = parts.filter(({ bundle }) => bundle !== null);
-  if (named.length === 0) return [];
-  const pairs = JSON.stringify(named.map(({ bundle, destination }) => [bundle, destination]));
+  if (parts.length === 0) return [];
+  const pairs = JSON.stringify(parts.map(({ bundle, destination }) => [bundle, destination]));
   const { results } = await db.prepare(KNOWN).bind(pairs).all<DeliveryName>();
   const known = new Set(results.map(({ event, destination }) => `${event} ${destination}`));
-  return named.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt }) =>
+  return parts.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt }) =>
     indexesOf(JSON.parse(runs))
-      .map((index) => eventAt(bundle ?? 0, index))
+      .map((index) => eventAt(bundle, index))
       .filter((event) => !known.has(`${event} ${destination}`))
       .map((event) => ({ event, destination, acceptedAt, deliverAt })),
   );

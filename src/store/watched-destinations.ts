@@ -10,7 +10,7 @@ import { modelOf, type RawRow } from "./row-model.ts";
 import { destinations } from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";
 
-/** Retries and events looked at for their destinations. */
+/** Retries, the newest bundles, and destinations of these looked at. */
 const LOOKED_AT = 1_000;
 /** Destinations counted at most. */
 const COUNTED = 10_000;
@@ -25,8 +25,9 @@ const ACTIVE_CTE = `
     SELECT id, 1 FROM waiting WHERE id IS NOT NULL
     UNION ALL SELECT destination_id, 2 FROM (
       SELECT destination_id FROM deliveries WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${LOOKED_AT})
-    UNION ALL SELECT p.key, 3 FROM (SELECT plan FROM bundles ORDER BY id DESC LIMIT ${LOOKED_AT}) b
-      JOIN json_each(b.plan) p
+    UNION ALL SELECT id, 3 FROM (
+      SELECT p.key AS id FROM (SELECT plan FROM bundles ORDER BY id DESC LIMIT ${LOOKED_AT}) b
+      JOIN json_each(b.plan) p LIMIT ${LOOKED_AT})
   )`;
 
 const ACTIVE_IDS = `${ACTIVE_CTE}
@@ -116,7 +117,8 @@ async function ownIds(db: D1Database, tenant: string): Promise<readonly string[]
   return results.map(({ id }) => id);
 }
 
-async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
+/** In the order given; those that are not there are left out. */
+export async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
   const { results } = await db.prepare(BY_IDS).bind(JSON.stringify(ids)).all<RawRow>();
   return results.map((raw) => modelOf(destinations, raw));
 }

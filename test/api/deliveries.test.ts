@@ -1,9 +1,11 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { deliveryId, eventId, eventNumber } from "../../src/id.ts";
 import { RETRIES_SORTED } from "../../src/store/delivery-walk.ts";
 import type { StoredState } from "../../src/store/schema.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 
 const [A, B] = ["dst_aaaaaaaaaaaaaaaaaaaa", "dst_bbbbbbbbbbbbbbbbbbbb"] as const;
 const iso = (at: number) => new Date(at).toISOString();
@@ -22,13 +24,24 @@ function destination(id: string, fields: object = {}) {
   return insertRow("destinations", { ...row, ...fields });
 }
 
-function event(id: number, plan: readonly string[]) {
-  const body = JSON.stringify({ type: "a", timestamp: iso(NOW), data: null });
-  return insertRow("events", { id, tenant: "default", type: "a", body, plan, accepted_at: NOW });
+/** The event of that number in these tests: the first of the bundle of that number. */
+const at = (number: number) => eventAt(number, 0);
+
+type Fields = Readonly<{ type?: string; acceptedAt?: number; deliverAt?: number }>;
+
+async function event(id: number, destinations: readonly string[], { type = "a", ...fields }: Fields = {}) {
+  const events = [{ tenant: "default", type, data: null, destinations }];
+  await insertBundles(env.DB, [{ id, acceptedAt: NOW, ...fields, events }]);
 }
 
 function delivery(destinationId: string, event: number, state: StoredState, fields: object = {}) {
-  const row = { destination_id: destinationId, event_id: event, state, attempts: 0, give_up_at: NOW + 9000 };
+  const row = {
+    destination_id: destinationId,
+    event_id: at(event),
+    state,
+    attempts: 0,
+    give_up_at: NOW + 9000,
+  };
   return insertRow("deliveries", { ...row, ...fields });
 }
 
@@ -40,7 +53,7 @@ type Listed = {
 /** All pages of a list, as `destination letter + event number`. */
 async function walk(query: string, limit = 2) {
   const { call } = testApi();
-  const numbers = new Map(Array.from({ length: 20 }, (_, i) => [eventId(i), i]));
+  const numbers = new Map(Array.from({ length: 20 }, (_, i) => [eventId(at(i)), i]));
   const pages: string[][] = [];
   for (let cursor: string | null = ""; cursor !== null && pages.length < 20; ) {
     const path = `/v1/deliveries?limit=${limit}${query}${cursor && `&cursor=${cursor}`}`;
@@ -112,15 +125,7 @@ describe("GET /v1/deliveries", () => {
         [13, 2],
         [14, 1],
       ] as const)
-        await insertRow("events", {
-          id,
-          tenant: "default",
-          type: "a",
-          accepted_at: NOW,
-          deliver_at: NOW + days * DAY,
-          plan: JSON.stringify([A, B]),
-          body: "{}",
-        });
+        await event(id, [A, B], { deliverAt: NOW + days * DAY });
       await event(15, [A]);
       await insertRow("sweeps", { id: 1, watermark: 14, heartbeat_at: NOW });
       await insertRow("cursors", { name: "scheduled_checked", at: NOW, event_id: 10 });
@@ -166,13 +171,13 @@ describe("GET /v1/deliveries", () => {
     });
 
     it("is looked for among a bounded number, whoever's they are, and a page says where to go on", async () => {
-      await env.DB.prepare(
-        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
-         INSERT INTO events (id, tenant, type, accepted_at, deliver_at, plan, body)
-         SELECT 100 + i, 'others', 'a', ?1, ?2 + i, '["dst_other"]', '{}' FROM n`,
-      )
-        .bind(NOW, NOW + 2 * DAY)
-        .run();
+      const others = Array.from({ length: 240 }, (_, i) => ({
+        id: 101 + i,
+        acceptedAt: NOW,
+        deliverAt: NOW + 2 * DAY + i,
+        events: [{ tenant: "others", destinations: ["dst_other"] }],
+      }));
+      await insertBundles(env.DB, others);
       await env.DB.prepare("UPDATE sweeps SET watermark = 9000").run();
       const pages = await walk("&state=queued&type=a");
       expect(pages.flat()).toEqual(["b12", "a12", "b14", "a14", "b13", "a13", "b11", "a11"]);
@@ -181,7 +186,7 @@ describe("GET /v1/deliveries", () => {
   });
 
   it("goes through so many events for queued ones, and says where to go on", async () => {
-    await event(5010, []);
+    await event(60, []);
     const { call } = testApi();
     const first = (await call("GET", "/v1/deliveries?state=queued")).json;
     expect(first).toEqual({ data: [], next_cursor: expect.any(String) });
@@ -222,9 +227,12 @@ describe("GET /v1/deliveries", () => {
   describe("narrowed", () => {
     const hour = (n: number) => NOW + n * 3_600_000;
     beforeEach(async () => {
-      await env.DB.prepare("UPDATE events SET accepted_at = ?1 + (id - 1) * 3600000").bind(NOW).run();
-      await env.DB.prepare("UPDATE events SET type = 'b' WHERE id % 2 = 0").run();
-      await env.DB.prepare("UPDATE deliveries SET last_status = 400 + event_id WHERE state = 'dead'").run();
+      await env.DB.prepare("DELETE FROM bundles").run();
+      for (const id of [1, 2, 3, 4, 5])
+        await event(id, [A, B], { type: id % 2 === 0 ? "b" : "a", acceptedAt: hour(id - 1) });
+      await env.DB.prepare(
+        "UPDATE deliveries SET last_status = 400 + event_id / 128 WHERE state = 'dead'",
+      ).run();
     });
 
     it.each([
@@ -253,7 +261,7 @@ describe("GET /v1/deliveries", () => {
       await env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
          INSERT INTO deliveries (destination_id, event_id, state, give_up_at, last_status)
-         SELECT ?1, i, 'dead', 0, 500 FROM n`,
+         SELECT ?1, i * 128, 'dead', 0, 500 FROM n`,
       )
         .bind(B)
         .run();
@@ -276,7 +284,7 @@ describe("GET /v1/deliveries", () => {
       await destination(foreign, { tenant: "other" });
       await env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
-         INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT ?1, i, 'dead', 0 FROM n`,
+         INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT ?1, i * 128, 'dead', 0 FROM n`,
       )
         .bind(foreign)
         .run();
@@ -286,7 +294,7 @@ describe("GET /v1/deliveries", () => {
     it("goes through its own destinations alone, and no cursor tells of others", async () => {
       const first = (await mine.call("GET", "/v1/deliveries?state=dead&limit=1")).json;
       expect(first.data).toMatchObject([{ destination_id: own, because: "permanent" }]);
-      expect(atob(first.next_cursor)).toBe(JSON.stringify([own, 4]));
+      expect(atob(first.next_cursor)).toBe(JSON.stringify([own, at(4)]));
       const next = `/v1/deliveries?state=dead&limit=1&cursor=${first.next_cursor}`;
       expect((await mine.call("GET", next)).json).toMatchObject({ data: [{}], next_cursor: null });
     });
@@ -318,14 +326,14 @@ describe("GET /v1/deliveries", () => {
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < ${many + 9})
        INSERT INTO deliveries (destination_id, event_id, state, give_up_at, next_attempt_at)
-       SELECT ?1, i, 'retrying', 0, 1000000 - i FROM n`,
+       SELECT ?1, i * 128, 'retrying', 0, 1000000 - i FROM n`,
     )
       .bind(A)
       .run();
     const page = async (cursor: string) =>
       (await testApi().call("GET", `/v1/deliveries?state=retrying&limit=3${cursor}`)).json;
     const numbers = (json: { data: { event_id: string }[] }) =>
-      json.data.map(({ event_id }) => eventNumber(event_id));
+      json.data.map(({ event_id }) => bundleOf(eventNumber(event_id)));
     const first = await page("");
     expect(numbers(first)).toEqual([3, 1, many + 9]);
     expect(numbers(await page(`&cursor=${first.next_cursor}`))).toEqual([many + 8, many + 7, many + 6]);
@@ -334,7 +342,7 @@ describe("GET /v1/deliveries", () => {
 
 describe("GET /v1/deliveries/:id", () => {
   const show = async (event: number, destinationId: string = A, api = testApi()) =>
-    (await api.call("GET", `/v1/deliveries/${deliveryId(event, destinationId)}`)).json;
+    (await api.call("GET", `/v1/deliveries/${deliveryId(at(event), destinationId)}`)).json;
 
   it("shows a retrying one in full", async () => {
     await destination(A);
@@ -350,8 +358,8 @@ describe("GET /v1/deliveries/:id", () => {
       ],
     });
     expect(await show(1)).toEqual({
-      id: deliveryId(1, A),
-      event_id: eventId(1),
+      id: deliveryId(at(1), A),
+      event_id: eventId(at(1)),
       destination_id: A,
       state: "retrying",
       because: "http_503",
@@ -388,8 +396,8 @@ describe("GET /v1/deliveries/:id", () => {
     await event(1, [A]);
     const shown = { state: "queued", attempts: 0, give_up_at: iso(NOW + 60_000), log: [] };
     expect(await show(1)).toEqual({
-      id: deliveryId(1, A),
-      event_id: eventId(1),
+      id: deliveryId(at(1), A),
+      event_id: eventId(at(1)),
       destination_id: A,
       ...shown,
     });
@@ -418,7 +426,7 @@ describe("GET /v1/deliveries/:id", () => {
     await event(1, [A]);
     await delivery(A, 1, "waiting", { because: "circuit_open", next_attempt_at: NOW + 1000 });
     const shown = await show(1, A, testApi({ look: () => look }));
-    const names = { id: deliveryId(1, A), event_id: eventId(1), destination_id: A };
+    const names = { id: deliveryId(at(1), A), event_id: eventId(at(1)), destination_id: A };
     expect(shown).toEqual({
       ...names,
       state: "waiting",
@@ -430,8 +438,8 @@ describe("GET /v1/deliveries/:id", () => {
   });
 
   it.each([
-    ["of an unknown event", deliveryId(7, A)],
-    ["of a destination that the event was not planned for", deliveryId(1, B)],
+    ["of an unknown event", deliveryId(at(7), A)],
+    ["of a destination that the event was not planned for", deliveryId(at(1), B)],
     ["with a nonsense id", "dlv_x"],
   ])("knows none %s", async (_what, id) => {
     await destination(A);
@@ -467,7 +475,7 @@ describe("the gates behind a page", () => {
     await destination(A);
     await event(1, [A, B]);
     await delivery(A, 1, "waiting");
-    const { json } = await call("GET", `/v1/events/${eventId(1)}`);
+    const { json } = await call("GET", `/v1/events/${eventId(at(1))}`);
     expect(gateCalls).toEqual([`look ${A}`]);
     expect(json.deliveries).toMatchObject([{ because: "rate" }, { state: "cancelled" }]);
   });

@@ -1,12 +1,15 @@
 /** A dead delivery begins again when a person says so, and nothing else does. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { eventAt } from "../../src/core/bundle.ts";
 import { deliveryId } from "../../src/id.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 
 const PLACE = "dst_aaaaaaaaaaaaaaaaaaaa";
 const HOUR = 3_600_000;
-const ID = deliveryId(1, PLACE);
+const EVENT = eventAt(1, 0);
+const ID = deliveryId(EVENT, PLACE);
 const log = [{ at: NOW - HOUR, latencyMs: 5, status: 500 }];
 
 beforeEach(async () => {
@@ -14,12 +17,12 @@ beforeEach(async () => {
   const at = { created_at: NOW, updated_at: NOW };
   const place = { id: PLACE, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
   await insertRow("destinations", { ...place, retry: { expire_unattempted_after: 7200 } });
-  const body = JSON.stringify({ type: "a", timestamp: new Date(NOW).toISOString(), data: null });
-  await insertRow("events", { id: 1, tenant: "default", type: "a", body, plan: [PLACE], accepted_at: 0 });
+  const events = [{ tenant: "default", data: null, destinations: [PLACE] }];
+  await insertBundles(env.DB, [{ acceptedAt: NOW - 100 * HOUR, events }]);
 });
 
 function delivery(state: string, fields: object = {}) {
-  const row = { destination_id: PLACE, event_id: 1, state, attempts: 5, give_up_at: NOW - HOUR, log };
+  const row = { destination_id: PLACE, event_id: EVENT, state, attempts: 5, give_up_at: NOW - HOUR, log };
   return insertRow("deliveries", { ...row, ...fields });
 }
 

@@ -48,7 +48,7 @@ describe("GET /v1/destinations/:id/health", () => {
       window: 1,
       in_flight: 0,
       max_concurrency: 10,
-      rate_tokens: 200,
+      rate_tokens: 100,
       door: null,
       waiting: { rate: 2, slow: 1 },
       last_15_minutes: { first_attempts: 0, retries: 0, retry_ratio: 0, storm: false },

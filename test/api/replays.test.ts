@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 
 const [PLACE, OTHER] = ["dst_aaaaaaaaaaaaaaaaaaaa", "dst_bbbbbbbbbbbbbbbbbbbb"] as const;
 const HOUR = 3_600_000;
@@ -16,16 +17,16 @@ beforeEach(async () => {
     await insertRow("destinations", place);
   }
   // One event an hour, the first 20 hours ago; of the odd ones the delivery is dead, of the others done.
-  await env.DB.prepare(
-    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
-     INSERT INTO events (id, tenant, type, accepted_at, plan, body)
-     SELECT i, 'default', iif(i % 3 = 0, 'order.paid', 'order.made'), ?1 + i * ?2, json_array(?3), '{}' FROM n`,
-  )
-    .bind(NOW - 20 * HOUR, HOUR, PLACE)
-    .run();
+  const bundles = Array.from({ length: 20 }, (_, i) => ({
+    acceptedAt: NOW - (19 - i) * HOUR,
+    events: [
+      { tenant: "default", type: (i + 1) % 3 === 0 ? "order.paid" : "order.made", destinations: [PLACE] },
+    ],
+  }));
+  await insertBundles(env.DB, bundles);
   await env.DB.prepare(
     `INSERT INTO deliveries (destination_id, event_id, state, give_up_at, ended_at)
-     SELECT ?1, id, iif(id % 2, 'dead', 'delivered'), 0, accepted_at FROM events`,
+     SELECT ?1, id, iif(id / 128 % 2, 'dead', 'delivered'), 0, accepted_at FROM events`,
   )
     .bind(PLACE)
     .run();

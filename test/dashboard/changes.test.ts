@@ -22,7 +22,7 @@ async function deadDelivery(destination: string): Promise<string> {
   const { json } = await testApi().call("POST", "/v1/events", { type: "order.paid", data: 1 });
   const ended = { state: "dead", because: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
   await insertRow("deliveries", { destination_id: destination, event_id: eventNumber(json.id), ...ended });
-  await env.DB.prepare("UPDATE events SET accepted_at = ?1")
+  await env.DB.prepare("UPDATE bundles SET accepted_at = ?1")
     .bind(NOW - 1000)
     .run();
   return json.deliveries[0].id;
@@ -206,7 +206,9 @@ describe("a destination", () => {
     const previous = [{ secret: before?.secret, expires_at: NOW + 2 * 3_600_000 }];
     expect(await rowOf(id)).toMatchObject({ previous_secrets: JSON.stringify(previous) });
     const page = await browser.get(`/dashboard/destinations/${id}`);
-    expect(page.html).toContain("Beside the current secret 1 that was replaced still signs, until in 2 h.");
+    expect(page.html).toContain(
+      "Two secrets sign at the moment; the last of those that were replaced stops in 2 h.",
+    );
   });
 
   it("gets one new secret from a page that is reloaded after it, and is told so", async () => {

@@ -6,8 +6,9 @@ import { tick } from "../../src/delivery/tick.ts";
 import { watch } from "../../src/metrics/watch.ts";
 import { turnDestination } from "../../src/store/destinations.ts";
 import { recordOutcomes } from "../../src/store/record.ts";
+import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { operationalEvents } from "../support/operational.ts";
-import { newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
+import { named, newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
 
 const MINUTE = 60_000;
 
@@ -168,7 +169,7 @@ describe("a pause", () => {
   });
 
   test("that could not be told of, because D1 was away, is told of by the next minute's tick", async () => {
-    world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? "before" : undefined));
+    failNotices(...Array(9).fill("before"));
     await send(1, 410);
     expect(await told()).toEqual([]);
     world.d1.failing(() => undefined);
@@ -332,11 +333,8 @@ describe("the thresholds", () => {
     const stuck = await newDestination();
     for (let i = 0; i < 15; i++) await newDestination();
     await deaths(place);
-    await env.DB.prepare(
-      `INSERT INTO events (tenant, type, accepted_at, plan, body) SELECT 'acme', 'a', ?1, '[]', '{}' FROM json_each(?2)`,
-    )
-      .bind(world.clock.now() - 50 * 3_600_000, JSON.stringify(Array(101).fill(0)))
-      .run();
+    const acceptedAt = world.clock.now() - 50 * 3_600_000;
+    await insertBundles(env.DB, bundlesOf(Array(101).fill({}), { acceptedAt }));
     await env.DB.prepare(
       `INSERT INTO deliveries (destination_id, event_id, state, attempts, first_attempt_at, next_attempt_at, give_up_at)
        SELECT ?1, id, 'retrying', 1, accepted_at, ?2, ?2 FROM events`,
@@ -388,14 +386,9 @@ describe("the operator's own destination", () => {
     world.receiver.script(urlOf(operator), ...Array(100).fill(500), 410);
     world.receiver.script(urlOf(place), 500);
     for (let i = 0; i < 60; i++) {
-      const body = { event: 0, destination: operator };
-      await env.DB.prepare(
-        "INSERT INTO events (tenant, type, accepted_at, plan, body) VALUES ('operator', 'destination.paused', ?1, json_array(?2), '{}')",
-      )
-        .bind(world.clock.now(), operator)
-        .run();
-      const event = (await env.DB.prepare("SELECT max(id) AS id FROM events").first<number>("id")) ?? 0;
-      await world.bring([{ ...body, event }]);
+      const notice = { tenant: "operator", type: "destination.paused", destinations: [operator] };
+      const [event = 0] = await insertBundles(env.DB, [{ acceptedAt: world.clock.now(), events: [notice] }]);
+      await world.bring([{ event, destination: operator }]);
       await world.settled();
       world.clock.pass(30_000);
       await world.drain(operator);
@@ -405,7 +398,8 @@ describe("the operator's own destination", () => {
     expect(world.logged("circuit_opened").length).toBeGreaterThan(0);
     const raised = (await told()).filter(({ key }) => key !== null);
     expect(raised).toEqual([]);
-    expect(world.deliveryQueue.taken().filter(({ body }) => body.destination !== operator)).toEqual([]);
+    const messages = await named(world.deliveryQueue.taken().map(({ body }) => body));
+    expect(messages.filter(({ destination }) => destination !== operator)).toEqual([]);
   });
 
   test("that answers 410 is paused, and nobody is told by it", async () => {
@@ -419,8 +413,15 @@ describe("the operator's own destination", () => {
 
 /** The next writes of events for the operator fail so, one after the other. */
 function failNotices(...faults: ("before" | "after")[]): void {
-  world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? faults.shift() : undefined));
+  world.d1.failing((sql) => {
+    const fault = sql.includes("INSERT INTO idempotency_keys") ? faults.shift() : undefined;
+    if (fault) void world.clock.asleep(PAUSE_MS).then(() => world.clock.pass(PAUSE_MS));
+    return fault;
+  });
 }
+
+/** Before a commit is repeated, with the world's chance. */
+const PAUSE_MS = 75;
 
 describe("a circuit that opens is told of, once", () => {
   test.each([
@@ -444,7 +445,7 @@ test("a crossed threshold is told of, when D1 is away for a moment", async () =>
 });
 
 test("what cannot be told, because D1 is away, stops nothing", async () => {
-  world.d1.failing((sql) => (sql.includes("known.idempotency_key") ? "before" : undefined));
+  failNotices(...Array(9).fill("before"));
   await send(10, 500);
   expect(world.logged("announcements_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
   expect(await told()).toEqual([]);

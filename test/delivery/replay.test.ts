@@ -8,9 +8,11 @@ import { recordOutcomes } from "../../src/store/record.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { changeReplay, findReplay, type NewReplay } from "../../src/store/replays.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
+import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,
+  messageFor,
   newDestination,
   newWorld,
   START,
@@ -31,27 +33,30 @@ beforeEach(async () => {
   place = await newDestination();
 });
 
-/** Events of the past hour whose deliveries have ended so. */
-async function ended(count: number, state: "dead" | "delivered" = "dead", to = place): Promise<void> {
-  const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
-  const first =
-    (await env.DB.prepare("SELECT coalesce(max(id), 0) AS n FROM events").first<number>("n")) ?? 0;
-  await execute(
-    `${numbers} INSERT INTO events (tenant, type, accepted_at, plan, body)
-     SELECT ?2, 'order.paid', ?3, json_array(?4), '{"n":' || i || '}' FROM n`,
-    count,
-    TENANT,
-    START - HOUR,
-    to,
-  );
+type Past = Readonly<{ state?: "dead" | "delivered"; to?: string; acceptedAt?: number }>;
+
+/** Events of the past hour whose deliveries have ended so; returns their numbers. */
+async function ended(
+  count: number,
+  { state = "dead", to = place, acceptedAt = START - HOUR }: Past = {},
+  typeOf: (i: number) => string = () => "order.paid",
+): Promise<number[]> {
+  const events = Array.from({ length: count }, (_, i) => ({
+    tenant: TENANT,
+    type: typeOf(i + 1),
+    data: { n: i + 1 },
+    destinations: [to],
+  }));
+  const numbers = await insertBundles(env.DB, bundlesOf(events, { acceptedAt }));
   await execute(
     `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at, ended_at)
-     SELECT ?1, id, ?2, 'exhausted', 3, ?3, ?3 FROM events WHERE id > ?4`,
+     SELECT ?1, value, ?2, 'exhausted', 3, ?3, ?3 FROM json_each(?4)`,
     to,
     state,
     START - 1,
-    first,
+    JSON.stringify(numbers),
   );
+  return numbers;
 }
 
 async function begin(fields: Partial<NewReplay> = {}): Promise<void> {
@@ -86,7 +91,7 @@ async function completed(): Promise<void> {
 describe("a slow replay over what it does not mean", () => {
   test("comes to what it means in steps that follow each other at once, each of a bounded number of rows", async () => {
     await ended(25_000);
-    await ended(3, "delivered");
+    await ended(3, { state: "delivered" });
     await begin({ include: "delivered", ratePerMinute: 6, pace: 6 });
     for (let steps = 1; (await waiting()) === 0; steps++) {
       expect(steps).toBeLessThanOrEqual(4);
@@ -178,7 +183,7 @@ describe("a step", () => {
   });
 
   test("costs a few rows and no more with a long history", async () => {
-    await ended(5_000, "delivered");
+    await ended(5_000, { state: "delivered" });
     await ended(40);
     await begin();
     world.d1.used();
@@ -217,27 +222,25 @@ describe("a replay", () => {
   });
 
   test("means those that had ended when it began, of its time and its types, and nothing else", async () => {
-    await ended(2);
-    await execute("UPDATE events SET accepted_at = ?1 WHERE id = 1", START - 3 * HOUR);
-    await ended(2);
-    await execute("UPDATE events SET type = 'order.made' WHERE id = 3");
-    await ended(1, "delivered");
+    await ended(1, { acceptedAt: START - 3 * HOUR });
+    const [second] = await ended(1);
+    const [, fourth] = await ended(2, {}, (i) => (i === 1 ? "order.made" : "order.paid"));
+    await ended(1, { state: "delivered" });
     const other = await newDestination();
-    await ended(1, "dead", other);
+    await ended(1, { to: other });
     await begin({ eventTypes: ["order.paid"] });
-    await ended(1);
-    await execute("UPDATE deliveries SET ended_at = ?1 WHERE event_id = 7", START + 1);
+    const [late] = await ended(1);
+    await execute("UPDATE deliveries SET ended_at = ?1 WHERE event_id = ?2", START + 1, late);
     await completed();
     const { results } = await env.DB.prepare(
       "SELECT event_id FROM deliveries WHERE replay IS NOT NULL",
     ).all();
-    expect(results).toEqual([{ event_id: 2 }, { event_id: 4 }]);
+    expect(results).toEqual([{ event_id: second }, { event_id: fourth }]);
     expect(await replay()).toMatchObject({ total: 2, moved: 2, delivered: 2 });
   });
 
   test("finds few among many, by and by", async () => {
-    await ended(3_000);
-    await execute("UPDATE events SET type = 'rare' WHERE id IN (1, 1500, 3000)");
+    await ended(3_000, {}, (i) => ([1, 1_500, 3_000].includes(i) ? "rare" : "order.paid"));
     await begin({ eventTypes: ["rare"] });
     await completed();
     expect(await replay()).toMatchObject({ total: 3, moved: 3, delivered: 3, state: "completed" });
@@ -433,7 +436,7 @@ describe("its count", () => {
     const { eventId, destinationId } = await one();
     await bury(
       world.services,
-      batchOf("breakwater-dead", [{ event: eventId, destination: destinationId }]).batch,
+      batchOf("breakwater-dead", [messageFor({ event: eventId, destination: destinationId })]).batch,
     );
     expect([await tally(), (await one()).because]).toEqual([[0, 1], "poison"]);
   });

@@ -1,5 +1,6 @@
 /** A lease in use: never wider than it was granted, and in step with what other leases learn of the receiver. */
 import { beforeEach, expect, test } from "vitest";
+import { partsOf } from "../../src/core/bundle.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { type LeaseRun, runLease } from "../../src/delivery/run-lease.ts";
 import { newCondition } from "../../src/policy/condition.ts";
@@ -30,7 +31,7 @@ beforeEach(async () => {
 /** A lease for so many deliveries, over so many connections of its own, beginning with one. */
 async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
   const messages = await world.post(count);
-  const works = (await loadWork(world.services, messages)).filter((work) => work !== undefined);
+  const { works } = await loadWork(world.services, partsOf(messages));
   const [first] = works;
   if (!first) throw new Error("There is work");
   return runLease(world.services, shared, {

@@ -1,11 +1,13 @@
 /** What is scheduled comes at its time: not before, a second after it at most, and whatever is lost on the way. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/delivery/ingest.ts";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import {
   execute,
   GRACE_MS,
+  named,
   newDestination,
   newWorld,
   rowOf,
@@ -30,35 +32,37 @@ async function schedule(...times: number[]): Promise<number[]> {
   const posted = times.map((deliverAt) => ({ tenant: TENANT, type: "a", data: 1, deliverAt }));
   const accepted = await accept(world.services, posted);
   await world.settled();
-  return accepted.map(({ id }) => id);
+  return accepted.kind === "accepted" ? accepted.events.map(({ id }) => id) : [];
 }
 
 /** What went on the queue since the last time of asking: which event, and when it comes out. */
-function sent(): { event: number; at: number }[] {
-  return world.deliveryQueue.taken().map(({ body, delaySeconds = 0 }) => ({
-    event: body.event,
-    at: world.clock.now() + delaySeconds * 1000,
-  }));
+async function sent(): Promise<{ event: number; at: number }[]> {
+  const each = world.deliveryQueue.taken().map(async ({ body, delaySeconds = 0 }) => {
+    const at = world.clock.now() + delaySeconds * 1000;
+    return (await named([body])).map(({ event }) => ({ event, at }));
+  });
+  return (await Promise.all(each)).flat();
 }
 
 describe("a scheduled event", () => {
   test("that is due soon goes on the queue at once, with a delay", async () => {
-    const [event] = await schedule(START + 30_500);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: { event, destination }, delaySeconds: 31 }]);
+    const [event = 0] = await schedule(START + 30_500);
+    const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
+    expect(world.deliveryQueue.taken()).toEqual([{ body, delaySeconds: 31 }]);
   });
 
   test("that is due later goes there shortly before its time", async () => {
     const [event] = await schedule(START + DAY);
-    expect(sent()).toEqual([]);
+    expect(await sent()).toEqual([]);
     world.clock.pass(DAY - 2 * MINUTE);
     await sweep(world.services);
-    expect(sent()).toEqual([]);
+    expect(await sent()).toEqual([]);
     world.clock.pass(MINUTE);
     await sweep(world.services);
-    expect(sent()).toEqual([{ event, at: START + DAY }]);
+    expect(await sent()).toEqual([{ event, at: START + DAY }]);
     world.clock.pass(MINUTE);
     await sweep(world.services);
-    expect(sent()).toEqual([]);
+    expect(await sent()).toEqual([]);
   });
 
   test("comes within a second of its time, whenever it is accepted between two sweeps", async () => {
@@ -69,7 +73,7 @@ describe("a scheduled event", () => {
       if (second % 60 < 7) await sweep(world.services);
       const at = world.clock.now() + ((second * 7919) % 300_000) + 1;
       if (second < 300) for (const id of await schedule(at)) due.set(id, at);
-      messages.push(...sent());
+      messages.push(...(await sent()));
     }
     expect(due.size).toBe(43);
     for (const [event, at] of due) {
@@ -80,9 +84,10 @@ describe("a scheduled event", () => {
   });
 
   test("whose time is over goes at once, like any other", async () => {
-    const [event] = await schedule(START - 1);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: { event, destination } }]);
-    expect(await env.DB.prepare("SELECT deliver_at FROM events").first("deliver_at")).toBeNull();
+    const [event = 0] = await schedule(START - 1);
+    const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
+    expect(world.deliveryQueue.taken()).toEqual([{ body }]);
+    expect(await env.DB.prepare("SELECT deliver_at FROM bundles").first("deliver_at")).toBeNull();
   });
 
   test("is not attempted when its message comes early", async () => {
@@ -134,7 +139,7 @@ describe("one that was lost", () => {
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await env.DB.prepare("SELECT watermark FROM sweeps").first("watermark")).toBe(2);
-    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([2]);
+    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
   });
 
   test("is recovered after the grace period, once", async () => {
@@ -154,7 +159,7 @@ describe("one that was lost", () => {
     await schedule(...Array(1_000).fill(at), ...Array(1_000).fill(at), ...Array(3).fill(at));
     world.clock.pass(DAY);
     await sweep(world.services);
-    expect(sent()).toHaveLength(2_003);
+    expect(await sent()).toHaveLength(2_003);
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await storedRows()).toHaveLength(2_003);
@@ -165,10 +170,10 @@ describe("one that was lost", () => {
 
   test("is recovered although it was stored behind the walk in order of time", async () => {
     await execute("INSERT INTO cursors VALUES ('scheduled_checked', ?1, 1000)", START + 2 * MINUTE);
-    await schedule(START + MINUTE, START + 2 * MINUTE, START + 2 * MINUTE + 1);
+    const [first, second] = await schedule(START + MINUTE, START + 2 * MINUTE, START + 2 * MINUTE + 1);
     world.clock.pass(2 * MINUTE + GRACE_MS);
     await sweep(world.services);
-    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([1, 2]);
+    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([first, second]);
     world.clock.pass(1);
     await sweep(world.services);
     expect(await storedRows()).toHaveLength(3);
@@ -176,7 +181,7 @@ describe("one that was lost", () => {
 
   test.each([
     ["knows that they are sent for", "INTO cursors"],
-    ["has looked for them", "INDEXED BY events_scheduled"],
+    ["has looked for them", "INDEXED BY bundles_scheduled"],
   ])("is delivered when a sweep dies before it %s", async (_, part) => {
     const [event = 0] = await schedule(START + DAY);
     world.clock.pass(DAY - MINUTE);
@@ -184,7 +189,7 @@ describe("one that was lost", () => {
     await expect(sweep(world.services)).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     await sweep(world.services);
-    const messages = sent();
+    const messages = await sent();
     expect(messages.at(-1)).toEqual({ event, at: START + DAY });
     world.clock.pass(MINUTE);
     for (const { event } of messages) await world.bring([{ event, destination }]);

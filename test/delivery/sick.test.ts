@@ -21,9 +21,10 @@ beforeEach(async () => {
   place = await newDestination();
 });
 
-/** Posts so many, and delivers them in batches of as many as their gate admits. */
+/** Posts so many, and delivers them in batches of as many as their gate admits, slowly enough for the rate. */
 async function deliver(count: number): Promise<void> {
   for (let left = count; left > 0; left -= 10) {
+    world.clock.pass(1_000);
     await world.bring(await world.post(Math.min(10, left)));
     await world.settled();
     for (let i = 0; i < 10 && (await waiting()) > 0; i++) {

@@ -1,5 +1,6 @@
 /** A person may change limits with `wrangler d1 execute`: it holds from the next batch, and nonsense stops nothing. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { partsOf } from "../../src/core/bundle.ts";
 import { gateSettingsOf } from "../../src/store/destination-settings.ts";
 import { loadWork } from "../../src/store/work.ts";
 import { silence } from "../support/receivers.ts";
@@ -25,7 +26,8 @@ const edit = (column: string, value: unknown) =>
   execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
 
 async function settingsNow() {
-  const [work] = await loadWork(world.services, await world.post());
+  const { works } = await loadWork(world.services, partsOf(await world.post()));
+  const [work] = works;
   if (!work) throw new Error("The event is for the destination");
   return gateSettingsOf(work.destination);
 }

@@ -1,28 +1,37 @@
-/** A range of time is found as a range of event rows, in a few steps whatever the number of events. */
+/** A range of time is found as a range of events' numbers, in a few steps however many there are. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { eventRangeOf } from "../../src/store/moments.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { newWorld } from "../support/world.ts";
 
 const MINUTE = 60_000;
 beforeEach(() => newWorld());
 
-/** Events with these rows, each accepted at its row's minute. */
-async function store(rows: readonly number[]): Promise<void> {
-  await env.DB.prepare(
-    `INSERT INTO events (id, tenant, type, accepted_at, plan, body)
-     SELECT value, 't', 'a', value * ${MINUTE}, '[]', '{}' FROM json_each(?1)`,
-  )
-    .bind(JSON.stringify(rows))
-    .run();
+/** Bundles of these numbers, of one event each, accepted at their number's minute. */
+async function store(bundles: readonly number[]): Promise<void> {
+  await insertBundles(
+    env.DB,
+    bundles.map((id) => ({ id, acceptedAt: id * MINUTE, events: [{}] })),
+  );
 }
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
-const first = async (since: number) => (await eventRangeOf(env.DB, { since: since * MINUTE })).first;
-const last = async (until: number) => (await eventRangeOf(env.DB, { until: until * MINUTE })).last;
+/** As numbers of bundles: a range begins with the first event of one, and ends with the last there could be. */
+const first = async (since: number) => {
+  const { first } = await eventRangeOf(env.DB, { since: since * MINUTE });
+  expect(indexOf(first)).toBe(0);
+  return bundleOf(first);
+};
+const last = async (until: number) => {
+  const { last } = await eventRangeOf(env.DB, { until: until * MINUTE });
+  expect(indexOf(last)).toBe(127);
+  return bundleOf(last);
+};
 
-describe("among a hundred events, one a minute", () => {
+describe("among a hundred bundles, one a minute", () => {
   beforeEach(() => store(upTo(100)));
 
   test.each(upTo(110).concat(0, -5))("begins a minute early for the time %i", async (minute) => {
@@ -34,7 +43,7 @@ describe("among a hundred events, one a minute", () => {
   });
 });
 
-test("gaps among the rows do no harm", async () => {
+test("gaps among the numbers do no harm", async () => {
   const rows = [3, 10, 11, 40, 1000];
   await store(rows);
   for (let minute = 0; minute < 1010; minute += 7) {
@@ -45,7 +54,10 @@ test("gaps among the rows do no harm", async () => {
 });
 
 test("no events are no range", async () => {
-  expect(await eventRangeOf(env.DB, { since: 5, until: 9 })).toEqual({ first: 1, last: 0 });
+  expect(await eventRangeOf(env.DB, { since: 5, until: 9 })).toEqual({
+    first: eventAt(1, 0),
+    last: eventAt(1, 0) - 1,
+  });
 });
 
 test("what is not asked for is open", async () => {

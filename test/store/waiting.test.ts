@@ -31,34 +31,35 @@ const ENDS = { perEnd: 3, between: 0, isFurthest: true };
 const look = (reach = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, reach, () => random);
 
 describe("a drain's look", () => {
-  test("finds the oldest and the newest in turn, and the destination", async () => {
+  test("finds the oldest and the newest in turn, beginning where chance has it, and the destination", async () => {
     await store("waiting", 1, 100);
+    expect((await look(ENDS, 0)).events).toEqual([1, 100, 2, 99, 3, 98]);
     const { events, destination: found } = await look();
-    expect(events).toEqual([1, 100, 2, 99, 3, 98]);
+    expect(events).toEqual([100, 1, 99, 2, 98, 3]);
     expect(found?.id).toBe(destination);
   });
 
   test("finds each once, and knows that it is all, when the ends meet", async () => {
     await store("waiting", 1, 5);
-    expect(await look()).toMatchObject({ events: [1, 5, 2, 4, 3], isAll: true });
+    expect(await look()).toMatchObject({ events: [5, 1, 4, 2, 3], isAll: true });
     await store("waiting", 6, 6);
     expect(await look()).toMatchObject({ isAll: false });
   });
 
   test.each([
     [0, [1, 100, 2, 99, 3, 98, 4]],
-    [0.5, [1, 100, 2, 99, 3, 98, 50, 51, 52, 53]],
-    [0.9999, [1, 100, 2, 99, 3, 98]],
+    [0.5, [100, 1, 99, 2, 98, 3, 50, 51, 52, 53]],
+    [0.9999, [100, 1, 99, 2, 98, 3]],
   ])("finds some from a place between them too (%d)", async (random, wanted) => {
     await store("waiting", 1, 100);
     expect((await look({ ...ENDS, between: 4 }, random)).events).toEqual(wanted);
   });
 
-  test("puts what has been attempted least before the rest", async () => {
+  test("takes what has been attempted and what has not in turn, at both ends", async () => {
     await store("waiting", 1, 2, 2);
     await store("waiting", 3, 50);
     await store("waiting", 51, 52, 1);
-    expect((await look({ ...ENDS, between: 2 })).events).toEqual([3, 50, 26, 27, 52, 51, 1, 2]);
+    expect((await look({ ...ENDS, between: 2 })).events).toEqual([1, 52, 3, 50, 2, 51, 26, 27]);
   });
 });
 

@@ -5,11 +5,14 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { emptyAll } from "./databases.ts";
 import { learn, listenedTo, overhear } from "./secrecy.ts";
 import { keysOf, MASTER_KEYS } from "./vault.ts";
+import { named } from "./world.ts";
 
 export const KEY = "test-admin-key-0123456789";
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
@@ -44,7 +47,11 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       graceMs: 300_000,
       retentionMs: 30 * 86_400_000,
       allowPrivateDestinations: false,
+      intakeShards: 1,
+      intakeLingerMs: 0,
     },
+    intake: undefined,
+    routing: new RoutingCache(),
     deliveries: {
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
@@ -102,7 +109,10 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     };
   }
 
-  return { app, call, messages, steps, gateCalls, log };
+  /** The deliveries that the messages name. */
+  const deliveries = () => named(messages as DeliveryMessage[]);
+
+  return { app, call, messages, deliveries, steps, gateCalls, log };
 }
 
 const contextless = {
@@ -118,7 +128,9 @@ function isJson(response: Response): boolean {
 /** The tables, all of them empty. */
 export async function emptyDatabase(): Promise<void> {
   const tables = [
-    "events",
+    "bundles",
+    "idempotency_keys",
+    "tenants",
     "deliveries",
     "destinations",
     "sweeps",

@@ -5,14 +5,18 @@
  * Ids of destinations and keys are spread so that those of the one tenant lie between those of the others.
  */
 import { env } from "cloudflare:workers";
+import { eventAt, MAX_EVENTS } from "../../src/core/bundle.ts";
 import { emptyDatabase, NOW } from "./api.ts";
+import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundle-rows.ts";
 
 export const CROWDED = "crowded";
 export const FOREIGN_EVENTS = 100_000;
 /** So many destinations, keys, sessions, replays, and deliveries of one event, has the tenant. */
 export const THOUSAND = 1_000;
-/** The event that all of the tenant's destinations get. */
-export const WIDE_EVENT = FOREIGN_EVENTS + 1;
+const FOREIGN_BUNDLES = FOREIGN_EVENTS / MAX_EVENTS;
+/** The bundle of the event that all of the tenant's destinations get. */
+const WIDE_BUNDLE = FOREIGN_BUNDLES + 1;
+export const WIDE_EVENT = eventAt(WIDE_BUNDLE, 0);
 const OWN_EVENTS = 3_000;
 const FOREIGN_DESTINATIONS = 2_000;
 const DAY_MS = 86_400_000;
@@ -54,10 +58,22 @@ const deliveryOf = (destination: string, event: string, n: string) => `${destina
   1 + ${n} % 3, iif(${n} % 10 = 1, ${NOW} + ${n} % 3600000, NULL), ${NOW + DAY_MS},
   iif(${n} % 10 > 1, ${NOW} - 1000, NULL), 503, '[{"at":${NOW},"latencyMs":5,"status":503}]'`;
 
-const eventsFrom = (first: number, count: number, tenant: string, plan: string) => `
-  INSERT INTO events (id, tenant, type, accepted_at, plan, body) ${numbers(count)}
-  SELECT ${first} + i - 1, ${tenant}, 'order.paid', ${NOW} - (${count} - i) * ${Math.floor((30 * DAY_MS) / count)},
-    ${plan}, '{"type":"order.paid","data":{"order":{"total":' || i || '}}}' FROM n`;
+/** Bundles of a hundred events each, over the past thirty days. */
+function bundlesFrom(count: number, eventOf: (i: number) => EventRow): BundleRow[] {
+  const events = Array.from({ length: count }, (_, i) => ({
+    type: "order.paid",
+    data: { order: { total: i + 1 } },
+    ...eventOf(i + 1),
+  }));
+  const bundles = bundlesOf(events);
+  return bundles.map(({ events }, i) => ({
+    events,
+    acceptedAt: NOW - (bundles.length - 1 - i) * Math.floor((30 * DAY_MS) / bundles.length),
+  }));
+}
+
+/** SQL of the number of the i-th event from a bundle on. */
+const eventFrom = (bundle: number) => `(${bundle} + (i - 1) / ${MAX_EVENTS}) * 128 + (i - 1) % ${MAX_EVENTS}`;
 
 const ownId = idOf("dst", "m", "i");
 /** Ordinary traffic of the tenant goes to ten of its destinations. */
@@ -87,28 +103,39 @@ const foreign = "'tenant' || (i % 100)";
 /** Empties the first database and fills it. */
 export async function inviteEveryone(): Promise<void> {
   await emptyDatabase();
+  const ownDestinations = Array.from({ length: THOUSAND }, (_, i) => idOfOwn("dst", i + 1));
+  await insertBundles(env.DB, [
+    ...bundlesFrom(FOREIGN_EVENTS, (i) => ({
+      tenant: `tenant${i % 100}`,
+      destinations: [foreignDestination(1 + (i % FOREIGN_DESTINATIONS))],
+    })),
+    {
+      acceptedAt: NOW - 1000,
+      events: [{ tenant: CROWDED, type: "order.paid", destinations: ownDestinations }],
+    },
+    ...bundlesFrom(OWN_EVENTS, (i) => ({
+      tenant: CROWDED,
+      destinations: [idOfOwn("dst", 1 + (i % 10))],
+    })),
+  ]);
   const statements = [
     destinationsOf("f", FOREIGN_DESTINATIONS, foreign),
     destinationsOf("m", THOUSAND, own),
-    eventsFrom(1, FOREIGN_EVENTS, foreign, `json_array(${foreignId})`),
-    `INSERT INTO events (id, tenant, type, accepted_at, plan, body)
-     SELECT ${WIDE_EVENT}, ${own}, 'order.paid', ${NOW - 1000},
-       (${numbers(THOUSAND)} SELECT json_group_array(${ownId}) FROM n), '{"type":"order.paid","data":{}}'`,
-    eventsFrom(WIDE_EVENT + 1, OWN_EVENTS, own, `json_array(${busyId})`),
     // Most foreign traffic before, the newest two thousand still without an outcome.
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(FOREIGN_EVENTS)}
-     SELECT ${deliveryOf(foreignId, "i", "(i / 7)")} FROM n`,
+     SELECT ${deliveryOf(foreignId, eventFrom(1), "(i / 7)")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(THOUSAND)}
      SELECT ${deliveryOf(ownId, String(WIDE_EVENT), "i")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(OWN_EVENTS - 100)}
-     SELECT ${deliveryOf(busyId, `${WIDE_EVENT} + i`, "(i / 7)")} FROM n`,
+     SELECT ${deliveryOf(busyId, eventFrom(WIDE_BUNDLE + 1), "(i / 7)")} FROM n`,
     keysOf("f", 10_000, foreign),
     keysOf("m", THOUSAND, own),
     sessionsOf("f", 10_000, foreign),
     sessionsOf("m", THOUSAND, own),
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
     replaysOf("m", THOUSAND, own, THOUSAND),
-    `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_EVENT - 1}, ${NOW - 60_000})`,
+    `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
+    `INSERT INTO cursors (name, at, event_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
   ];
   for (const statement of statements) await env.DB.prepare(statement).run();
 }

@@ -1,10 +1,35 @@
 /** What the operator has been told, in its order. */
+import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
+import { readBodies } from "../../src/store/bodies.ts";
 
 export type Told = Readonly<{ type: string; key: string | null; data: Readonly<Record<string, unknown>> }>;
 
+/** Each is a single event under a key, and the keys of a bundle are in the order of its events. */
 export async function operationalEvents(db: D1Database): Promise<Told[]> {
+  const keys = await keysByEvent(db);
   const { results } = await db
-    .prepare("SELECT type, idempotency_key AS key, body FROM events WHERE tenant = 'operator' ORDER BY id")
-    .all<{ type: string; key: string | null; body: string }>();
-  return results.map(({ type, key, body }) => ({ type, key, data: JSON.parse(body).data ?? {} }));
+    .prepare("SELECT id, header, hex(body) AS body FROM bundles ORDER BY id")
+    .all<{ id: number; header: string; body: string }>();
+  const bundles = results.map(async ({ id, header, body }) => {
+    const stored: StoredHeader = JSON.parse(header);
+    const bodies = (await readBodies(body, stored)) ?? [];
+    return headersOf(stored).flatMap(({ tenant, type }, index) => {
+      const { data = {} } = JSON.parse(new TextDecoder().decode(bodies[index]));
+      return tenant === "operator" ? [{ type, key: keys.get(eventAt(id, index)) ?? null, data }] : [];
+    });
+  });
+  return (await Promise.all(bundles)).flat();
+}
+
+async function keysByEvent(db: D1Database): Promise<ReadonlyMap<number, string>> {
+  const { results } = await db
+    .prepare("SELECT key, bundles, places FROM idempotency_keys WHERE tenant = 'operator'")
+    .all<{ key: string; bundles: string; places: string }>();
+  return new Map(
+    results.flatMap(({ key, bundles, places }) =>
+      (JSON.parse(places) as [number, number][]).map(
+        ([nth, index]) => [eventAt(JSON.parse(bundles)[nth], index), key] as const,
+      ),
+    ),
+  );
 }

@@ -1,7 +1,16 @@
 /** Where a statement reads a table, or an index, from end to end: as SQLite itself explains its plan. */
 
 /** The tables that grow with what is posted, or with what people make. */
-const growing = ["events", "deliveries", "destinations", "sessions", "replays", "api_keys"];
+const growing = [
+  "bundles",
+  "idempotency_keys",
+  "tenants",
+  "deliveries",
+  "destinations",
+  "sessions",
+  "replays",
+  "api_keys",
+];
 
 /** The steps of the plan that scan a table that grows, as `deliveries USING INDEX deliveries_dead`. */
 export async function scansIn(db: D1Database, sql: string): Promise<string[]> {

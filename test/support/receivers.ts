@@ -38,7 +38,7 @@ export function receivers(): Receivers {
   const scripts = new Map<string, Script[]>();
   const watchers: { times: number; seen: () => void }[] = [];
   const openTo = new Map<string, Readonly<{ now: number; most: number }>>();
-  let pause = async () => {};
+  let pause: (() => Promise<void>) | undefined;
   let open = 0;
   let mostOpen = 0;
 
@@ -62,7 +62,8 @@ export function receivers(): Receivers {
     for (const { times, seen } of watchers) if (calls.length >= times) seen();
     const script = next(url);
     try {
-      await pause();
+      // Without a pause not even a turn: tests that hold the clock read it when the call comes.
+      if (pause) await pause();
       return await played(script, call);
     } finally {
       open -= 1;

@@ -95,7 +95,12 @@ async function stepsOf(
   return steps;
 }
 
+/**
+ * From the second post on: the first reads anew what was changed by hand, the tenant's destinations and the bundles
+ * that came since the Worker itself has committed one.
+ */
 async function measured(stage: Stage): Promise<Measured> {
+  await deliver(stage, { events: PER_BUNDLE, perPost: PER_BUNDLE });
   const used = await stage.metered();
   const startedAt = performance.now();
   const delivered = await deliver(stage, { events: POSTED, perPost: 100 });

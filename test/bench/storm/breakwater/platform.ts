@@ -24,7 +24,7 @@ import { type Ending, type Travel, virtualQueue } from "./queue.ts";
 
 /** As wrangler.toml has it. */
 const shapes = {
-  deliveries: { name: "breakwater-deliveries", batch: 100, batchTimeoutMs: 1_000, maxRetries: 100 },
+  deliveries: { name: "breakwater-deliveries", batch: 10, batchTimeoutMs: 0, maxRetries: 100 },
   drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3 },
   dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100 },
 };
@@ -37,6 +37,8 @@ export type PlatformOptions = Readonly<{
   consumers?: Partial<Record<"deliveries" | "drains", number>>;
   /** Asked at every call. Without: nothing goes wrong. */
   troubles?: () => Troubles;
+  /** What production code is handed instead of the services made for an invocation. */
+  wrap?: (services: Services) => Services;
   /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
   onBreach?: (name: string, breach: Breach) => void;
   /** Environment variables. */
@@ -66,7 +68,12 @@ const openVault: Vault = {
 };
 
 export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
-  const { troubles = () => noTroubles, onBreach = () => {}, vars = {} } = options;
+  const {
+    troubles = () => noTroubles,
+    onBreach = () => {},
+    vars = {},
+    wrap = (services) => services,
+  } = options;
   const travel = { ...calmTravel, ...options.travel };
   const consumers = { deliveries: 20, drains: 100, ...options.consumers };
   const config = parseConfig({
@@ -135,7 +142,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       await engine.sleep(0);
       const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });
       try {
-        return await handler(strictServices(servicesFor(life), quotas));
+        return await handler(wrap(strictServices(servicesFor(life), quotas)));
       } finally {
         quotas.handlerReturned();
       }
