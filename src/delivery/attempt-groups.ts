@@ -85,7 +85,7 @@ type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 async function finishLate(services: Services, { groupRun, told }: Rest): Promise<void> {
   try {
     await groupRun.run?.finished;
-        const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
+    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
     logCounts(services);
     const gone = await report(services, verdicts);
     await settleAll(services, [groupRun], gone, false);

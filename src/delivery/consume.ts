@@ -13,10 +13,8 @@ import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
-
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
-
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
@@ -37,7 +35,7 @@ export async function consume(given: Services, batch: MessageBatch): Promise<voi
     await deliverAll(services, carriers);
   } catch (error) {
     services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
-        for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
+    for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
   } finally {
     logCounts(services);
   }

@@ -62,7 +62,7 @@ function unreachableUntil({ now, random }: Services): number {
 /** What finished attempts say. Each is told of as it is read off. */
 export function attemptVerdicts(services: Services, ended: readonly Finished[], owner?: string): Verdict[] {
   return ended.map((finished) => {
-        logAttempt(services, finished);
+    logAttempt(services, finished);
     return verdictOf(finished.attempt.work, finished.outcome, owner);
   });
 }

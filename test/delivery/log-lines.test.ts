@@ -84,8 +84,8 @@ describe("a hold", () => {
 describe("a death without an attempt", () => {
   test("is a line with the delivery's ids and its reason", async () => {
     const messages = await world.post(2);
-        await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch)
-        const lines = messages.map(({ event }) => ({
+    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
+    const lines = messages.map(({ event }) => ({
       event: eventId(event),
       destination: place,
       because: "poison",
@@ -96,8 +96,8 @@ describe("a death without an attempt", () => {
   test("is no line for what had ended before", async () => {
     const messages = await world.post();
     await world.bring(messages);
-        await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch)
-        expect(world.logged("delivery_dead")).toEqual([])
+    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
+    expect(world.logged("delivery_dead")).toEqual([]);
   });
 });
 

@@ -11,8 +11,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
-
-
 import {
   type DeliveryName,
   eventAt,
@@ -23,8 +21,6 @@ import {
   partsOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
-
-
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";

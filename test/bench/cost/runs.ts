@@ -93,7 +93,7 @@ export function runsOf(size: Size): readonly Run[] {
         dollarsPerMillion: 12,
         storagePerMillion: 0.8,
         d1RowsRead: 60,
-        d1RowsWritten: 4.2,
+        d1RowsWritten: 4.6,
         queueOperations: 3,
         logLines: 1.2,
       },
