@@ -9,6 +9,7 @@ import {
   changeDestination,
   findDestination,
   insertDestination,
+  isTaken,
   listDestinations,
 } from "../store/destinations.ts";
 import { NOT_YOUR_TENANT, requires, tenantFor } from "./auth.ts";
@@ -150,8 +151,11 @@ export function registerDestinations(api: Api): void {
       const columns = { ...columnsOf(input), ...agreed, url: input.url };
       const most = capsOf(config).destinations;
       const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, most);
-      if (row === "taken") return createdBefore(id);
-      if (row === "full") return invalid([tooManyDestinations(tenant, most)]);
+      if (row === undefined) {
+        // An id that was made by chance is nobody else's.
+        const isRepeat = key !== undefined && (await isTaken(db, id));
+        return isRepeat ? createdBefore(id) : invalid([tooManyDestinations(tenant, most)]);
+      }
       const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
       return c.json(shown, 201);
     },

@@ -7,6 +7,7 @@ import { showDestination } from "./destination.tsx";
 import { type Form, listIn, numberIn, textIn } from "./form-fields.ts";
 import type { CallApi, Refused } from "./inside.ts";
 import { showPage } from "./layout.tsx";
+import { showRefusal } from "./nothing.tsx";
 import { doneAt, RefusedNotice } from "./notices.tsx";
 import { Copyable } from "./parts.tsx";
 
@@ -36,6 +37,8 @@ export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi
     };
     const answer = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, rotation);
     if (answer.ok) return showSecret(c, answer.json, "Rotated");
+    // Whoever may not rotate has no such form on the page: nothing typed is lost.
+    if (answer.status === 403) return showRefusal(c, answer, `/dashboard/destinations/${id}`);
     const isRepeat = answer.status === 409 && answer.errors.some(({ field }) => field === "secret_version");
     return isRepeat
       ? c.redirect(doneAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)

@@ -51,3 +51,8 @@ export const Copyable: FC<{ id: string; text: string; label: string }> = ({ id, 
     </button>
   </section>
 );
+
+/** A description, with what stands in backticks as code. */
+export const Prose: FC<{ text: string }> = ({ text }) => (
+  <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
+);

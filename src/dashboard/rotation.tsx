@@ -4,6 +4,9 @@ import { previousSecrets } from "../policy/previous-secrets.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { untilOf } from "./figures.ts";
 
+/** By how many were replaced: the current one signs beside them. */
+const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
+
 export const Rotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
   const replaced = previousSecrets(row.previousSecrets, now);
   const until = Math.max(...replaced.map(({ expires_at: at }) => at));
@@ -13,7 +16,7 @@ export const Rotation: FC<{ path: string; row: Destination; now: number }> = ({ 
         <h2 id="secret-head">Signing secret</h2>
       </div>
       {replaced.length > 0 && (
-        <p>{`Beside the current secret ${replaced.length} that ${replaced.length === 1 ? "was" : "were"} replaced still ${replaced.length === 1 ? "signs" : "sign"}, until in ${untilOf(until, now)}.`}</p>
+        <p>{`${numerals[replaced.length]} secrets sign at the moment; the last of those that were replaced stops in ${untilOf(until, now)}.`}</p>
       )}
       <details>
         <summary>Rotate it</summary>

@@ -2,9 +2,10 @@
 import type { FC } from "hono/jsx";
 import type { Document, Method, Operation } from "../api/document.ts";
 import { type JsonSchema, resolved } from "../api/document-examples.ts";
+import { Prose } from "../dashboard/parts.tsx";
 import { curlOf } from "./curl.ts";
 import { type Field, fieldsOf, typeWords } from "./field-list.ts";
-import { Code, Fields, Prose } from "./prose.tsx";
+import { Code, Fields } from "./prose.tsx";
 
 export type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
 

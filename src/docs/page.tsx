@@ -6,9 +6,10 @@ import { kinds } from "../api/problem-kinds.ts";
 import { problemExample } from "../api/problems.ts";
 import { PolicyTable } from "../dashboard/lab/policy-table.tsx";
 import { Brand, Head, Skip } from "../dashboard/layout.tsx";
+import { Prose } from "../dashboard/parts.tsx";
 import { fieldsOf } from "./field-list.ts";
 import { type Described, OperationPart } from "./operation.tsx";
-import { Code, Fields, Prose } from "./prose.tsx";
+import { Code, Fields } from "./prose.tsx";
 import { Stuck } from "./stuck.tsx";
 
 type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;

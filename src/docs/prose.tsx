@@ -1,11 +1,7 @@
-/** Small pieces of the reference: text with code in it, code alone, and lists of fields. */
+/** Small pieces of the reference: code to read or to copy, and lists of fields. */
 import type { FC } from "hono/jsx";
+import { Prose } from "../dashboard/parts.tsx";
 import type { Field, TypeWord } from "./field-list.ts";
-
-/** A description, with what stands in backticks as code. */
-export const Prose: FC<{ text: string }> = ({ text }) => (
-  <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
-);
 
 /** Something to read or to copy, as it is. */
 export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (

@@ -3,7 +3,7 @@
  * docs/stuck-in-retries.md has the same steps and reasons; a test holds them together.
  */
 import type { FC } from "hono/jsx";
-import { Prose } from "./prose.tsx";
+import { Prose } from "../dashboard/parts.tsx";
 
 /** What to look at, in this order. */
 export const steps: readonly string[] = [

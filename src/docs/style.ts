@@ -3,6 +3,8 @@ export const reference = /* css */ `
 html { scroll-padding-top: 1rem; }
 .reference { display: grid; gap: 0 clamp(1.5rem, 5vw, 4rem); grid-template-columns: minmax(0, 1fr); }
 .reference section { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
+.reference section.scroll { display: block; }
+.reference .scroll th, .reference .scroll td { font-size: 0.8125rem; white-space: normal; }
 .reference .lede { margin-top: 0; }
 .reference h2 { font-size: 1.375rem; letter-spacing: -0.018em; }
 .reference h3 { font-size: 1.0625rem; }

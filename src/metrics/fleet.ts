@@ -15,9 +15,10 @@ import { type Backlog, backlogOf } from "../store/backlog.ts";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
 import { findDestination, listDestinations } from "../store/destinations.ts";
 import { retriesByDestination, type Scope } from "../store/retries.ts";
+import type { Databases } from "../store/shards.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../store/watched-destinations.ts";
 
-/** Gates of those that are shown, and again of those that rates are estimated from, asked in one look. */
+/** Destinations that are shown, and again those that rates are estimated from: so many gates are asked in one look. */
 export const GATES_ASKED = 100;
 /** Gates asked at once. */
 const AT_ONCE = 6;
@@ -91,15 +92,26 @@ export async function seeAll(
   destinations: readonly Destination[],
   look: Look,
 ): Promise<readonly Seen[]> {
-  const ids = destinations.map(({ id }) => id);
-  const [backlogs, retries, figures] = await Promise.all([
-    backlogOf(services, ids, COUNTED),
-    retriesByDestination(services),
+  const [depths, figures] = await Promise.all([
+    depthsOf(services, destinations),
     askAll(services, destinations, look),
   ]);
-  return destinations.map((row, i) => {
+  return depths.map((depth, i) => ({ ...depth, figures: figures[i] }));
+}
+
+/** What of these destinations is not delivered, in their order. It is read from D1: no gate is asked. */
+export async function depthsOf(
+  databases: Databases,
+  destinations: readonly Destination[],
+): Promise<readonly Pick<Seen, "row" | "depth">[]> {
+  const ids = destinations.map(({ id }) => id);
+  const [backlogs, retries] = await Promise.all([
+    backlogOf(databases, ids, COUNTED),
+    retriesByDestination(databases),
+  ]);
+  return destinations.map((row) => {
     const backlog = backlogs.get(row.id) ?? { waiting: 0, dead: 0 };
-    return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0 }, figures: figures[i] };
+    return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0 } };
   });
 }
 

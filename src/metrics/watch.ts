@@ -20,9 +20,11 @@ import {
 import type { Services } from "../services.ts";
 import { backlogOf } from "../store/backlog.ts";
 import { saveBacklogLook } from "../store/backlog-looks.ts";
+import type { Destination } from "../store/destination-settings.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
-import { askAllBut, COUNTED, fleetSum, GATES_WATCHED, readFleet, type Seen } from "./fleet.ts";
+import { watchedDestinations } from "../store/watched-destinations.ts";
+import { askAllBut, COUNTED, depthsOf, fleetSum, GATES_ASKED, GATES_WATCHED, type Seen } from "./fleet.ts";
 
 const EVERY_MINUTES = 15;
 /** Destinations whose waiting deliveries are counted beyond what a look counts, and how far. */
@@ -49,22 +51,18 @@ export async function watch(services: Services): Promise<void> {
 
 /**
  * Rates are judged over all destinations or not at all: those of a part would be false alarms, or false calm.
- * Where there are too many to ask, a log line says that no rate is judged. Backlogs are those of the destinations in
- * which something goes on.
+ * Where there are too many to ask, a log line says that no rate is judged, and no gate is asked anything. Backlogs are
+ * read from D1, of the destinations in which something goes on.
  */
 async function figuresOfAll(services: Services, now: number): Promise<Watched> {
-  const [fleet, sampled, all, own] = await Promise.all([
-    readFleet(services, {}, { windows: ["1h"], series: false }),
+  const [lively, sampled, old] = await Promise.all([
+    watchedDestinations(services, undefined, GATES_ASKED),
     askAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
-    retryingForADay(services, {}, now),
-    retryingForADay(services, { tenant: OPERATOR }, now),
+    retryingForADay(services, { without: OPERATOR }, now),
   ]);
   if (sampled === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
-  const old = all - own;
-  const busy = await watchedOnes(
-    services,
-    fleet.seen.filter(({ row }) => isTold(row)),
-  );
+  const figures = new Map(sampled?.map((one) => [one.row.id, one.figures]));
+  const busy = await watchedOnes(services, lively.destinations.filter(isTold), figures);
   const looks = await saveBacklogLook(services.db, { at: now, backlogs: backlogsOf(busy) });
   const known = new Set(busy.map(({ id }) => id));
   const quiet = (sampled ?? []).filter(({ row }) => !known.has(row.id));
@@ -87,14 +85,16 @@ function backlogsOf(busy: readonly WatchedDestination[]): Backlogs {
 
 async function watchedOnes(
   services: Services,
-  seen: readonly Seen[],
+  destinations: readonly Destination[],
+  figures: ReadonlyMap<string, Seen["figures"]>,
 ): Promise<readonly WatchedDestination[]> {
+  const seen = await depthsOf(services, destinations);
   const full = seen.filter(({ depth }) => depth.waiting >= COUNTED).map(({ row }) => row.id);
   const deeper = await backlogOf(services, full.slice(0, DEEP), DEEP_COUNTED);
-  return seen.map((one) => {
-    const { row, depth } = one;
+  return seen.map(({ row, depth }) => {
     const isBacklogCut = full.indexOf(row.id) >= DEEP;
     const waiting = deeper.get(row.id)?.waiting ?? depth.waiting;
+    const one = { row, figures: figures.get(row.id) };
     return { ...watchedOne(one, waiting + depth.retrying), isBacklogCut };
   });
 }

@@ -17,14 +17,14 @@ export type DestinationChange = {
 type Tenant = string | undefined;
 
 /**
- * The new row; `taken` when there is one of that id already, `full` when the tenant has `most` destinations. Both are
- * found out by the statement that inserts, so that of two at the same moment neither is mistaken.
+ * The new row; undefined when the tenant has `most` destinations, or there is one of that id already: `isTaken` says
+ * which. Both are found out by the statement that inserts, so that of two at the same moment neither is mistaken.
  */
 export async function insertDestination(
   db: D1Database,
   row: NewDestination,
   most: number,
-): Promise<Destination | "taken" | "full"> {
+): Promise<Destination | undefined> {
   const given = Object.entries(getTableColumns(destinations)).flatMap(([key, column]) => {
     const value = row[key as keyof NewDestination];
     return value === undefined ? [] : [{ name: column.name, value: value && column.mapToDriverValue(value) }];
@@ -38,9 +38,12 @@ export async function insertDestination(
     )
     .bind(row.tenant, most, ...given.map(({ value }) => value))
     .first<RawRow>();
-  if (raw !== null) return modelOf(destinations, raw);
-  const known = await db.prepare("SELECT 1 FROM destinations WHERE id = ?1").bind(row.id).first();
-  return known === null ? "full" : "taken";
+  return raw === null ? undefined : modelOf(destinations, raw);
+}
+
+/** Whether there is a destination of that id, or was one that is deleted. */
+export async function isTaken(db: D1Database, id: string): Promise<boolean> {
+  return (await db.prepare("SELECT 1 FROM destinations WHERE id = ?1").bind(id).first()) !== null;
 }
 
 export async function findDestination(

@@ -128,14 +128,14 @@ export async function cancelReplaysOf(
   now: number,
   destination?: string,
 ): Promise<Pick<Replay, "id" | "destinationId">[]> {
+  const [ofOne, one] = destination === undefined ? ["", []] : ["AND destination_id = ?3", [destination]];
   const cancel = db.prepare(
     `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', because = ?1, ended_at = ?2, updated_at = ?2
-     WHERE state IN ('running', 'paused') AND (?3 IS NULL OR destination_id = ?3) AND EXISTS (
+     WHERE state IN ('running', 'paused') ${ofOne} AND EXISTS (
        SELECT 1 FROM destinations d WHERE d.id = destination_id AND d.deleted_at IS NOT NULL)
      RETURNING id, destination_id AS destinationId`,
   );
-  return (await cancel.bind(because, now, destination ?? null).all<Pick<Replay, "id" | "destinationId">>())
-    .results;
+  return (await cancel.bind(because, now, ...one).all<Pick<Replay, "id" | "destinationId">>()).results;
 }
 
 /** A replay and where it leads. */

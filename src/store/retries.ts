@@ -28,34 +28,37 @@ export async function retriesByDestination(databases: Databases): Promise<Readon
 
 const TENANT = tenantOf("b.header", "d.event_id");
 
+const IS_OLD = `d.first_attempt_at < ?1 AND (?2 IS NULL OR ${TENANT} = ?2)
+  AND (?3 IS NULL OR d.destination_id = ?3) AND (?4 IS NULL OR ${TENANT} <> ?4)`;
+
 const OLD = `
   SELECT count(*) AS count FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries
     WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${AGES_COUNTED}
-  ) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
-  WHERE d.first_attempt_at < ?1 AND (?2 IS NULL OR ${TENANT} = ?2) AND (?3 IS NULL OR d.destination_id = ?3)
+  ) d CROSS JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+  WHERE ${IS_OLD}
   UNION ALL
   SELECT count(*) FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
-  ) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
-  WHERE d.first_attempt_at < ?1
-    AND (?2 IS NULL OR ${TENANT} = ?2) AND (?3 IS NULL OR d.destination_id = ?3)`;
+  ) d CROSS JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+  WHERE ${IS_OLD}`;
 
 export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
 
 /**
  * Deliveries that were first attempted more than a day ago and are not over. One that was scheduled, was held back, or
  * was made to wait again after its end counts from the first attempt after that.
+ * @param scope `without` leaves out what is of that tenant
  */
 export function retryingForADay(
   databases: Databases,
-  { tenant, destination }: Scope,
+  { tenant, destination, without }: Scope & Readonly<{ without?: string }>,
   now: number,
 ): Promise<number> {
   return sumOver(databases, async (db) => {
     const { results } = await db
       .prepare(OLD)
-      .bind(now - OLD_MS, tenant ?? null, destination ?? null)
+      .bind(now - OLD_MS, tenant ?? null, destination ?? null, without ?? null)
       .all<{ count: number }>();
     return results.reduce((sum, { count }) => sum + count, 0);
   });

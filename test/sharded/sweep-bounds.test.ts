@@ -146,3 +146,30 @@ test("each of 2,600 waiting destinations is rung for within three ticks, though 
   }
   expect(new Set(rung).size).toBe(2_600);
 });
+
+test("a tick looks at 24,000 of what waits for what is over its age limit, and comes to each of 60,000 in three databases within five ticks", async () => {
+  for (const [number, db] of testDatabases.entries())
+    await db
+      .prepare(
+        `${numbers(20_000)} INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+         SELECT 'dst_00001', ${beforeFirstOf(number)} + i, 'waiting', 'slow', iif(i < 20000, ${NEVER}, ${START}) FROM n`,
+      )
+      .run();
+  const looked: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    world.clock.pass(MINUTE);
+    let rows = 0;
+    const counted = (real: D1Database) =>
+      interceptedD1(real, async (sql, call) => {
+        const result = await call();
+        if (sql.includes("give_up_at AS giveUpAt")) rows += (result as D1Result).results.length;
+        return result;
+      });
+    await invocation(({ db, further = [], ...services }) =>
+      tick({ ...services, db: counted(db), further: further.map(counted) }),
+    );
+    looked.push(rows);
+  }
+  expect(looked).toEqual(Array(5).fill(24_000));
+  expect(await countOf("state = 'dead' AND because = 'expired'")).toBe(3);
+});

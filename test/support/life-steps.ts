@@ -145,8 +145,8 @@ export const steps: fc.Arbitrary<Step>[] = [
   about("pause the replay of", (destination, { wire }) => turn(wire, destination, "paused")),
   about("resume the replay of", (destination, { wire }) => turn(wire, destination, "running")),
   about("cancel the replay of", (destination, { wire }) => turn(wire, destination, "cancelled")),
-  about("delete", async (destination, _, { deleted }) => {
-    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
+  about("delete", async (destination, { world }, { deleted }) => {
+    await execute("UPDATE destinations SET deleted_at = ?2 WHERE id = ?1", destination, world.clock.now());
     deleted.add(destination);
   }),
 ];

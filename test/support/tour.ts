@@ -161,7 +161,7 @@ function visitorOf(services: Services, principal: Principal) {
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
     const isPage = path.startsWith("/dashboard");
-    const body = isPage ? pageBody() : apiBody(method, path);
+    const body = isPage ? await pageBody() : apiBody(method, path);
     const headers = {
       ...(isPage
         ? { cookie, origin: ORIGIN, "sec-fetch-site": "same-origin" }
@@ -189,13 +189,16 @@ function apiBody(method: string, path: string): string | undefined {
 }
 
 /** What the forms ask for, all of it: what a form does not know it does not look at. */
-function pageBody(): URLSearchParams {
+async function pageBody(): Promise<URLSearchParams> {
+  const versions = "SELECT CAST(secret_version AS text) AS version FROM destinations WHERE id = ?1";
+  const version = await env.DB.prepare(versions).bind(things.ids.destinations).first<string>("version");
   const fields = {
     key: KEY,
     url: "https://example.com/hook",
     days: "7",
     rate_per_minute: "100",
     overlap_hours: "1",
+    secret_version: version ?? "",
   };
   return new URLSearchParams(fields);
 }

@@ -54,4 +54,29 @@ describe("the virtual world", () => {
     expect(await world.runUntil(() => world.open() === 0, 60 * MINUTE)).toBe(true);
     expect(world.rows(shop).length).toBeGreaterThan(900);
   });
+
+  it.each([1, 2, 3])("keeps every promise through all troubles at once (seed %i)", async (seed) => {
+    const world = virtualWorld({ seed });
+    const [single = "", held = "", flaky = "", wide = ""] = [1, 3, 10, 20].map((maxConcurrency) =>
+      world.destination({ maxConcurrency }),
+    );
+    const busy = { status: 429, headers: { "retry-after": "30" } };
+    let asked = 0;
+    world.script(single, 500, 500, 204);
+    world.script(held, busy, 204, 204, { ...busy, status: 503 }, 204);
+    world.script(flaky, () => {
+      asked += 1;
+      return asked % 23 === 0 ? "hang" : asked % 5 === 0 ? 500 : 204;
+    });
+    world.trouble({ failing: 0.005, unanswered: 0.005, crashing: 0.005 });
+    world.postSteadily(3, MINUTE);
+    void world.post(100);
+    world.after(20_000, () => world.pause(wide));
+    world.after(50_000, () => void world.resume(wide));
+    await world.run(2 * MINUTE);
+    world.trouble();
+    expect(await world.runUntil(() => world.open() === 0, 240 * MINUTE)).toBe(true);
+    expect(world.rows().map(({ state }) => state)).not.toContain("dead");
+    expect(world.broken()).toEqual([]);
+  });
 });

@@ -56,6 +56,8 @@ export type WorldOptions = Readonly<{
   consumers?: PlatformOptions["consumers"];
   /** Environment variables, such as RETENTION_DAYS. */
   vars?: PlatformOptions["vars"];
+  /** What every invocation is handed instead of the services made for it. */
+  wrap?: PlatformOptions["wrap"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;
 }>;
@@ -115,7 +117,7 @@ export type VirtualWorld = Readonly<{
 }>;
 
 export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
-  const { seed = 1, latency, consumers, vars, cron: hasCron = true } = options;
+  const { seed = 1, latency, consumers, vars, wrap, cron: hasCron = true } = options;
   const engine = createEngine(seed);
   const log: LogLine[] = [];
   const breaches: string[] = [];
@@ -128,6 +130,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     ...(latency && { latency }),
     ...(consumers && { consumers }),
     ...(vars && { vars }),
+    ...(wrap && { wrap }),
     travel: { ...hardTravel, ...options.travel },
     troubles: () => troubles,
     fetch: receivers.fetch,

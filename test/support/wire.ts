@@ -121,7 +121,7 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
       );
       // A timer that nobody waits for any more ends with its invocation: that is no breach.
       const onBreach = ({ quota, asked, where }: Breach) => {
-        if (!life.ended) breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
+        if (!life.ended && !life.over) breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
       };
       const quotas = new Invocation({ now: clock.now, onBreach });
       await handler(strictServices(services, quotas)).finally(() => quotas.handlerReturned());

@@ -1,7 +1,7 @@
 /** The presets side by side, and what holds for all of them: in the policy lab and in the reference. */
 import type { FC } from "hono/jsx";
-import { Prose } from "../../docs/prose.tsx";
 import { commonRules, policyTable, policyTableHead } from "../../policy/policy-table.ts";
+import { Prose } from "../parts.tsx";
 
 export const PolicyTable: FC = () => (
   <>

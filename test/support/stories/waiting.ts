@@ -20,15 +20,15 @@ export const storiesOfWaiting: readonly Story[] = [
     name: "a pause that outlasts the age limit of what it holds, and a deletion",
     // A cancellation that a fault delays for days comes too late: the age limit has been sooner.
     ends: [["dead"], ["cancelled", "dead"]],
-    async tell({ platform, destinations: [paused, deleted] }) {
+    async tell({ world, platform, destinations: [paused, deleted] }) {
       await execute("UPDATE destinations SET status = 'paused'");
       await platform.post(2);
       await platform.deliver();
-      await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", deleted);
+      await execute("UPDATE destinations SET deleted_at = ?2 WHERE id = ?1", deleted, world.clock.now());
       platform.later(30 * SECOND);
       await platform.cron();
       await platform.ring();
-      platform.later(10 * DAY);
+      platform.later(20 * DAY);
       await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", paused);
       await platform.cron();
     },

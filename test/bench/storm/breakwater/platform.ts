@@ -37,6 +37,8 @@ export type PlatformOptions = Readonly<{
   consumers?: Partial<Record<"deliveries" | "drains", number>>;
   /** Asked at every call. Without: nothing goes wrong. */
   troubles?: () => Troubles;
+  /** What production code is handed instead of the services made for an invocation. */
+  wrap?: (services: Services) => Services;
   /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
   onBreach?: (name: string, breach: Breach) => void;
   /** Environment variables. */
@@ -66,7 +68,12 @@ const openVault: Vault = {
 };
 
 export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
-  const { troubles = () => noTroubles, onBreach = () => {}, vars = {} } = options;
+  const {
+    troubles = () => noTroubles,
+    onBreach = () => {},
+    vars = {},
+    wrap = (services) => services,
+  } = options;
   const travel = { ...calmTravel, ...options.travel };
   const consumers = { deliveries: 20, drains: 100, ...options.consumers };
   const config = parseConfig({
@@ -135,7 +142,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       await engine.sleep(0);
       const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });
       try {
-        return await handler(strictServices(servicesFor(life), quotas));
+        return await handler(wrap(strictServices(servicesFor(life), quotas)));
       } finally {
         quotas.handlerReturned();
       }
