@@ -7,7 +7,7 @@
 import { acceptNotices, type Notice } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { OPERATOR } from "../store/notices.ts";
+import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { forgetting, type StatusChange } from "../store/status-changes.ts";
 import { mail } from "./mail.ts";
 import type { OperationalEvent } from "./operational-event.ts";
@@ -25,7 +25,9 @@ export async function announce(
   if (events.length + told.length === 0) return;
   try {
     // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
-    const store = () => acceptNotices(services, events.map(noticeOf));
+    const store = async () => {
+      if (await isOperatorListening(services.db)) await acceptNotices(services, events.map(noticeOf));
+    };
     if (events.length > 0) await store().catch(store);
     const forgotten = forgetting(services.db, told);
     if (forgotten.length > 0) await services.db.batch([...forgotten]);

@@ -137,7 +137,11 @@ export async function endStep(services: Services, lot: Lot): Promise<Step> {
   const { answer } = groupRun;
   // When it has asked already, the gate knows more than this.
   const continues = () => mayGoOn(lot) && !lot.isFollowed;
-  const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, isDrain: true, continues });
+  const { verdicts, late } = await attemptGroups(services, [groupRun], {
+    also: over,
+    isDrain: true,
+    continues,
+  });
   await sendAgain(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),

@@ -2,7 +2,7 @@
  * Deliveries as their bundle's plan promises them, with the row of each that has one. The plan is the only
  * trace of a delivery before its first outcome.
  */
-import { and, eq, getTableColumns, sql } from "drizzle-orm";
+import { and, eq, getTableColumns } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
@@ -25,6 +25,7 @@ import { type MergedPage, mergedPage } from "./delivery-pages.ts";
 import { isInBundle } from "./event-columns.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
+import { modelOf, type RawRow } from "./row-model.ts";
 import { scheduledAfter } from "./scheduled.ts";
 import { bundles, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
@@ -115,6 +116,10 @@ async function bundleAndRow(home: D1Database, eventId: number, destinationId: st
     .get();
 }
 
+/** Joined, because to look each up in a list makes three rows read of two. */
+const ROWS = `
+  SELECT d.* FROM json_each(?2) w CROSS JOIN deliveries d ON d.destination_id = w.value AND d.event_id = ?1`;
+
 /** The deliveries of one event to these destinations, in their order. */
 async function foundAt(
   databases: Databases,
@@ -123,12 +128,8 @@ async function foundAt(
   eventId: number,
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
-  const known = await drizzle(home)
-    .select()
-    .from(deliveries)
-    .where(
-      sql`${deliveries.eventId} = ${eventId} AND ${deliveries.destinationId} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`,
-    );
+  const { results } = await home.prepare(ROWS).bind(eventId, JSON.stringify(ids)).all<RawRow>();
+  const known = results.map((raw) => modelOf(deliveries, raw));
   const rows = new Map(known.map((row) => [row.destinationId, row]));
   const found = ids.map((destinationId) =>
     foundOf({ eventId, destinationId, acceptedAt, deliverAt }, rows.get(destinationId)),

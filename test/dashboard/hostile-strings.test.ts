@@ -2,11 +2,15 @@
  * Whatever somebody has stored is shown as text. A page is built from harmless strings and again from
  * hostile ones: if the browser saw one element or attribute more, something would have got out.
  */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { eventAt } from "../../src/core/bundle.ts";
 import { eventId } from "../../src/id.ts";
 import { emptyDatabase, insertRow, NOW } from "../support/api.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 import { testDashboard } from "../support/dashboard.ts";
 
+const EVENT = eventAt(1, 0);
 const ID = "dst_00000000000000000000";
 
 const corpus = [
@@ -41,17 +45,11 @@ async function store(text: string): Promise<void> {
     created_at: NOW,
     updated_at: NOW,
   });
-  const event = {
-    tenant: text,
-    type: text,
-    accepted_at: NOW,
-    plan: [ID],
-    body: JSON.stringify({ data: text }),
-  };
-  await insertRow("events", { id: 1, ...event });
+  const event = { tenant: text, type: text, data: text, destinations: [ID] };
+  await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
     destination_id: ID,
-    event_id: 1,
+    event_id: EVENT,
     state: "dead",
     because: text,
     attempts: 1,
@@ -89,7 +87,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/destinations/${ID}`,
     `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,
-    `/dashboard/events/${eventId(1)}`,
+    `/dashboard/events/${eventId(EVENT)}`,
     `/dashboard/lab?destination=${ID}`,
   ];
   const pages = new Map<string, string>();
