@@ -1,18 +1,34 @@
 /** What the operator has been told, in its order. */
-import { storedBodies } from "./stored-bodies.ts";
+import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
+import { readBodies } from "../../src/store/bodies.ts";
 
 export type Told = Readonly<{ type: string; key: string | null; data: Readonly<Record<string, unknown>> }>;
 
-/** Each is a single event under a key, and the keys of a bundle are in the order of its events. */
 export async function operationalEvents(db: D1Database): Promise<Told[]> {
+  const keys = await keysByEvent(db);
   const { results } = await db
-    .prepare(
-      `SELECT e.type, e.tenant, b.header ->> ('$.keys[' || (e.id % 128) || '][1]') AS key
-       FROM events e JOIN bundles b ON b.id = e.bundle_id ORDER BY e.id`,
-    )
-    .all<{ type: string; tenant: string; key: string | null }>();
-  const bodies = await storedBodies([db]);
-  return results.flatMap(({ type, tenant, key }, i) =>
-    tenant === "operator" ? [{ type, key, data: JSON.parse(bodies[i] ?? "").data ?? {} }] : [],
+    .prepare("SELECT id, header, hex(body) AS body FROM bundles ORDER BY id")
+    .all<{ id: number; header: string; body: string }>();
+  const bundles = results.map(async ({ id, header, body }) => {
+    const stored: StoredHeader = JSON.parse(header);
+    const bodies = (await readBodies(body, stored)) ?? [];
+    return headersOf(stored).flatMap(({ tenant, type }, index) => {
+      const { data = {} } = JSON.parse(new TextDecoder().decode(bodies[index]));
+      return tenant === "operator" ? [{ type, key: keys.get(eventAt(id, index)) ?? null, data }] : [];
+    });
+  });
+  return (await Promise.all(bundles)).flat();
+}
+
+async function keysByEvent(db: D1Database): Promise<ReadonlyMap<number, string>> {
+  const { results } = await db
+    .prepare("SELECT key, bundles, places FROM idempotency_keys WHERE tenant = 'operator'")
+    .all<{ key: string; bundles: string; places: string }>();
+  return new Map(
+    results.flatMap(({ key, bundles, places }) =>
+      (JSON.parse(places) as [number, number][]).map(
+        ([nth, index]) => [eventAt(JSON.parse(bundles)[nth], index), key] as const,
+      ),
+    ),
   );
 }
