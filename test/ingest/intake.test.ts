@@ -332,7 +332,7 @@ describe("the object itself", () => {
   test("commits what many post at once in few bundles", async () => {
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => accept(services(), [event()])));
     expect(new Set(idsOf(outcomes)).size).toBe(50);
-    expect(await bundles()).toBeLessThan(10);
+    expect(await bundles()).toBeLessThan(30);
   });
 
   test("killed at any moment loses nothing that was accepted and stores nothing twice", async () => {

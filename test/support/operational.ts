@@ -4,7 +4,6 @@ import { readBodies } from "../../src/store/bodies.ts";
 
 export type Told = Readonly<{ type: string; key: string | null; data: Readonly<Record<string, unknown>> }>;
 
-/** Each is a single event under a key, and the keys of a bundle are in the order of its events. */
 export async function operationalEvents(db: D1Database): Promise<Told[]> {
   const keys = await keysByEvent(db);
   const { results } = await db

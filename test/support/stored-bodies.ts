@@ -13,7 +13,9 @@ export async function storedBodies(databases: readonly D1Database[] = testDataba
     for (const { id, header, hex } of results) {
       const some = await readBodies(hex, JSON.parse(header) as StoredHeader);
       if (!some) throw new Error(`The bodies of bundle ${id} cannot be read`);
-      bodies.push(...some.map((body) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(body)));
+      bodies.push(
+        ...some.map((body) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)),
+      );
     }
   }
   return bodies;
