@@ -27,34 +27,20 @@ export async function retriesByDestination(databases: Databases): Promise<Readon
 }
 
 const TENANT = tenantOf("b.header", "d.event_id");
-<<<<<<< HEAD
-const IS_OLD = `d.first_attempt_at < ?1 AND (?2 IS NULL OR ${TENANT} = ?2)
-  AND (?3 IS NULL OR d.destination_id = ?3) AND (?4 IS NULL OR ${TENANT} <> ?4)`;
-const BUNDLE = `CROSS JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}`;
-=======
 
 const IS_OLD = `d.first_attempt_at < ?1 AND (?2 IS NULL OR ${TENANT} = ?2)
   AND (?3 IS NULL OR d.destination_id = ?3) AND (?4 IS NULL OR ${TENANT} <> ?4)`;
->>>>>>> b-upkeep
 
 const OLD = `
   SELECT count(*) AS count FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries
     WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${AGES_COUNTED}
-<<<<<<< HEAD
-  ) d ${BUNDLE}
-=======
   ) d CROSS JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
->>>>>>> b-upkeep
   WHERE ${IS_OLD}
   UNION ALL
   SELECT count(*) FROM (
     SELECT event_id, destination_id, first_attempt_at FROM deliveries WHERE state = 'waiting' LIMIT ${AGES_COUNTED}
-<<<<<<< HEAD
-  ) d ${BUNDLE}
-=======
   ) d CROSS JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
->>>>>>> b-upkeep
   WHERE ${IS_OLD}`;
 
 export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
