@@ -40,7 +40,9 @@ const statesOf = async (destination?: string) =>
     .map(({ state }) => state);
 
 const eventsTo = (destination: string) =>
-  world.receiver.to(urlOf(destination)).map(({ headers }) => eventNumber(headers.get("webhook-id") ?? "") ?? 0);
+  world.receiver
+    .to(urlOf(destination))
+    .map(({ headers }) => eventNumber(headers.get("webhook-id") ?? "") ?? 0);
 
 const parts = (messages: readonly DeliveryMessage[]) => messages.flatMap(({ bundles }) => bundles);
 
@@ -87,7 +89,10 @@ describe("a bundle of a hundred events", () => {
 
   test("wakes a bounded number of times for retries at a hundred different times, and none comes early", async () => {
     const schedule = [600, 3_600, 14_400];
-    const destination = await newDestination({ ...WIDE, retry: { schedule, jitter: "equal", max_attempts: 4 } });
+    const destination = await newDestination({
+      ...WIDE,
+      retry: { schedule, jitter: "equal", max_attempts: 4 },
+    });
     world.receiver.script(urlOf(destination), BUSY);
     const services = { ...world.services, random: seededRandom(7) };
     const messages = await world.postBundles(100);
@@ -351,20 +356,21 @@ describe("bodies", () => {
     ]);
   });
 
-  test.each(["x'00'", "substr(body, 1, 20)", "zeroblob(length(body))"])(
-    "that are damaged (%s) take only the deliveries of their own bundle",
-    async (damage) => {
-      await newDestination(WIDE);
-      const data = "a".repeat(1_000);
-      const messages = [...(await world.postBundles(2, { data })), ...(await world.postBundles(2, { data }))];
-      await execute(`UPDATE bundles SET body = ${damage} WHERE id = 1`);
-      expect(await world.bring(messages)).toEqual(["acked", "acked"]);
-      expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
-        ["dead", "corrupt"],
-        ["dead", "corrupt"],
-        ["delivered", null],
-        ["delivered", null],
-      ]);
-    },
-  );
+  test.each([
+    "x'00'",
+    "substr(body, 1, 20)",
+    "zeroblob(length(body))",
+  ])("that are damaged (%s) take only the deliveries of their own bundle", async (damage) => {
+    await newDestination(WIDE);
+    const data = "a".repeat(1_000);
+    const messages = [...(await world.postBundles(2, { data })), ...(await world.postBundles(2, { data }))];
+    await execute(`UPDATE bundles SET body = ${damage} WHERE id = 1`);
+    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
+      ["dead", "corrupt"],
+      ["dead", "corrupt"],
+      ["delivered", null],
+      ["delivered", null],
+    ]);
+  });
 });
