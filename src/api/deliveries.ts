@@ -3,6 +3,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { deliveryKey } from "../id.ts";
 import { type ListFilter, storedDeliveries } from "../store/deliveries-read.ts";
 import type { MergedPage, Positions } from "../store/delivery-pages.ts";
+import { overBy } from "../store/over.ts";
 import { findDelivery, queuedDeliveries } from "../store/planned-deliveries.ts";
 import type { StoredState } from "../store/schema.ts";
 import type { Databases } from "../store/shards.ts";
@@ -87,7 +88,7 @@ export function registerDeliveries(api: Api): void {
     if (backwards.length > 0) return invalid(backwards);
     const { tenant } = c.get("principal");
     const accepted = since === undefined && until === undefined ? undefined : { since, until };
-    const filter = { ...query, destinationId, tenant, accepted, before };
+    const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
     const { found, next } = await pageOfState(services, query.state, filter);
     const data = await showDeliveries(services, found);
     return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
@@ -97,7 +98,7 @@ export function registerDeliveries(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant));
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
     const [shown] = await showDeliveries(services, found ? [found] : []);
     return shown ? c.json(shown, 200) : noSuch("delivery", id);
   });

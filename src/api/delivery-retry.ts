@@ -6,6 +6,7 @@ import { ageLimitOf } from "../policy/retry-policy.ts";
 import type { Services } from "../services.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
+import { overBy } from "../store/over.ts";
 import { findDelivery } from "../store/planned-deliveries.ts";
 import { retryDead } from "../store/reopen.ts";
 import { requires } from "./auth.ts";
@@ -35,7 +36,7 @@ export function registerDeliveryRetry(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant));
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
     if (!found) return noSuch("delivery", id);
     const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
     const [shown] = await showDeliveries(services, retried ? [retried] : []);

@@ -2,6 +2,7 @@
 import { createRoute } from "@hono/zod-openapi";
 import { eventNumber } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
+import { overBy } from "../store/over.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
 import { acceptEvents } from "./accept-events.ts";
 import { requires } from "./auth.ts";
@@ -69,7 +70,7 @@ export function registerEvents(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const row = eventNumber(id);
-    const found = row && (await findEvent(services, row, c.get("principal").tenant));
+    const found = row && (await findEvent(services, row, c.get("principal").tenant, overBy(services)));
     if (!found) return noSuch("event", id);
     const { tenant, type, body, deliverAt } = found.event;
     const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };

@@ -108,7 +108,7 @@ export function registerReplays(api: Api): void {
 }
 
 async function begin(services: Services, destination: Destination, input: z.infer<typeof newReplay>) {
-  const { db, now } = services;
+  const { db, now, config } = services;
   const { id: destinationId, tenant } = destination;
   const { since, until, include, event_types: eventTypes = null, rate_per_minute: ratePerMinute } = input;
   const range = await eventRangeOf(db, { since, until });
@@ -120,9 +120,9 @@ async function begin(services: Services, destination: Destination, input: z.infe
   const at = { createdAt: now(), updatedAt: now(), nextStepAt: now() };
   const job = { id: newReplayId(), tenant, destinationId, include, eventTypes, since, until, ratePerMinute };
   const start = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
-  const began = await beginReplay(db, { ...job, ...start, ...at }, range, LARGEST);
+  const began = await beginReplay(db, { ...job, ...start, ...at }, range, LARGEST, config.retentionMs);
   if (began === undefined) return undefined;
-  const parts = await partsOf(services, began);
+  const parts = await partsOf(services, began, config.retentionMs);
   return summedUp(
     began,
     parts.map(({ replay }) => replay),

@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import { showDeliveries } from "../api/deliveries-shown.ts";
 import type { DeliveryJson } from "../api/delivery-schema.ts";
 import { eventId, eventNumber } from "../id.ts";
+import { overBy } from "../store/over.ts";
 import { findEvent } from "../store/planned-deliveries.ts";
 import type { DashboardEnv } from "./context.ts";
 import { DeliveryPanel } from "./delivery-panel.tsx";
@@ -19,7 +20,8 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
     const row = eventNumber(c.req.param("id"));
-    const found = row && (await findEvent(services, row, c.get("visitor").principal.tenant));
+    const found =
+      row && (await findEvent(services, row, c.get("visitor").principal.tenant, overBy(services)));
     if (!found) return nothingHere(c);
     const shown = await showDeliveries(services, found.deliveries);
     const names = new Map(

@@ -6,8 +6,8 @@ import type { Services } from "../services.ts";
 import { storedDeliveries } from "../store/deliveries-read.ts";
 import { END, isEnd, type MergedPage, type Positions, START } from "../store/delivery-pages.ts";
 import { type EventName, eventNames } from "../store/event-names.ts";
+import { overBy } from "../store/over.ts";
 import { queuedDeliveries } from "../store/planned-deliveries.ts";
-import type { Databases } from "../store/shards.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
 
@@ -72,12 +72,12 @@ function positionsOf(destinationId: string, place: string): Positions | undefine
 }
 
 function pageOf(
-  databases: Databases,
+  services: Services,
   state: LogState,
   destinationId: string,
   before: Positions | undefined,
 ): Promise<MergedPage> {
-  const filter = { destinationId, before, limit: PAGE };
-  if (state === "queued") return queuedDeliveries(databases, filter);
-  return storedDeliveries(databases, state === "all" ? undefined : state, filter);
+  const filter = { destinationId, before, limit: PAGE, over: overBy(services) };
+  if (state === "queued") return queuedDeliveries(services, filter);
+  return storedDeliveries(services, state === "all" ? undefined : state, filter);
 }

@@ -43,7 +43,7 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const { replay, destination } = job;
   if (!destination || destination.deletedAt !== null)
     return endReplaysOfDeleted(services, replay.destinationId);
-  const parts = await partsOf(services, replay);
+  const parts = await partsOf(services, replay, services.config.retentionMs);
   const sum = summedUp(
     replay,
     parts.map((one) => one.replay),
@@ -70,7 +70,7 @@ async function letWait(
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
-  const { events, cursor, isLast } = await portionOf(part, portion);
+  const { events, cursor, isLast } = await portionOf(services, part, portion);
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
   const isEnd = isLast && part.db === db;
@@ -106,10 +106,10 @@ async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): 
   return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
 }
 
-async function portionOf({ db, replay }: Part, size: number): Promise<Portion> {
+async function portionOf({ config }: Services, { db, replay }: Part, size: number): Promise<Portion> {
   if (size === 0) return { events: [], cursor: replay.cursor, isLast: false };
   const { last } = await eventRangeOf(db, { until: replay.until });
-  return findPortion(db, replay, last, size);
+  return findPortion(db, replay, last, size, config.retentionMs);
 }
 
 /** Why a replay is not at its full speed. */

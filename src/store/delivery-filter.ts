@@ -5,6 +5,7 @@
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { bundleIdOf, tenantOf, typeOf } from "./event-columns.ts";
 import type { TimeRange } from "./moments.ts";
+import { isOver, type Over } from "./over.ts";
 import { bundles, deliveries, destinations } from "./schema.ts";
 
 /** The key of a delivery: every list is in its order, descending. */
@@ -22,18 +23,21 @@ export type DeliveryFilter = EventFilter &
     /** The last attempt's status code. */
     status?: number | undefined;
     because?: string | undefined;
+    /** What is left out, whatever is asked for. */
+    over?: Over | undefined;
     before?: DeliveryKey | undefined;
     limit: number;
   }>;
 
 /** What remains to be tried; undefined when nothing does. */
-export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter): SQL | undefined {
+export function isWanted({ tenant, status, because, over, ...filter }: DeliveryFilter): SQL | undefined {
   const ofEvent = isOfEvent(filter);
   return and(
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
     because === undefined ? undefined : eq(deliveries.because, because),
     ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
+    over && sql`NOT ${isOver(over)}`,
   );
 }
 

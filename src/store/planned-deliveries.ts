@@ -25,6 +25,7 @@ import { type MergedPage, mergedPage } from "./delivery-pages.ts";
 import { isInBundle } from "./event-columns.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
+import { hasEnded, isOld, type Over } from "./over.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { scheduledAfter } from "./scheduled.ts";
 import { bundles, deliveries, destinations } from "./schema.ts";
@@ -45,21 +46,23 @@ export type StoredEvent = Readonly<{
 const SCANNED = 50;
 const SCHEDULED = 50;
 
-type BundleRow = Readonly<{
-  id: number;
-  acceptedAt: number;
-  deliverAt: number | null;
-  plan: string;
-  header: string;
-}>;
+type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+
+type BundleRow = Times &
+  Readonly<{
+    id: number;
+    plan: string;
+    header: string;
+  }>;
 
 const COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
 
-/** An event and all its deliveries, in the order of its plan; undefined when there is no such event. */
+/** An event and all its deliveries, in the order of its plan; undefined when there is no such event, or it is over. */
 export async function findEvent(
   databases: Databases,
   eventId: number,
   tenant: string | undefined,
+  over: Over,
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const home = homeOf(databases, eventId);
   const row = await home
@@ -79,14 +82,20 @@ export async function findEvent(
     : JSON.stringify({ type, timestamp: isoTime(acceptedAt), data: null });
   const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
-  return { event, deliveries: await foundAt(databases, home, row, eventId, ids) };
+  const found = await foundAt(databases, home, row, eventId, ids);
+  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
 }
 
-/** One delivery; undefined when no event has planned it. */
+function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
+  return isOld(bundle, over) && found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+}
+
+/** One delivery; undefined when no event has planned it, or its event is over. */
 export async function findDelivery(
   databases: Databases,
   { eventId, destinationId }: DeliveryKey,
   tenant: string | undefined,
+  over: Over,
 ): Promise<FoundDelivery | undefined> {
   const home = homeOf(databases, eventId);
   const stored = home && (await bundleAndRow(home, eventId, destinationId));
@@ -97,7 +106,10 @@ export async function findDelivery(
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
   const found = foundOf({ eventId, destinationId, ...bundle }, row ?? undefined);
   const [placed] = await withDestinations(databases, [{ ...found, destination }]);
-  return placed;
+  if (!isOverWith(bundle, [found], over)) return placed;
+  const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
+  const others = await foundAt(databases, home, bundle, eventId, all);
+  return isOverWith(bundle, others, over) ? undefined : placed;
 }
 
 /** In one statement, for this is asked more often than all else. */
@@ -124,7 +136,7 @@ const ROWS = `
 async function foundAt(
   databases: Databases,
   home: D1Database,
-  { acceptedAt, deliverAt }: BundleRow,
+  { acceptedAt, deliverAt }: Times,
   eventId: number,
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {

@@ -17,10 +17,14 @@ import type { Databases } from "./shards.ts";
 export type Part = Readonly<{ db: D1Database; replay: Replay }>;
 
 /** The parts in the order in which they are worked off. One that has not been begun, or was lost, begins. */
-export async function partsOf({ db: first, further = [] }: Databases, job: Replay): Promise<readonly Part[]> {
+export async function partsOf(
+  { db: first, further = [] }: Databases,
+  job: Replay,
+  keptMs: number,
+): Promise<readonly Part[]> {
   const others = further.map(async (db) => {
     const [known] = await partsIn(db, [job.id]);
-    const replay = known ?? (await beginPart(db, job));
+    const replay = known ?? (await beginPart(db, job, keptMs));
     return replay ? [{ db, replay }] : [];
   });
   return [...(await Promise.all(others)).flat(), { db: first, replay: job }];
@@ -58,8 +62,8 @@ async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]
 const CLOSE = `
   UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND state IN ('running', 'paused')`;
 
-async function beginPart(db: D1Database, job: Replay): Promise<Replay | undefined> {
+async function beginPart(db: D1Database, job: Replay, keptMs: number): Promise<Replay | undefined> {
   const range = await eventRangeOf(db, job);
   await db.prepare(CLOSE).bind(job.destinationId, job.id).run();
-  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST);
+  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, keptMs);
 }

@@ -20,9 +20,10 @@ const sources: Readonly<Record<Include, string>> = {
 
 const TYPE = typeOf("b.header", "d.event_id");
 
-/** Whether a replay `r` means a delivery `d`, whose bundle is `b`. Patterns of types are as in core/routing.ts. */
+/** Whether a replay `r` means a delivery `d`, whose bundle is `b`: none that was older than `?6` ms when it began. Patterns of types are as in core/routing.ts. */
 const IS_MEANT = `d.state = r.include AND d.ended_at <= r.created_at
   AND b.accepted_at >= r.since AND b.accepted_at < r.until
+  AND coalesce(b.deliver_at, b.accepted_at) > r.created_at - ?6
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) p
     WHERE p.value = ${TYPE} OR p.value = '*'
@@ -54,6 +55,7 @@ export async function beginReplay(
   { id, destinationId, include, ...rest }: NewReplay,
   { first, last }: EventRange,
   limit: number,
+  keptMs: number,
 ): Promise<Replay | undefined> {
   const row = { id, destinationId, include, ...rest };
   const total = `UPDATE replays AS r SET total = (
@@ -61,7 +63,7 @@ export async function beginReplay(
     WHERE id = ?1 RETURNING *`;
   const [, counted] = await db.batch<RawRow>([
     insertion(db, row),
-    db.prepare(total).bind(id, destinationId, first - 1, last, limit),
+    db.prepare(total).bind(id, destinationId, first - 1, last, limit, keptMs),
   ]);
   const raw = counted?.results[0];
   return raw && modelOf(replays, raw);
@@ -107,6 +109,7 @@ export async function findPortion(
   replay: Replay,
   last: number,
   size: number,
+  keptMs: number,
 ): Promise<Portion> {
   const events: number[] = [];
   let { cursor } = replay;
@@ -114,7 +117,7 @@ export async function findPortion(
   let page = replay.eventTypes === null ? Math.min(PAGE, size + 1) : PAGE;
   for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
     if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
-    const looked = await lookOn(db, replay, cursor, last, page);
+    const looked = await lookOn(db, replay, { cursor, last, limit: page, keptMs });
     for (const { event, meant } of looked) {
       if (meant && events.length === size) return { events, cursor, isLast: false };
       if (meant) events.push(event);
@@ -130,9 +133,7 @@ type Looked = { event: number; meant: number };
 async function lookOn(
   db: D1Database,
   { id, destinationId, include }: Replay,
-  cursor: number,
-  last: number,
-  limit: number,
+  { cursor, last, limit, keptMs }: Readonly<{ cursor: number; last: number; limit: number; keptMs: number }>,
 ): Promise<Looked[]> {
   const { results } = await db
     .prepare(
@@ -140,7 +141,7 @@ async function lookOn(
        FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
        WHERE r.id = ?1 ORDER BY d.event_id`,
     )
-    .bind(id, destinationId, cursor, last, limit)
+    .bind(id, destinationId, cursor, last, limit, keptMs)
     .all<Looked>();
   return results;
 }

@@ -9,11 +9,9 @@
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
 import { isInBundle } from "./event-columns.ts";
+import { QUIET_MS } from "./over.ts";
 import { allOf, type Databases } from "./shards.ts";
 import { fitting } from "./sweep.ts";
-
-/** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
-const QUIET_MS = 60 * 60_000;
 
 /** A bundle that has been kept for long enough, with what it was planned for. */
 export type OldBundle = Readonly<{
