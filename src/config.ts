@@ -73,6 +73,7 @@ const variables = z.object({
   INTAKE_LOCATION: z
     .enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` })
     .default(""),
+  LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
 });
@@ -100,6 +101,8 @@ export type Config = Readonly<{
   intakeLingerMs: number;
   /** Where they are to live: near the database; absent: near whoever posts first. */
   intakeLocation?: (typeof locations)[number];
+  /** Every attempt has a log line of its own; absent: those that failed. */
+  logAttempts?: "all";
   /** Whom mails to the operator go to, and from; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
@@ -141,6 +144,7 @@ export function parseConfig(env: object): Config {
     intakeShards: parsed.data.INTAKE_SHARDS,
     intakeLingerMs: parsed.data.INTAKE_LINGER_MS,
     ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
+    ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
   };
 }

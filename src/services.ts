@@ -4,6 +4,7 @@
  */
 import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
+import type { AttemptCounts } from "./delivery/attempt-log.ts";
 import type { BellMessage, DeliveryMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import type { Intake } from "./ingest/intake.ts";
@@ -42,6 +43,8 @@ export type Services = Readonly<{
   /** Resolves after so many milliseconds; rejects when the signal aborts it. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   log: Log;
+  /** The attempts of this invocation, to be logged together; absent where nobody counts them. */
+  attemptCounts?: AttemptCounts;
   /** Keeps the invocation alive until the work is done. */
   background: (work: Promise<unknown>) => void;
 }>;

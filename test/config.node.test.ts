@@ -13,6 +13,9 @@ test("reads what the deployment says", () => {
     GRACE_SECONDS: "20",
     RETENTION_DAYS: "7",
     ALLOW_PRIVATE_DESTINATIONS: "true",
+    INTAKE_SHARDS: "4",
+    INTAKE_LINGER_MS: "2.5",
+    INTAKE_LOCATION: "weur",
   };
   expect(parseConfig(env)).toEqual({
     adminKey: ADMIN_KEY,
@@ -20,6 +23,9 @@ test("reads what the deployment says", () => {
     graceMs: 20_000,
     retentionMs: 7 * 86_400_000,
     allowPrivateDestinations: true,
+    intakeShards: 4,
+    intakeLingerMs: 2.5,
+    intakeLocation: "weur",
   });
 });
 
@@ -30,6 +36,8 @@ test("needs the keys alone: the rest has defaults that are safe", () => {
     graceMs: 300_000,
     retentionMs: 30 * 86_400_000,
     allowPrivateDestinations: false,
+    intakeShards: 1,
+    intakeLingerMs: 0,
   });
 });
 
@@ -39,6 +47,25 @@ test("takes a resolver over https, and none when it says nothing", () => {
   expect(read("")).not.toHaveProperty("dnsResolver");
   expect(() => read("http://dns.google/resolve")).toThrow("DNS_RESOLVER expected an https URL");
   expect(() => read("8.8.8.8")).toThrow("DNS_RESOLVER expected an https URL");
+});
+
+test.each([
+  ["INTAKE_SHARDS", "0", "a whole number, 1 to 64"],
+  ["INTAKE_SHARDS", "1.5", "a whole number, 1 to 64"],
+  ["INTAKE_SHARDS", "65", "a whole number, 1 to 64"],
+  ["INTAKE_SHARDS", "", "a whole number, 1 to 64"],
+  ["INTAKE_LINGER_MS", "-1", "milliseconds, 0 to 25"],
+  ["INTAKE_LINGER_MS", "26", "milliseconds, 0 to 25"],
+  ["INTAKE_LINGER_MS", "soon", "milliseconds, 0 to 25"],
+  ["INTAKE_LOCATION", "europe", "one of wnam, enam"],
+])("takes no %s of %j", (name, value, expected) => {
+  expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, [name]: value })).toThrow(
+    `${name} expected ${expected}`,
+  );
+});
+
+test("has intake live wherever somebody posts first when no place is named", () => {
+  expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, INTAKE_LOCATION: "" })).not.toHaveProperty("intakeLocation");
 });
 
 test("pays no heed to bindings", () => {

@@ -71,7 +71,7 @@ const pure = ["Date.UTC(2026, 0, 1)", 'Date.parse("2026-01-01")', "Math.max(1, M
 const constants = (expressions: readonly string[]) =>
   expressions.map((expression, i) => `export const x${i} = ${expression};`);
 
-describe.each([["policy"], ["lab"]])("in src/%s", (folder) => {
+describe.each([["core"], ["policy"], ["lab"]])("in src/%s", (folder) => {
   it("every way to a clock, to chance or to the world is refused", () => {
     const faulty = faultyLines(folder, constants(impure));
     expect(impure.filter((_, i) => !faulty.includes(i))).toEqual([]);
@@ -84,7 +84,7 @@ describe.each([["policy"], ["lab"]])("in src/%s", (folder) => {
 
   it("no file asks the linter to look away", () => {
     const files = globSync(`src/${folder}/**/*.ts`, { cwd: ROOT });
-    expect(files.length).toBeGreaterThan(5);
+    expect(files.length).toBeGreaterThan(1);
     const lenient = files.filter((file) =>
       /biome-ignore[- ](?!lint\/suspicious\/noControlCharactersInRegex)|@ts-(ignore|expect-error|nocheck)/.test(
         readFileSync(`${ROOT}${file}`, "utf8"),

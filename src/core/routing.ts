@@ -5,6 +5,12 @@
  * types, or such a filter, takes everything: a mistake must not lose an event.
  */
 
+declare global {
+  interface JSON {
+    isRawJSON(value: unknown): boolean;
+  }
+}
+
 /** As much of a destination as routing looks at. */
 export type Route = Readonly<{
   destination: string;

@@ -83,6 +83,7 @@ function deadWords({ because = "", attempts }: Shown): string {
     expired: `its time was over ${after}`,
     forbidden_target: "its URL may not be called from here",
     event_removed: "somebody removed the event",
+    corrupt: "what is stored of the event is damaged",
     poison: "it could not be processed",
   };
   return words[because] ?? `${because.replaceAll("_", " ")} ${after}`;

@@ -8,6 +8,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import { logCounts, logLease } from "./attempt-log.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
 import { heed } from "./heed.ts";
@@ -25,24 +26,30 @@ export type Worked = Readonly<{
 export type Orders = Readonly<{
   /** What was decided without an attempt, to be written in the same write. */
   also: readonly Verdict[];
-  /** Whether a drain works here that will ask again at once, if anything has come of this. */
-  continues: boolean;
+  /** Whether a drain works here: its retries have no message, and get one of their own. */
+  isDrain: boolean;
+  /** Asked when all is recorded: whether the drain will ask again at once, if anything has come of this. */
+  continues: () => boolean;
 }>;
 
 export async function attemptGroups(
   services: Services,
   runs: readonly GroupRun[],
-  { also, continues }: Orders,
+  { also, isDrain, continues }: Orders,
 ): Promise<Worked> {
   await Promise.all(runs.map(({ run }) => run?.enough));
   const rests = runs.flatMap((groupRun) =>
     groupRun.run?.running.size ? { groupRun, told: groupRun.run.done.length } : [],
   );
+  for (const groupRun of runs) logLease(services, groupRun);
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
-  const verdicts = [...also, ...runs.flatMap((groupRun) => runVerdicts(services, groupRun))];
+  const verdicts = [
+    ...also,
+    ...runs.flatMap((groupRun) => runVerdicts(services, groupRun, isDrain ? leaseOf(groupRun) : undefined)),
+  ];
   const gone = await report(services, verdicts);
   tellDead(services, also);
-  await settleAll(services, ended, gone, continues && hasCome(verdicts));
+  await settleAll(services, ended, gone, hasCome(verdicts) && continues());
   for (const rest of rests) services.background(finishLate(services, rest));
   return { verdicts, late: rests.length > 0 };
 }
@@ -64,6 +71,11 @@ async function settleAll(
   if (heard.length + gone.length > 0) services.background(heed(services, heard, gone));
 }
 
+/** What comes of a lease without a message, or behind it, is told from everything else by the lease. */
+function leaseOf({ answer }: GroupRun): string | undefined {
+  return answer?.grant?.id;
+}
+
 type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 
 /**
@@ -73,7 +85,8 @@ type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 async function finishLate(services: Services, { groupRun, told }: Rest): Promise<void> {
   try {
     await groupRun.run?.finished;
-    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? []);
+    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
+    logCounts(services);
     const gone = await report(services, verdicts);
     await settleAll(services, [groupRun], gone, false);
     await sendAgain(services, verdicts);

@@ -6,6 +6,7 @@
 import {
   type BundlePart,
   bundleOf,
+  type DeliveryName,
   indexesOf,
   indexOf,
   isIn,
@@ -15,75 +16,124 @@ import {
 } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { Work } from "../store/work.ts";
+import { type DeliveryRow, ownerOf, type Work } from "../store/work.ts";
 import { type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /** A message and what it alone brings: what another message of the batch brings as well is the first one's. */
-export type Carrier = Readonly<{ message: Message; parts: readonly BundlePart[] }>;
+export type Carrier = Readonly<{
+  message: Message;
+  parts: readonly BundlePart[];
+  /** Nothing of what the message names is another's. */
+  isWhole: boolean;
+  owner: string | undefined;
+}>;
 
-/** A delivery that is to be brought again at a time, epoch ms. */
-export type Open = Readonly<{ work: Work; at: number }>;
+/** A delivery that is to be brought again. */
+export type Open = Readonly<{
+  name: DeliveryName;
+  /** Not before this, epoch ms; and by so much later at most. */
+  at: number;
+  slackMs: number;
+  /** The mark of the message that brings it. */
+  owner: string | undefined;
+}>;
 
 /** A message is replaced by new ones before the platform's limit of 100 retries makes it a dead letter. */
 const RETRIES = 90;
 /** Queues takes so many messages in one call. */
 const BATCH = 100;
-/** What falls due within this of the first, or within this share of its wait, is brought together with it. */
+/** A delivery may come later than its time by so much, or by this share of what it has waited, to come with others. */
 const TOGETHER_MS = 1_000;
 const TOGETHER_SHARE = 0.05;
 /** Every index that there could be. */
 const ALL: Runs = [0, 127];
 
-/** What the batch carries, each delivery once. A message that names none is logged and dropped. */
+/** What is to be brought again of the verdicts. */
+export function openOf(verdicts: readonly Verdict[]): Open[] {
+  return verdicts.flatMap(({ work: { event, destination, row: before }, row = before, againAt: at }) => {
+    if (at === undefined) return [];
+    const name = { event: event.id, destination: destination.id };
+    return { name, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
+  });
+}
+
+function slackOf(row: DeliveryRow | undefined, at: number): number {
+  const last = row?.state === "retrying" && row.nextAttemptAt === at ? row.log.at(-1) : undefined;
+  return Math.max(TOGETHER_MS, last ? (at - last.at - last.latencyMs) * TOGETHER_SHARE : 0);
+}
+
+/**
+ * What the batch carries, each delivery once, or once for each mark. A message that names none is logged and dropped.
+ */
 export function carriersOf(services: Services, batch: MessageBatch): Carrier[] {
   const claimed = new Map<string, Runs>();
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
     if (!named) dropUnreadable(services, message);
-    const parts = named?.bundles.flatMap((part) => unclaimed(part, claimed)) ?? [];
+    const { bundles = [], owner } = named ?? {};
+    const parts = bundles.flatMap((part) => unclaimed(part, owner, claimed));
     if (named && parts.length === 0) message.ack();
-    return parts.length > 0 ? [{ message, parts }] : [];
+    const isWhole = parts.length === bundles.length && parts.every((part, i) => part === bundles[i]);
+    return parts.length > 0 ? [{ message, parts, isWhole, owner }] : [];
   });
 }
 
-/** What nobody before has claimed of a part: as it stands, in the ordinary case. */
-function unclaimed(part: BundlePart, claimed: Map<string, Runs>): BundlePart[] {
-  const keyOf = (destination: string) => `${part.bundle} ${destination}`;
-  const isNew = part.destinations.every((destination) => !claimed.has(keyOf(destination)));
-  const own = isNew
-    ? [part]
-    : part.destinations.flatMap((destination) => {
-        const before = claimed.get(keyOf(destination)) ?? [];
-        const left = indexesOf(part.indexes ?? ALL).filter((index) => !isIn(before, index));
-        return left.length > 0
-          ? [{ bundle: part.bundle, destinations: [destination], indexes: runsOf(left) }]
-          : [];
-      });
-  for (const { destinations, indexes = ALL } of own) {
-    for (const destination of destinations) {
-      const both = [...indexesOf(claimed.get(keyOf(destination)) ?? []), ...indexesOf(indexes)];
-      claimed.set(keyOf(destination), runsOf([...new Set(both)].sort((a, b) => a - b)));
+/** What nobody before has claimed of a part: the part itself, in the ordinary case. */
+function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<string, Runs>): BundlePart[] {
+  const { bundle, destinations, indexes = ALL } = part;
+  const rests = new Map<string, readonly number[]>();
+  let isWhole = true;
+  for (const destination of destinations) {
+    const key = `${bundle} ${destination} ${owner ?? ""}`;
+    const before = claimed.get(key);
+    if (!before) {
+      claimed.set(key, indexes);
+      continue;
     }
+    const wanted = indexesOf(indexes);
+    const rest = wanted.filter((index) => !isIn(before, index));
+    rests.set(destination, rest);
+    isWhole &&= rest.length === wanted.length;
+    claimed.set(key, runsOf([...indexesOf(before), ...rest].sort((a, b) => a - b)));
   }
-  return own;
+  if (isWhole) return [part];
+  return destinations.flatMap((destination) => {
+    const rest = rests.get(destination);
+    if (!rest) return [{ ...part, destinations: [destination] }];
+    return rest.length > 0 ? [{ bundle, destinations: [destination], indexes: runsOf(rest) }] : [];
+  });
 }
 
-/** The carrier of each delivery, for whoever has got them all mixed. */
+/**
+ * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark. Undefined when
+ * none of these is to bring it.
+ */
 export function carrierFinder(carriers: readonly Carrier[]): (work: Work) => Carrier | undefined {
   const owners = new Map<string, (readonly [Runs, Carrier])[]>();
   for (const carrier of carriers) {
     for (const { bundle, destinations, indexes = ALL } of carrier.parts) {
       for (const destination of destinations) {
         const key = `${bundle} ${destination}`;
-        owners.set(key, [...(owners.get(key) ?? []), [indexes, carrier]]);
+        const some = owners.get(key);
+        if (some) some.push([indexes, carrier]);
+        else owners.set(key, [[indexes, carrier]]);
       }
     }
   }
-  return ({ event, destination }) => {
+  return ({ event, destination, row }) => {
     const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
-    return some.find(([indexes]) => isIn(indexes, indexOf(event.id)))?.[1];
+    const isBringer = ([indexes, { owner }]: readonly [Runs, Carrier]) =>
+      isIn(indexes, indexOf(event.id)) && (row?.state !== "retrying" || owner === ownerOf(row));
+    return some.find(isBringer)?.[1];
   };
+}
+
+/** Each delivery once. Only messages with marks may name one that another names too. */
+export function distinct(works: readonly Work[], carriers: readonly Carrier[]): readonly Work[] {
+  if (carriers.every(({ owner }) => owner === undefined)) return works;
+  const each = new Map(works.map((work) => [`${work.event.id} ${work.destination.id}`, work]));
+  return [...each.values()];
 }
 
 /** Lets a carrier's message go: done with, or to come again when the next of what is open is due. */
@@ -94,30 +144,38 @@ export async function dispose(
 ): Promise<void> {
   if (open.length === 0) return message.ack();
   const now = services.now();
-  const delaySeconds = delaySecondsUntil(wakeUpAt(open, now), now);
-  if (message.attempts < RETRIES || !(await replaced(services, open))) return message.retry({ delaySeconds });
-  message.ack();
+  const delaySeconds = delaySecondsUntil(wakeUpAt(open), now);
+  const isReplaced =
+    message.attempts >= RETRIES && (await replaced(services, () => sendOpen(services, open)));
+  if (isReplaced) message.ack();
+  else message.retry({ delaySeconds });
 }
 
-/** Has a message come again as it is, after a pause. */
-export function postpone({ message }: Carrier, delaySeconds: number): void {
-  message.retry({ delaySeconds });
+/** Has all that a message brings come again after a pause. */
+export async function postpone(services: Services, carrier: Carrier, delaySeconds: number): Promise<void> {
+  const { message, parts, owner } = carrier;
+  const body = { bundles: parts, ...(owner !== undefined && { owner }) };
+  const again = async () => void (await services.deliveries.send(body, { delaySeconds }));
+  if (message.attempts >= RETRIES && (await replaced(services, again))) message.ack();
+  else message.retry({ delaySeconds });
 }
 
 /**
- * When the first of them is due, and those that are due soon after it: one invocation for all of these. Later than
- * the first alone would be, by no more than a second or a twentieth of its wait; never earlier than any of them.
+ * When to come for the first of them, and for those that are due soon after it: one invocation for all of these. None
+ * comes before its time, nor later than it by more than it may.
  */
-export function wakeUpAt(open: readonly Open[], now: number): number {
-  const first = Math.min(...open.map(({ at }) => at));
-  const until = first + Math.max(TOGETHER_MS, (first - now) * TOGETHER_SHARE);
-  return Math.max(...open.flatMap(({ at }) => (at <= until ? [at] : [])));
+export function wakeUpAt(open: readonly Pick<Open, "at" | "slackMs">[]): number {
+  let until = Number.POSITIVE_INFINITY;
+  for (const { at, slackMs } of open) until = Math.min(until, at + slackMs);
+  let last = 0;
+  for (const { at } of open) if (at <= until) last = Math.max(last, at);
+  return last;
 }
 
-/** Whether new messages have taken the old one's place: they name what is open, and nothing else. */
-async function replaced(services: Services, open: readonly Open[]): Promise<boolean> {
+/** Whether something new has taken the old message's place. */
+async function replaced(services: Services, send: () => Promise<void>): Promise<boolean> {
   try {
-    await sendOpen(services, open);
+    await send();
     return true;
   } catch (error) {
     services.log({ what: "replace_failed", error: faultOf(error) });
@@ -125,29 +183,47 @@ async function replaced(services: Services, open: readonly Open[]): Promise<bool
   }
 }
 
-/** New messages for deliveries whose message is gone and that are to be tried again. */
+/** New messages for deliveries that have none, or whose message is about to go. */
 export async function sendAgain(services: Services, verdicts: readonly Verdict[]): Promise<void> {
-  await sendOpen(
-    services,
-    verdicts.flatMap(({ work, againAt: at }) => (at === undefined ? [] : [{ work, at }])),
-  );
+  await sendOpen(services, openOf(verdicts));
 }
 
-/** Those that are due together share a message. */
+/** Those that are due together share a message, which names what is open and nothing else. */
 async function sendOpen(services: Services, open: readonly Open[]): Promise<void> {
-  const now = services.now();
-  const messages: MessageSendRequest<DeliveryMessage>[] = [];
-  let rest = open.toSorted((a, b) => a.at - b.at);
+  const messages = [...Map.groupBy(open, ({ owner }) => owner)].flatMap(([owner, some]) =>
+    togetherOf(some).map((together) => messageFor(together, owner, services.now())),
+  );
+  for (let from = 0; from < messages.length; from += BATCH) {
+    await services.deliveries.sendBatch(messages.slice(from, from + BATCH));
+  }
+}
+
+/** By the invocations that they come in. */
+function togetherOf(open: readonly Open[]): Open[][] {
+  const groups: Open[][] = [];
+  let rest = open;
   while (rest.length > 0) {
-    const at = wakeUpAt(rest, now);
-    const bundles = partsOf(
-      rest
-        .filter((one) => one.at <= at)
-        .map(({ work }) => ({ event: work.event.id, destination: work.destination.id })),
-    );
-    messages.push({ body: { bundles }, delaySeconds: delaySecondsUntil(at, now) });
+    const at = wakeUpAt(rest);
+    groups.push(rest.filter((one) => one.at <= at));
     rest = rest.filter((one) => one.at > at);
   }
+  return groups;
+}
+
+/** One message for all of them, when the last is due. */
+function messageFor(
+  open: readonly Open[],
+  owner: string | undefined,
+  now: number,
+): MessageSendRequest<DeliveryMessage> {
+  const bundles = partsOf(open.map(({ name }) => name));
+  const delaySeconds = delaySecondsUntil(Math.max(...open.map(({ at }) => at)), now);
+  return { body: { bundles, ...(owner !== undefined && { owner }) }, delaySeconds };
+}
+
+/** A message for each of them alone, at its time. */
+export async function sendAlone(services: Services, open: readonly Open[]): Promise<void> {
+  const messages = open.map((one) => messageFor([one], one.owner, services.now()));
   for (let from = 0; from < messages.length; from += BATCH) {
     await services.deliveries.sendBatch(messages.slice(from, from + BATCH));
   }

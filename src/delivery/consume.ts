@@ -13,11 +13,12 @@ import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
 import { loadWork, type Work } from "../store/work.ts";
 import { attemptGroups } from "./attempt-groups.ts";
-import { type Carrier, carrierFinder, carriersOf, dispose, postpone } from "./carry.ts";
+import { logCounts, withCounts } from "./attempt-log.ts";
+import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
 import { sortOut } from "./sort-out.ts";
-import { refusedVerdicts } from "./verdicts.ts";
+import { refusedVerdicts, type Verdict } from "./verdicts.ts";
 
 /** How long a batch goes on starting attempts, as long as answers come. */
 const STARTS_MS = 5_000;
@@ -27,38 +28,80 @@ const PATIENCE_MS = 1_000;
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
-export async function consume(services: Services, batch: MessageBatch): Promise<void> {
+export async function consume(given: Services, batch: MessageBatch): Promise<void> {
+  const services = withCounts(given, "queue");
   const carriers = carriersOf(services, batch);
   try {
-    await deliver(services, carriers);
+    await deliverAll(services, carriers);
   } catch (error) {
     services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
-    for (const carrier of carriers) postpone(carrier, pauseFor(carrier));
+    for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
+  } finally {
+    logCounts(services);
   }
 }
 
-async function deliver(services: Services, carriers: readonly Carrier[]): Promise<void> {
+/** In portions, where all bodies together would be too much. */
+async function deliverAll(services: Services, carriers: readonly Carrier[]): Promise<void> {
+  const carrierOf = carrierFinder(carriers);
+  const again = new Map<Carrier | undefined, Verdict[]>();
+  const later = new Set<number>();
+  let parts: readonly BundlePart[] = carriers.flatMap((carrier) => carrier.parts);
+  while (parts.length > 0) {
+    const delivered = await deliver(services, carriers, parts, carrierOf);
+    for (const verdict of delivered.verdicts) {
+      if (verdict.againAt === undefined) continue;
+      const carrier = carrierOf(verdict.work);
+      const some = again.get(carrier);
+      if (some) some.push(verdict);
+      else again.set(carrier, [verdict]);
+    }
+    for (const bundle of delivered.later) later.add(bundle);
+    parts = delivered.rest;
+  }
+  for (const carrier of carriers) {
+    if (carrier.parts.some(({ bundle }) => later.has(bundle)))
+      await postpone(services, carrier, pauseFor(carrier));
+    else await dispose(services, carrier, openOf(again.get(carrier) ?? []));
+  }
+}
+
+type Delivered = Readonly<{
+  verdicts: readonly Verdict[];
+  /** Bundles that others must deliver. */
+  later: ReadonlySet<number>;
+  /** To be delivered next. */
+  rest: readonly BundlePart[];
+}>;
+
+async function deliver(
+  services: Services,
+  carriers: readonly Carrier[],
+  parts: readonly BundlePart[],
+  carrierOf: (work: Work) => Carrier | undefined,
+): Promise<Delivered> {
   const lookedUpAt = services.now();
-  const { works, missing, unknown } = await loadWork(
-    services,
-    carriers.flatMap(({ parts }) => parts),
-  );
-  const { due, verdicts: sorted } = sortOut(services, works, "queue");
+  const { works, missing, unknown, rest } = await loadWork(services, parts, {
+    isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
+    fewDueOf: broughtBefore(carriers),
+  });
+  // A retry that has got a message of its own is left to that.
+  const own = distinct(works, carriers).filter((work) => carrierOf(work) !== undefined);
+  const { due, verdicts: sorted } = sortOut(services, own, "queue");
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const { verdicts } = await attemptGroups(services, runs, { also, continues: false });
+  const orders = { also, isDrain: false, continues: () => false };
+  const { verdicts } = await attemptGroups(services, runs, orders);
   const later = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
-  const carrierOf = carrierFinder(carriers);
-  const open = Map.groupBy(
-    verdicts.flatMap(({ work, againAt: at }) => (at === undefined ? [] : [{ work, at }])),
-    ({ work }) => carrierOf(work),
-  );
-  for (const carrier of carriers) {
-    if (carrier.parts.some(({ bundle }) => later.has(bundle))) postpone(carrier, pauseFor(carrier));
-    else await dispose(services, carrier, open.get(carrier));
-  }
+  return { verdicts, later, rest };
+}
+
+/** Bundles whose message has come before: it has come for what is due now. */
+function broughtBefore(carriers: readonly Carrier[]): ReadonlySet<number> {
+  const again = carriers.filter(({ message }) => message.attempts > 1);
+  return new Set(again.flatMap(({ parts }) => parts.map(({ bundle }) => bundle)));
 }
 
 /** All destinations at once, over connections that they share fairly. */
@@ -76,7 +119,7 @@ function startGroups(
       const ask = { lane: laneOf(first), deliveries, startWithinMs: STARTS_MS };
       const load = (granted: readonly number[]) => {
         const wanted = new Set(granted);
-        return works.filter(({ event }) => wanted.has(event.id));
+        return { works: works.filter(({ event }) => wanted.has(event.id)) };
       };
       return startGroup(services, shared, {
         destination: first.destination,
@@ -102,12 +145,14 @@ function laneOf({ row }: Work): Lane {
  * been added, an isolate that is not of the newest version knows nothing. Returns the bundles of such.
  */
 function logMissing(services: Services, missing: readonly BundlePart[]): ReadonlySet<number> {
-  const unbound = missing.filter(({ bundle }) => homeOfBundle(services, bundle) === undefined);
-  for (const part of missing) {
-    const what = unbound.includes(part) ? "database_not_bound" : "delivery_unknown";
-    services.log({ what, bundle: part.bundle, destination: part.destinations.join(" ") });
+  const unbound = new Set<number>();
+  for (const { bundle, destinations } of missing) {
+    const isBound = homeOfBundle(services, bundle) !== undefined;
+    if (!isBound) unbound.add(bundle);
+    const what = isBound ? "delivery_unknown" : "database_not_bound";
+    services.log({ what, bundle, destination: destinations.join(" ") });
   }
-  return new Set(unbound.map(({ bundle }) => bundle));
+  return unbound;
 }
 
 /** In seconds. */

@@ -1,5 +1,8 @@
-/** One step of a drain: look at what waits, ask for it, work off what was let in. */
-import { partsOf } from "../core/bundle.ts";
+/**
+ * One step of a drain: look at what waits, ask for it, work off what was let in. It begins while the one before it
+ * is being worked off, so that neither connections nor slots stand idle between two leases.
+ */
+import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { reportNothingWaits } from "../gate/gate-client.ts";
 import type { Answer } from "../policy/ask.ts";
 import { LEASED, type Reach } from "../policy/reach.ts";
@@ -19,6 +22,8 @@ import type { Verdict } from "./verdicts.ts";
 
 /** How long it starts attempts under one lease, and how long it awaits one. */
 const STEP_MS = 3_000;
+/** For a lease that is to begin when another is over: time of its own behind that. */
+const AFTER_MS = 1_500;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
 
@@ -28,17 +33,45 @@ const CANCELLED = 500;
  */
 export type Step = "more" | "crowded" | "gate" | "empty";
 
-/** @param leftMs of the drain's time */
-export async function drainStep(
+/** What was asked for and is being worked off. */
+export type Lot = {
+  readonly groupRun: GroupRun;
+  /** What has ended without an attempt. */
+  readonly over: readonly Verdict[];
+  readonly isCrowded: boolean;
+  /** Whether the gate has been asked for the one that comes after it. */
+  isFollowed: boolean;
+};
+
+export type Place = Readonly<{
+  destination: string;
+  /** Of the look, by how much is held already. */
+  reach: (own: number) => Reach;
+  /** Deliveries that it may take under a lease. */
+  portion: number;
+  /** Of the drain's time. */
+  leftMs: number;
+}>;
+
+/**
+ * Looks, asks and starts what was let in; a step where there is nothing to ask for.
+ * @param former what is being worked off: this goes on from it without a pause
+ */
+export async function beginStep(
   services: Services,
   shared: Connections,
-  id: string,
-  reach: Reach,
-  leftMs: number,
-): Promise<Step> {
+  { destination: id, reach: reachFor, portion, leftMs }: Place,
+  former?: Lot,
+): Promise<Lot | Step> {
   const lookedAt = services.now();
+  const { run, answer: formerAnswer } = former?.groupRun ?? {};
+  const own = new Set(formerAnswer?.grant?.deliveries);
+  const reach = reachFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, reach, services.random);
-  if (events.length === 0) {
+  const others = events.filter((event) => !own.has(event));
+  // What is its own may be all that waits: it looks again when that is over.
+  if (others.length === 0 && former) return "more";
+  if (others.length === 0) {
     await reportNothingWaits(services, id, lookedAt);
     return "empty";
   }
@@ -47,18 +80,16 @@ export async function drainStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
-  const startWithinMs = Math.min(STEP_MS, leftMs);
-  const ask = {
-    lane: "backlog",
-    deliveries: events,
-    most: LEASED,
-    startWithinMs,
-    ...(probe && { probe }),
-  } as const;
-  const { answer, late, isIdle } = await attempt(services, shared, destination, ask);
-  if (late || isIdle || !answer || answer.refused) return "gate";
-  if (isCrowded(answer, events.length) && !isAll && !reach.isFurthest) return "crowded";
-  return answer.grant ? "more" : "gate";
+  const startWithinMs = Math.min(STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
+  const asked = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
+  const ask = { ...asked, ...(probe !== undefined && { probe }) };
+  if (former) former.isFollowed = true;
+  const grant = formerAnswer?.grant;
+  const after = run && grant ? { lease: grant.id, run } : undefined;
+  const started = await start(services, shared, { destination, ask, after });
+  const { answer } = started.groupRun;
+  const crowded = answer !== undefined && isCrowded(answer, others.length) && !isAll && !reach.isFurthest;
+  return { ...started, isCrowded: crowded, isFollowed: false };
 }
 
 /** Whether others hold so much of what was looked at that it was not worth the asking. */
@@ -66,37 +97,60 @@ function isCrowded({ inFlight }: Answer, lookedAt: number): boolean {
   return inFlight !== null && lookedAt - inFlight.deliveries.length < LEASED / 2;
 }
 
-type Attempted = Pick<GroupRun, "answer"> &
-  Readonly<{
-    late: boolean;
-    /** It was let in, and nothing has come of it: the gate has a drain come again in a while. */
-    isIdle: boolean;
-  }>;
-
-async function attempt(
+async function start(
   services: Services,
   shared: Connections,
-  destination: Destination,
-  ask: Group["ask"],
-): Promise<Attempted> {
+  { destination, ask, after }: Pick<Group, "destination" | "ask" | "after">,
+): Promise<Pick<Lot, "groupRun" | "over">> {
   const over: Verdict[] = [];
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const { works, missing } = await loadWork(services, partsOf(wanted));
-    if (missing.length > 0) await endOrphans(services, destination, granted);
+    const { works, unknown, rest } = await loadWork(services, partsOf(wanted));
     const { due, verdicts } = sortOut(services, inOrder(works, granted), "drain");
+    const left = [...rest, ...unknown].flatMap(eventsOf);
+    const known = new Set([...works.map(({ event }) => event.id), ...left]);
+    await endOrphans(
+      services,
+      destination,
+      granted.filter((event) => !known.has(event)),
+    );
     over.push(...verdicts);
-    return due;
+    return { works: due, left: left.length };
   };
-  const groupRun = await startGroup(services, shared, { destination, ask, patienceMs: STEP_MS, load });
+  const group = { destination, ask, after, patienceMs: STEP_MS, load };
+  return { groupRun: await startGroup(services, shared, group), over };
+}
+
+/** Whether the drain goes on when this has been worked off. */
+export function mayGoOn({ groupRun: { answer } }: Lot): boolean {
+  return Boolean(answer?.grant && !answer.refused);
+}
+
+/** Whether something was let in, or turned away. */
+export function isAnswered({ groupRun: { answer } }: Lot): boolean {
+  return Boolean(answer?.grant ?? answer?.refused);
+}
+
+/** Awaits the end of what was started, records and settles it. */
+export async function endStep(services: Services, lot: Lot): Promise<Step> {
+  const { groupRun, over } = lot;
   const { answer } = groupRun;
-  const continues = Boolean(answer?.grant && !answer.refused);
-  const { verdicts, late } = await attemptGroups(services, [groupRun], { also: over, continues });
+  // When it has asked already, the gate knows more than this.
+  const continues = () => mayGoOn(lot) && !lot.isFollowed;
+  const { verdicts, late } = await attemptGroups(services, [groupRun], {
+    also: over,
+    isDrain: true,
+    continues,
+  });
   await sendAgain(
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
-  return { answer, late, isIdle: Boolean(answer?.grant) && !hasCome(verdicts) };
+  // It was let in, and nothing has come of it: the gate has a drain come again in a while.
+  const isIdle = Boolean(answer?.grant) && !hasCome(verdicts);
+  if (late || isIdle || !answer || answer.refused) return "gate";
+  if (lot.isCrowded) return "crowded";
+  return answer.grant ? "more" : "gate";
 }
 
 /** As they were granted: the order in which they are to go. */
@@ -105,11 +159,17 @@ function inOrder(works: readonly Work[], granted: readonly number[]): readonly W
   return works.toSorted((a, b) => (places.get(a.event.id) ?? 0) - (places.get(b.event.id) ?? 0));
 }
 
+function eventsOf({ bundle, indexes = [] }: BundlePart): number[] {
+  return indexesOf(indexes).map((index) => eventAt(bundle, index));
+}
+
+/** What no bundle's plan has for the destination any more. */
 async function endOrphans(
   services: Services,
   destination: Destination,
   events: readonly number[],
 ): Promise<void> {
+  if (events.length === 0) return;
   const { id } = destination;
   const count = await buryOrphans(services, id, events, services.now());
   services.log({ what: "deliveries_dead", destination: id, because: "event_removed", deliveries: count });

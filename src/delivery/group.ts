@@ -16,14 +16,26 @@ import { type LeaseRun, runLease } from "./run-lease.ts";
 /** Deliveries of one destination that go through the gate together. */
 export type Group = Readonly<{
   destination: Destination;
-  ask: Omit<Ask, "connections" | "lookedUpMsAgo">;
+  ask: Omit<Ask, "connections" | "lookedUpMsAgo" | "succeeds">;
+  /** The lease that is being worked off, to go on from without a pause. */
+  after?: UnderLease | undefined;
   /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
   lookedUpAt?: number;
   /** An attempt without an answer for so long is awaited no more. */
   patienceMs: number;
-  /** What is needed to attempt those that were let in; fewer when some have ended meanwhile. */
-  load: (deliveries: readonly number[]) => Promise<readonly Work[]> | readonly Work[];
+  /** What is needed to attempt those that were let in. */
+  load: (deliveries: readonly number[]) => Promise<Ready> | Ready;
 }>;
+
+/** Those that are to be attempted; fewer than were let in when some have ended meanwhile. */
+export type Ready = Readonly<{
+  works: readonly Work[];
+  /** So many more must wait, because their bodies would be too much at once. */
+  left?: number;
+}>;
+
+/** A lease at work, by its id. */
+export type UnderLease = Readonly<{ lease: string; run: LeaseRun }>;
 
 export type GroupRun = Readonly<{
   destination: Destination;
@@ -31,6 +43,8 @@ export type GroupRun = Readonly<{
   answer: Answer | undefined;
   /** Undefined without a lease. */
   run: LeaseRun | undefined;
+  /** Let in and not attempted, and not in the run either. */
+  left?: number;
   /** When the lease ends by itself, by this worker's clock. */
   recoverAt: number;
 }>;
@@ -43,20 +57,23 @@ export async function startGroup(services: Services, shared: Connections, group:
   if (prepared.kind === "unready") return withoutGate(group, prepared.refusal);
   const askedAt = services.now();
   const lookedUpMsAgo = askedAt - (group.lookedUpAt ?? askedAt);
-  const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo };
+  const { after } = group;
+  const succeeds = after && { succeeds: after.lease };
+  const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo, ...succeeds };
   const answer = await askGate(services, destination.id, ask, settings);
   const grant = answer?.grant;
   const grantedAt = services.now();
   if (!grant) return { destination, answer, run: undefined, recoverAt: grantedAt };
-  const works = await load(services, group, grant);
-  const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt };
+  const { works, left = 0 } = await load(services, group, grant);
   const { signer } = prepared;
-  const run = runLease(services, shared, { ...order, signer, policy: retryPolicyOf(destination) });
-  return { destination, answer, run, recoverAt: grantedAt + grant.expiresInMs };
+  const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt, signer };
+  const whole = { ...order, policy: retryPolicyOf(destination) };
+  const run = after ? after.run.goOnWith(whole) : runLease(services, shared, whole);
+  return { destination, answer, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
 
 /** What was let in. When it cannot be looked up, nothing comes of the lease: it is ended at once, as unused. */
-async function load(services: Services, group: Group, grant: Grant): Promise<readonly Work[]> {
+async function load(services: Services, group: Group, grant: Grant): Promise<Ready> {
   try {
     return await group.load(grant.deliveries);
   } catch (error) {
@@ -79,7 +96,7 @@ function withoutGate({ destination, ask: { deliveries } }: Group, refusal: Refus
  */
 export async function settleGroup(
   services: Services,
-  { destination, answer, run }: GroupRun,
+  { destination, answer, run, left = 0 }: GroupRun,
   continues = false,
 ): Promise<Heard | undefined> {
   const grant = answer?.grant;
@@ -88,7 +105,7 @@ export async function settleGroup(
   const settlement = {
     lease: grant.id,
     signs: run.signs,
-    left: run.queue.length,
+    left: run.queue.length + left,
     continues,
     ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };

@@ -4,7 +4,14 @@
  */
 import type { BundlePart } from "../core/bundle.ts";
 
-export type DeliveryMessage = Readonly<{ bundles: readonly BundlePart[] }>;
+export type DeliveryMessage = Readonly<{
+  bundles: readonly BundlePart[];
+  /**
+   * Which of its retries it brings: those whose last attempt was recorded under this mark; without, those that have
+   * none. A delivery that gets a message of its own gets a mark with it, so that only one message brings it.
+   */
+  owner?: string | undefined;
+}>;
 
 /** The gate's bell: work off what waits for this destination, together with so many drains in all. */
 export type DrainMessage = Readonly<{ destination: string; drains: number }>;
@@ -35,8 +42,9 @@ export type BellMessage = DrainMessage | ReplayMessage | TollMessage | UpkeepMes
 
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
-  const { bundles } = (body ?? {}) as Partial<DeliveryMessage>;
-  return Array.isArray(bundles) && bundles.every(isPart) ? { bundles } : undefined;
+  const { bundles, owner } = (body ?? {}) as Partial<DeliveryMessage>;
+  if (!Array.isArray(bundles) || !bundles.every(isPart)) return undefined;
+  return { bundles, ...(typeof owner === "string" && { owner }) };
 }
 
 function isPart(given: unknown): given is BundlePart {

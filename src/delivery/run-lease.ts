@@ -6,7 +6,7 @@
  * was not started is left over, not lost.
  */
 import { conditionAtGate, holdGate } from "../gate/gate-client.ts";
-import { conditionAfter, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
+import { conditionAfter, goingOn, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import { type Grant, startsUntil } from "../policy/lease.ts";
 import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
@@ -57,23 +57,44 @@ export type LeaseRun = Readonly<{
   unplaced: () => boolean;
   /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
   tat: () => number | undefined;
+  /** True when what is left of it takes no longer than to be let in again; false when it is over without that. */
+  nearlyOver: Promise<boolean>;
   /** All attempts have ended, or nothing more is started: one has been without an answer for too long. */
   enough: Promise<void>;
   finished: Promise<void>;
+  /** Goes on with the next lease over the same connections: as each of them has nothing more to start under this one. */
+  goOnWith: (order: LeaseOrder) => LeaseRun;
+}>;
+
+/** To look at what waits, to ask for it and to load it, each of which is slow at times. */
+const AHEAD_MS = 700;
+/** A receiver that takes longer than that may hang next: nobody plans ahead for it. */
+const QUICK_MS = 1_000;
+
+/** One lease of those that are worked off over the same connections. */
+type Part = Readonly<{
+  run: LeaseRun;
+  queue: Work[];
+  /** Whether one of them could start now, or has its time. */
+  mayStart: () => boolean;
+  hasSlot: () => boolean;
+  /** When the next may start. It is the caller's then, to be started or given back. */
+  claim: () => number;
+  /** Starts the next one and awaits its end. */
+  attemptNext: () => Promise<void>;
+  /** Looks whether it is nearly over, or over. */
+  look: () => void;
+  fail: (error: unknown) => void;
 }>;
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
-  const { grant, settings, policy, signer, patienceMs, grantedAt } = order;
-  const readyAt = services.now();
-  const startsUntilAt = startsUntil(grant, grantedAt, readyAt, settings.timeoutMs);
-  const queue = [...order.works];
-  const done: Finished[] = [];
-  const signs: Sign[] = [];
-  const slots = sendSlotsOf(grant, grantedAt);
+  const { destination } = order;
   const running = new Map<Work, number>();
   const impatient = Promise.withResolvers<void>();
-  let condition = grant.condition;
-  let newsAt = grantedAt;
+  let parts: readonly Part[] = [];
+  let { grant, settings } = order;
+  let { condition } = grant;
+  let newsAt = order.grantedAt;
   let stopped = false;
   let watched = false;
   let gone = false;
@@ -85,49 +106,27 @@ export function runLease(services: Services, connections: Connections, order: Le
     return Math.max(1, Math.min(grant.slots, grant.width + growth));
   }
 
-  function isInTime(): boolean {
-    return services.now() < startsUntilAt;
-  }
-
-  /** Whether the rate allows another attempt before the lease's time for starting any is over. */
-  function hasSlot(): boolean {
-    return (slots.nextAt() ?? startsUntilAt) < startsUntilAt;
-  }
-
-  function mayStart(): boolean {
-    const isOpen = shutBy(condition, settings, services.now()) === undefined;
-    return !stopped && !gone && isOpen && isInTime() && queue.length > 0;
+  function isOpen(): boolean {
+    return !stopped && !gone && shutBy(condition, settings, services.now()) === undefined;
   }
 
   async function hearNews(): Promise<void> {
     if (services.now() - newsAt < NEWS_MS) return;
     newsAt = services.now();
-    const news = await conditionAtGate(services, order.destination);
+    const news = await conditionAtGate(services, destination);
     if (news) condition = withNews(condition, news);
   }
 
   function spreadNews(until: number): void {
-    services.background(holdGate(services, order.destination, until));
+    services.background(holdGate(services, destination, until));
   }
 
-  /** In a slot that was claimed. Another may have started later than its own said: then this one is not free yet. */
-  async function attemptNext(): Promise<void> {
-    await hearNews();
-    const work = slots.isFree(services.now()) && mayStart() ? queue.shift() : undefined;
-    if (!work) return slots.giveBack();
-    slots.use(services.now());
-    running.set(work, services.now());
-    if (!watched) void watch();
-    const attempt = await send(services, work, { timeoutMs: settings.timeoutMs, signer });
-    running.delete(work);
-    const outcome = outcomeOf(attempt, policy, services.random());
-    const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
-    done.push(finished);
-    gone ||= causeOf(attempt.exchange) === "http_410";
+  function learn(finished: Finished): Sign {
+    gone ||= causeOf(finished.attempt.exchange) === "http_410";
     const sign = signOf(finished);
     if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
-    signs.push(sign);
     condition = conditionAfter(condition, sign, settings, services.random());
+    return sign;
   }
 
   /** Until one has been without an answer for too long. One timer for all: each of them costs the runtime much. */
@@ -135,37 +134,138 @@ export function runLease(services: Services, connections: Connections, order: Le
     watched = true;
     for (let [longest] = running; longest; [longest] = running) {
       const [work, startedAt] = longest;
-      await services.sleep(Math.max(0, startedAt + patienceMs - services.now()));
+      await services.sleep(Math.max(0, startedAt + order.patienceMs - services.now()));
       if (!running.has(work)) continue;
       stopped = true;
       impatient.resolve();
+      for (const part of parts) part.look();
       return;
     }
     watched = false;
   }
 
+  function partOf({ grant: granted, works, grantedAt, policy, signer, patienceMs }: LeaseOrder): Part {
+    const { timeoutMs } = settings;
+    const readyAt = services.now();
+    const startsUntilAt = startsUntil(granted, grantedAt, readyAt, timeoutMs);
+    const queue = [...works];
+    const done: Finished[] = [];
+    const signs: Sign[] = [];
+    const own = new Map<Work, number>();
+    const slots = sendSlotsOf(granted, grantedAt);
+    const near = Promise.withResolvers<boolean>();
+    const over = Promise.withResolvers<void>();
+    let claimed = 0;
+
+    function isInTime(): boolean {
+      return services.now() < startsUntilAt;
+    }
+
+    /** Whether the rate allows another attempt before the lease's time for starting any is over. */
+    function hasSlot(): boolean {
+      return (slots.nextAt() ?? startsUntilAt) < startsUntilAt;
+    }
+
+    function mayStart(): boolean {
+      return isOpen() && isInTime() && queue.length > 0;
+    }
+
+    function claim(): number {
+      claimed += 1;
+      return slots.claim() ?? 0;
+    }
+
+    /** In a slot that was claimed. Another may have started later than its own said: then this one is not free yet. */
+    async function attemptNext(): Promise<void> {
+      await hearNews();
+      claimed -= 1;
+      const work = slots.isFree(services.now()) && mayStart() ? queue.shift() : undefined;
+      if (!work) return slots.giveBack();
+      slots.use(services.now());
+      own.set(work, services.now());
+      running.set(work, services.now());
+      if (!watched) void watch();
+      const attempt = await send(services, work, { timeoutMs, signer });
+      own.delete(work);
+      running.delete(work);
+      const outcome = outcomeOf(attempt, policy, services.random());
+      const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
+      done.push(finished);
+      signs.push(learn(finished));
+    }
+
+    function look(): void {
+      const { tookMs } = condition;
+      const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
+      if (!isOpen()) near.resolve(false);
+      if (isQuick && (queue.length * tookMs) / width() <= AHEAD_MS) near.resolve(true);
+      if (own.size + claimed > 0 || (mayStart() && hasSlot())) return;
+      near.resolve(false);
+      over.resolve();
+    }
+
+    function fail(error: unknown): void {
+      near.resolve(false);
+      over.reject(error);
+    }
+
+    // A receiver that is gone is about to be paused: what is left waits for a person.
+    const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
+    const unplaced = () => isInTime() && !hasSlot();
+    // By then nothing is started any more; what still queues for a connection behind others' waits instead.
+    const overdue = services.sleep(Math.max(0, startsUntilAt - readyAt) + patienceMs);
+    void overdue.then(() => near.resolve(false));
+    const finished = over.promise;
+    const enough = Promise.race([finished, impatient.promise, overdue]);
+    const ends = { nearlyOver: near.promise, enough, finished };
+    const run = { done, signs, running: own, queue, shut, unplaced, tat: slots.tat, ...ends, goOnWith };
+    return { run, queue, mayStart, hasSlot, claim, attemptNext, look, fail };
+  }
+
+  function next(): Part | undefined {
+    return parts.find((part) => part.mayStart() && part.hasSlot());
+  }
+
+  function openLines(): void {
+    while (lines < width() && next()) {
+      line().catch((error: unknown) => {
+        for (const part of parts) part.fail(error);
+      });
+    }
+  }
+
   /** One attempt after the other. Opens more lines when the window has grown, ends when it has shrunk. */
   async function line(): Promise<void> {
     lines += 1;
-    const opened: Promise<void>[] = [];
-    while (lines <= width() && mayStart() && hasSlot()) {
-      const at = slots.claim() ?? 0;
+    for (let part = next(); part && lines <= width(); part = next()) {
+      const at = part.claim();
       if (at > services.now()) await services.sleep(at - services.now());
-      await connections.run(order.destination, attemptNext);
-      while (lines < width() && mayStart() && hasSlot()) opened.push(line());
+      await connections.run(destination, part.attemptNext);
+      openLines();
+      for (const each of parts) each.look();
     }
     lines -= 1;
-    await Promise.all(opened);
+    for (const each of parts) each.look();
   }
 
-  const finished = Promise.all(Array.from({ length: grant.width }, line)).then(() => undefined);
-  // A receiver that is gone is about to be paused: what is left waits for a person.
-  const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
-  const unplaced = () => isInTime() && !hasSlot();
-  // By then nothing is started any more; what still queues for a connection behind others' waits instead.
-  const overdue = services.sleep(Math.max(0, startsUntilAt - readyAt) + patienceMs);
-  const enough = Promise.race([finished, impatient.promise, overdue]);
-  return { done, signs, running, queue, shut, unplaced, tat: slots.tat, enough, finished };
+  function begin(part: Part): LeaseRun {
+    parts = [...parts, part];
+    const leave = () => {
+      parts = parts.filter((other) => other !== part);
+    };
+    part.run.finished.then(leave, leave);
+    openLines();
+    part.look();
+    return part.run;
+  }
+
+  function goOnWith(following: LeaseOrder): LeaseRun {
+    condition = goingOn(condition, grant.condition, following.grant.condition);
+    ({ grant, settings } = following);
+    return begin(partOf(following));
+  }
+
+  return begin(partOf(order));
 }
 
 function signOf({ attempt, sample }: Finished): Sign {

@@ -6,24 +6,15 @@
  * with the seconds that are left. One that is due before the sweep could be counted on goes there when it is
  * accepted. Where both do it, the second message finds nothing to do.
  */
-import { enqueueBundles } from "../ingest/enqueue.ts";
+import { AHEAD_MS, enqueueBundles } from "../ingest/enqueue.ts";
 import type { Services } from "../services.ts";
 import { moveCursor, readCursor } from "../store/cursors.ts";
 import { inTurn } from "../store/query-count.ts";
 import { nextScheduled } from "../store/scheduled.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 
-/** How far ahead the sweep looks: to the next one, and half as far again, should that one be late. */
-const AHEAD_MS = 90_000;
-/** What is due sooner is put on the queue when it is accepted: as far ahead, and the time to commit it. */
-const SOON_MS = AHEAD_MS + 60_000;
 /** What one statement looks at. */
 const PAGE = { bundles: 500, deliveries: 2_000 };
-
-/** Whether what is accepted now goes on the queue now. */
-export function isSoon({ deliverAt }: Readonly<{ deliverAt?: number }>, now: number): boolean {
-  return deliverAt === undefined || deliverAt <= now + SOON_MS;
-}
 
 /** Puts on the queue what falls due before the next sweep can be counted on. */
 export async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {

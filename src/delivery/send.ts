@@ -19,7 +19,7 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 export async function send(services: Services, work: Work, { timeoutMs, signer }: How): Promise<Attempt> {
   const { event, destination, row } = work;
   const { body } = event;
-  if (body === undefined) throw new Error("A delivery whose body cannot be read must not be attempted");
+  if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
   return { work, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };

@@ -21,9 +21,15 @@ export function sortOut(services: Services, works: readonly Work[], bringer: Bri
 }
 
 /** The target is judged at every send: the rules, or the row, may have changed since it was created. */
-function guarded({ config, log }: Services, { event, destination }: Work, readiness: Readiness): Readiness {
+function guarded(
+  { config, log, now }: Services,
+  { event, destination }: Work,
+  readiness: Readiness,
+): Readiness {
   if (readiness.kind !== "due") return readiness;
-  if (event.body === undefined) return { kind: "over", state: "dead", because: "corrupt" };
+  // Due only since it was looked up: its body was not asked for.
+  if (event.body === undefined) return { kind: "early", at: now() };
+  if (event.body === null) return { kind: "over", state: "dead", because: "corrupt" };
   const fault = targetFault(destination.url, config.allowPrivateDestinations);
   if (fault === undefined) return readiness;
   log({ what: "target_forbidden", destination: destination.id, fault });

@@ -5,10 +5,10 @@
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import type { DeliveryRow, Work } from "../store/work.ts";
+import { logAttempt } from "./attempt-log.ts";
 import { type GroupRun, leftoverReason } from "./group.ts";
-import { inFlightRow, type Outcome, waitingRow } from "./outcome-rows.ts";
+import { inFlightRow, type Outcome, ownedBy, waitingRow } from "./outcome-rows.ts";
 import type { Finished } from "./run-lease.ts";
-import { tellAttempt } from "./tell-attempt.ts";
 
 export type Verdict = Readonly<{
   work: Work;
@@ -23,13 +23,17 @@ export type Verdict = Readonly<{
 /** For a gate that could not be reached: come back after this, spread over as much again. */
 const UNREACHABLE_MS = 5_000;
 
-/** What a run has to say at this moment; what is running counts as on its way. */
-export function runVerdicts(services: Services, { run, recoverAt }: GroupRun): Verdict[] {
+/**
+ * What a run has to say at this moment; what is running counts as on its way.
+ * @param owner of the messages that retries get; without, they stay with the message that has brought them
+ */
+export function runVerdicts(services: Services, { run, recoverAt }: GroupRun, owner?: string): Verdict[] {
   if (!run) return [];
+  const leftover = leftoverReason(run, services.now());
   return [
-    ...run.queue.map((work) => waitingVerdict(work, leftoverReason(run, services.now()))),
+    ...run.queue.map((work) => waitingVerdict(work, leftover)),
     ...[...run.running.keys()].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
-    ...attemptVerdicts(services, run.done),
+    ...attemptVerdicts(services, run.done, owner),
   ];
 }
 
@@ -37,14 +41,13 @@ export function runVerdicts(services: Services, { run, recoverAt }: GroupRun): V
 export function refusedVerdicts(services: Services, { answer }: GroupRun, works: readonly Work[]): Verdict[] {
   if (!answer) return works.map((work) => ({ work, againAt: unreachableUntil(services) }));
   const { refused, inFlight } = answer;
-  const named = (deliveries: readonly number[] = []) => {
-    const rows = new Set(deliveries);
-    return works.filter(({ event }) => rows.has(event.id));
-  };
-  return [
-    ...(refused ? named(refused.deliveries).map((work) => waitingVerdict(work, refused)) : []),
-    ...(inFlight ? named(inFlight.deliveries).map((work) => ({ work, againAt: inFlight.until })) : []),
-  ];
+  if (!refused && !inFlight) return [];
+  const turned = new Set(refused?.deliveries);
+  const elsewhere = new Set(inFlight?.deliveries);
+  return works.flatMap((work): Verdict[] => {
+    if (refused && turned.has(work.event.id)) return [waitingVerdict(work, refused)];
+    return inFlight && elsewhere.has(work.event.id) ? [{ work, againAt: inFlight.until }] : [];
+  });
 }
 
 /** What waits already is not written again: the reason of the moment is the gate's to tell. */
@@ -57,20 +60,20 @@ function unreachableUntil({ now, random }: Services): number {
 }
 
 /** What finished attempts say. Each is told of as it is read off. */
-export function attemptVerdicts(services: Services, ended: readonly Finished[]): Verdict[] {
+export function attemptVerdicts(services: Services, ended: readonly Finished[], owner?: string): Verdict[] {
   return ended.map((finished) => {
-    tellAttempt(services, finished);
-    return verdictOf(finished.attempt.work, finished.outcome);
+    logAttempt(services, finished);
+    return verdictOf(finished.attempt.work, finished.outcome, owner);
   });
 }
 
-function verdictOf(work: Work, { row, transition }: Outcome): Verdict {
+function verdictOf(work: Work, { row, transition }: Outcome, owner: string | undefined): Verdict {
   switch (transition.kind) {
     case "delivered":
       return { work, row };
     case "dead":
       return { work, row, gone: transition.because === "gone" };
     case "retry":
-      return { work, row, againAt: transition.at };
+      return { work, row: owner === undefined ? row : ownedBy(row, owner), againAt: transition.at };
   }
 }

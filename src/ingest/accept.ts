@@ -8,13 +8,20 @@
 import { routed } from "../core/routing.ts";
 import { randomText } from "../id.ts";
 import { isoTime } from "../iso-time.ts";
+import { faultOf } from "../log.ts";
 import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
-import { findCommitted } from "../store/bundles.ts";
+import { addToCount } from "../store/counts.ts";
 import { allOf } from "../store/shards.ts";
-import { answerOf, commitEntries, type Entry, type Outcome, type PreparedEvent } from "./commit.ts";
-import { enqueueBundles } from "./enqueue.ts";
-import { fingerprintOf } from "./fingerprint.ts";
+import {
+  answerByKey,
+  commitEntries,
+  type Entry,
+  type Outcome,
+  type PreparedEvent,
+  WAIT_MS,
+} from "./commit.ts";
+import { enqueueCommitted } from "./enqueue.ts";
 import { commitByIntake } from "./intake-client.ts";
 
 /** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
@@ -49,13 +56,19 @@ export async function accept(
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => prepared(event, now)),
     ...(key !== undefined && { key: { key, fingerprint: await fingerprintOf(posted) } }),
+    deadlineAt: now + WAIT_MS,
   };
-  const before = key === undefined ? undefined : await storedElsewhere(services, database, entry, tenant);
-  if (before) return before;
-  const taken = entry.events.length === 1 ? await commitByIntake(services, database, entry, now) : undefined;
-  if (taken) return taken;
-  const { outcomes, bundles } = await commitEntries(services, database, [entry], now);
-  services.background(enqueueBundles(services, bundles));
+  const outcome =
+    (await storedElsewhere(services, database, entry)) ??
+    (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
+    (await commitHere(services, database, entry));
+  if (outcome.kind === "replayed") services.background(noteRepeat(services, posted));
+  return outcome;
+}
+
+async function commitHere(services: Services, database: number, entry: Entry): Promise<Outcome> {
+  const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
+  services.background(enqueueCommitted(services, bundles));
   return outcomes[0] ?? { kind: "unavailable" };
 }
 
@@ -83,10 +96,11 @@ export async function acceptNotices(services: Services, notices: readonly Notice
       token: randomText(TOKEN_LENGTH),
       events: [prepared(event, now)],
       key: { key, fingerprint: key },
+      deadlineAt: now + WAIT_MS,
     }),
   );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
-  await enqueueBundles(services, bundles);
+  await enqueueCommitted(services, bundles);
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
 }
 
@@ -98,20 +112,36 @@ async function storedElsewhere(
   services: Services,
   database: number,
   entry: Entry,
-  tenant: string,
 ): Promise<Outcome | undefined> {
-  const key = entry.key;
-  const others = allOf(services).filter((_, number) => number !== database);
-  if (!key || others.length === 0) return undefined;
-  const found = await Promise.all(
-    others.map(async (db) => ({
-      db,
-      keys: (await findCommitted(db, 0, [], [{ tenant, key: key.key }])).keys,
-    })),
-  );
-  for (const { db, keys } of found) {
-    const [stored] = keys;
-    if (stored) return answerOf(db, stored, key.fingerprint);
+  const others = entry.key ? allOf(services).filter((_, number) => number !== database) : [];
+  try {
+    const found = await Promise.all(others.map((db) => answerByKey(services, db, entry)));
+    return found.find((outcome) => outcome !== undefined);
+  } catch (error) {
+    services.log({ what: "keys_unavailable", error: faultOf(error) });
+    return { kind: "unavailable" };
   }
-  return undefined;
+}
+
+/**
+ * What a request says, in a few bytes, as hexadecimal SHA-256: the same content has the same fingerprint, whether it
+ * came alone, in a list or in lines, and however it was spaced. Numbers count as they were written.
+ */
+async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
+  const content = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
+  const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(content)));
+  return new Uint8Array(digest).toHex();
+}
+
+/**
+ * A request that was answered from what is stored is logged and counted: it shows how senders behave. A failure is
+ * logged, not thrown: the answer does not depend on it.
+ */
+async function noteRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
+  services.log({ what: "deduplicated", tenant: posted.at(-1)?.tenant, events: posted.length });
+  try {
+    await addToCount(services.db, "deduplicated", 1);
+  } catch (error) {
+    services.log({ what: "count_failed", error: faultOf(error) });
+  }
 }

@@ -25,6 +25,7 @@ import {
   commitUnits,
   findCommitted,
   findPlans,
+  highestBefore,
   type NewBundle,
   type NewKey,
   type StoredKey,
@@ -51,7 +52,16 @@ export type Entry = Readonly<{
   events: readonly PreparedEvent[];
   /** The sender's name for it, of its last event's tenant, and the digest of its content. */
   key?: Readonly<{ key: string; fingerprint: string }> | undefined;
+  /** Whoever posted it waits no longer than this, epoch ms: no commit is begun for it afterwards. */
+  deadlineAt: number;
+  /** The highest bundle that was known when it came in: its tokens are in none before. Absent: whatever is known now. */
+  floor?: number | undefined;
+  /** It has been handed in before, at this time, epoch ms, and nobody knows whether it was committed then. */
+  triedAt?: number | undefined;
 }>;
+
+/** How long whoever posts something waits for its commit. */
+export const WAIT_MS = 10_000;
 
 export type AcceptedEvent = Readonly<{
   /** Its number. */
@@ -85,8 +95,13 @@ export type Committed = Readonly<{
 
 /** Misses one after the other before it counts as trouble: each needs a destination changed at that very moment. */
 const ROUNDS = 5;
-/** A call that has not been answered for so long is not waited for. */
-const PATIENCE_MS = 10_000;
+/** A call that has not been answered for so long is not waited for: there is time for another one. */
+const PATIENCE_MS = 5_000;
+/**
+ * What is committed has a number above everything that was accepted so long before it was handed in: clocks may
+ * differ, and the commits of others may be slow.
+ */
+const EARLIER_MS = 60_000;
 /** Before an uncertain commit is repeated, spread over as much again. */
 const PAUSE_MS = 50;
 
@@ -99,8 +114,10 @@ type Context = Readonly<{
   services: Services;
   database: number;
   acceptedAt: number;
+  /** The tokens of all entries are looked for above it, in every round: what is known by then is too late. */
+  floor: number;
   outcomes: Map<Entry, Outcome>;
-  bundles: CommittedBundle[];
+  bundles: Map<number, CommittedBundle>;
 }>;
 
 /** Commits the entries to the database of that number. Never throws for trouble of the database. */
@@ -110,13 +127,60 @@ export async function commitEntries(
   entries: readonly Entry[],
   acceptedAt: number,
 ): Promise<Committed> {
-  const context = { services, database, acceptedAt, outcomes: new Map(), bundles: [] };
-  await commitTogether(context, drafted(entries));
+  const outcomes = new Map<Entry, Outcome>();
+  const bundles = new Map<number, CommittedBundle>();
+  try {
+    const [floor] = await Promise.all([
+      floorFor(services, database, entries),
+      database === 0 && routesFor(services, database, tenantsOf(entries)),
+    ]);
+    await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles }, entries);
+  } catch (error) {
+    services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
+  }
   const unavailable: Outcome = { kind: "unavailable" };
   return {
-    outcomes: entries.map((entry) => context.outcomes.get(entry) ?? unavailable),
-    bundles: context.bundles,
+    outcomes: entries.map((entry) => outcomes.get(entry) ?? unavailable),
+    bundles: [...bundles.values()],
   };
+}
+
+/** The lowest of the entries' floors. What was handed in before may be anywhere since then. */
+async function floorFor(services: Services, database: number, entries: readonly Entry[]): Promise<number> {
+  const { routing } = services;
+  const db = databaseAt(services, database);
+  if (!routing.hasFloor(database)) await within(services, routing.readFloor(db, database));
+  const known = routing.floor(database);
+  const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
+  const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
+  if (tried.length === 0) return least;
+  return Math.min(least, await within(services, highestBefore(db, Math.min(...tried) - EARLIER_MS)));
+}
+
+/** Of entries with the same key or token the first goes first: the others then find what became of it. */
+async function commitInTurn(context: Context, entries: readonly Entry[]): Promise<void> {
+  const { services, outcomes } = context;
+  const firsts = new Map<string, Entry>();
+  const repeats: { entry: Entry; first: Entry }[] = [];
+  for (const entry of entries) {
+    const names = namesOf(entry);
+    const first = names.map((name) => firsts.get(name)).find((one) => one !== undefined);
+    if (first) repeats.push({ entry, first });
+    else for (const name of names) firsts.set(name, entry);
+  }
+  await commitTogether(context, drafted([...new Set(firsts.values())]));
+  const settled = repeats.filter(({ first }) => outcomes.has(first)).map(({ entry }) => entry);
+  if (settled.length === 0) return;
+  try {
+    await commitInTurn(context, await lookUp(context, settled));
+  } catch (error) {
+    services.log({ what: "commit_failed", entries: settled.length, error: faultOf(error) });
+  }
+}
+
+function namesOf(entry: Entry): string[] {
+  const token = `token ${entry.token}`;
+  return entry.key ? [token, `key ${ownerOf(entry)} ${entry.key.key}`] : [token];
 }
 
 /**
@@ -127,7 +191,7 @@ async function commitTogether(context: Context, drafts: readonly Draft[]): Promi
   let open = drafts;
   try {
     for (let round = 1; open.length > 0 && round <= ROUNDS; round++) {
-      const missed = await commitRound(context, open);
+      const missed = await commitRound(context, inTime(context, open));
       open = missed.length > 0 ? apart(await lookUp(context, missed)) : [];
     }
   } catch (error) {
@@ -140,15 +204,31 @@ async function commitTogether(context: Context, drafts: readonly Draft[]): Promi
   }
 }
 
+/** Without the entries that nobody waits for any more. */
+function inTime({ services }: Context, drafts: readonly Draft[]): readonly Draft[] {
+  const now = services.now();
+  return kept(drafts, ({ deadlineAt }) => now <= deadlineAt);
+}
+
+/** The drafts with no other entries than these. */
+function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
+  return drafts.flatMap((draft) => {
+    const rest = draft.entries.filter(isKept);
+    return rest.length === draft.entries.length ? [draft] : rest.length > 0 ? [draftOf(rest)] : [];
+  });
+}
+
 /** Answers the entries of the drafts that changed nothing. */
 async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
-  const { services, database, acceptedAt } = context;
+  if (given.length === 0) return [];
+  const { services, database, acceptedAt, floor } = context;
   const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
   const drafts = withinCap(context, given, routes);
   if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
-  const commit = { units, acceptedAt, floor: services.routing.floor(database) };
-  const committed = await repeatedOnce(services, () =>
+  const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
+  const commit = { units, acceptedAt, floor };
+  const committed = await repeatedOnce(services, deadlineAt, () =>
     commitUnits(databaseAt(services, database), database, commit),
   );
   return drafts.flatMap((draft, i) => {
@@ -175,10 +255,7 @@ function withinCap(
       possible > most ? entry.events.reduce((sum, event) => sum + routeOf(event, routes).length, 0) : 0;
     if (planned > most) outcomes.set(entry, { kind: "too_many", planned });
   }
-  return drafts.flatMap((draft) => {
-    const rest = draft.entries.filter((entry) => !outcomes.has(entry));
-    return rest.length === draft.entries.length ? [draft] : rest.length > 0 ? [draftOf(rest)] : [];
-  });
+  return kept(drafts, (entry) => !outcomes.has(entry));
 }
 
 function routeOf({ tenant, type, data }: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
@@ -195,7 +272,7 @@ function accept(
   for (const [i, id] of ids.entries()) {
     const { plan = {}, deliverAt } = planned[i] ?? {};
     services.routing.raiseFloor(database, id);
-    bundles.push({ id, plan, ...(deliverAt !== undefined && { deliverAt }) });
+    bundles.set(id, { id, plan, ...(deliverAt !== undefined && { deliverAt }) });
     for (const [index, { entry, place }] of (draft.bundles[i] ?? []).entries()) {
       const events = accepted.get(entry);
       if (events) events[place] = eventOf(id, index, plan, deliverAt);
@@ -214,43 +291,73 @@ function eventOf(bundle: number, index: number, plan: Plan, deliverAt: number | 
  * token is known was committed by a try whose answer got lost; it is sent on its way once more, which is harmless.
  */
 async function lookUp(context: Context, missed: readonly Entry[]): Promise<readonly Entry[]> {
-  const { services, database, outcomes, bundles } = context;
+  const { services, database, floor, outcomes, bundles } = context;
   const db = databaseAt(services, database);
   const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
-  const tokens = missed.flatMap(tokensOf);
-  const known = await within(services, findCommitted(db, services.routing.floor(database), tokens, keys));
+  const [known] = await within(
+    services,
+    Promise.all([
+      findCommitted(db, floor, missed.flatMap(tokensOf), keys),
+      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
+    ]),
+  );
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
-  for (const entry of missed) {
-    const numbers = numbersByToken(entry, byToken);
+  const found = missed.map((entry) => {
+    const own = numbersByToken(entry, byToken);
     const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
-    if (numbers) {
-      bundles.push(...(await within(services, findPlans(db, [...new Set(numbers.map(bundleOf))]))));
-      outcomes.set(entry, { kind: "accepted", events: await within(services, storedEvents(db, numbers)) });
-    } else if (stored) {
-      outcomes.set(entry, await within(services, answerOf(db, stored, entry.key?.fingerprint)));
-    }
+    return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
+  });
+  const plans = await within(
+    services,
+    plansOf(
+      db,
+      found.flatMap(({ numbers }) => numbers),
+    ),
+  );
+  for (const { entry, own, stored, numbers } of found) {
+    if (own) {
+      for (const number of own) {
+        const bundle = plans.get(bundleOf(number));
+        if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, bundle);
+      }
+      outcomes.set(entry, { kind: "accepted", events: storedEvents(plans, numbers) });
+    } else if (stored) outcomes.set(entry, answerTo(stored, entry, plans));
   }
-  const rest = missed.filter((entry) => !outcomes.has(entry));
-  if (rest.length > 0) await within(services, services.routing.read(services.db, tenantsOf(rest)));
-  return rest;
+  return missed.filter((entry) => !outcomes.has(entry));
 }
 
-/** What a request gets whose key is taken. */
-export async function answerOf(
+type Plans = ReadonlyMap<number, CommittedBundle>;
+
+async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plans> {
+  const found = await findPlans(db, [...new Set(numbers.map(bundleOf))]);
+  return new Map(found.map((bundle) => [bundle.id, bundle]));
+}
+
+/** What was answered under the entry's key in one of the databases; undefined where it is not known. */
+export async function answerByKey(
+  services: Services,
   db: D1Database,
-  { fingerprint, bundles, places }: StoredKey,
-  given: string | undefined,
-): Promise<Outcome> {
-  if (fingerprint !== given) return { kind: "conflict" };
-  const numbers = places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
-  return { kind: "replayed", events: await storedEvents(db, numbers) };
+  entry: Entry,
+): Promise<Outcome | undefined> {
+  if (!entry.key) return undefined;
+  const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
+  const { keys } = await within(services, findCommitted(db, 0, [], names));
+  const [stored] = keys;
+  return stored && answerTo(stored, entry, await within(services, plansOf(db, numbersOf(stored))));
+}
+
+function numbersOf({ bundles, places }: StoredKey): number[] {
+  return places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
+}
+
+function answerTo(stored: StoredKey, { key }: Entry, plans: Plans): Outcome {
+  if (stored.fingerprint !== key?.fingerprint) return { kind: "conflict" };
+  return { kind: "replayed", events: storedEvents(plans, numbersOf(stored)) };
 }
 
 /** Events by their numbers. Of one that is there no more, its plan is over. */
-async function storedEvents(db: D1Database, numbers: readonly number[]): Promise<AcceptedEvent[]> {
-  const found = await findPlans(db, [...new Set(numbers.map(bundleOf))]);
-  const plans = new Map(found.map((bundle) => [bundle.id, bundle]));
+function storedEvents(plans: Plans, numbers: readonly number[]): AcceptedEvent[] {
   return numbers.map((number) => {
     const bundle = plans.get(bundleOf(number));
     if (!bundle) return { id: number, plan: [], isRemoved: true };
@@ -327,10 +434,10 @@ async function unitOf(
   );
   const tenants = database === 0 ? tenantsOf(entries) : [];
   const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
-  return { bundles: news, revisions, keys: entries.flatMap((entry) => keyOf(entry, bundles, news)) };
+  return { bundles: news, revisions, keys: entries.flatMap((entry) => keyOf(entry, bundles)) };
 }
 
-function keyOf(entry: Entry, bundles: Draft["bundles"], news: readonly NewBundle[]): NewKey[] {
+function keyOf(entry: Entry, bundles: Draft["bundles"]): NewKey[] {
   if (!entry.key) return [];
   const own = bundles.flatMap((items, i) => (items.some((item) => item.entry === entry) ? [i] : []));
   const places: (readonly [number, number])[] = [];
@@ -339,8 +446,7 @@ function keyOf(entry: Entry, bundles: Draft["bundles"], news: readonly NewBundle
       if (item.entry === entry) places[item.place] = [nth, index];
     }
   }
-  const tokens = own.flatMap((i) => news[i]?.tokens.slice(0, 1) ?? []);
-  return [{ tenant: ownerOf(entry), ...entry.key, tokens, places }];
+  return [{ tenant: ownerOf(entry), ...entry.key, tokens: tokensOf(entry), places }];
 }
 
 /** In the first database revisions are compared at the commit; for another they are read once the request is there. */
@@ -349,16 +455,10 @@ async function routesFor(
   database: number,
   tenants: readonly string[],
 ): Promise<ReadonlyMap<string, Routes>> {
-  const known = database === 0 ? services.routing.known(tenants) : undefined;
-  if (known && services.routing.hasFloor(database)) return known;
-  const [routes] = await within(
-    services,
-    Promise.all([
-      services.routing.read(services.db, tenants),
-      services.routing.readFloor(databaseAt(services, database), database),
-    ]),
+  if (database > 0) return within(services, services.routing.fresh(services.db, tenants));
+  return (
+    services.routing.known(tenants) ?? (await within(services, services.routing.read(services.db, tenants)))
   );
-  return routes;
 }
 
 function tokensOf(entry: Entry): string[] {
@@ -381,22 +481,23 @@ function tenantsOf(entries: readonly Entry[]): string[] {
 }
 
 /** An uncertain answer is followed by the same commit: the tokens keep it from being stored twice. */
-async function repeatedOnce<T>(services: Services, commit: () => Promise<T>): Promise<T> {
+async function repeatedOnce<T>(services: Services, deadlineAt: number, commit: () => Promise<T>): Promise<T> {
   try {
     return await within(services, commit());
   } catch (error) {
     if (isOfContent(error)) throw error;
     services.log({ what: "commit_repeated", error: faultOf(error) });
     await services.sleep(PAUSE_MS * (1 + services.random()));
+    if (services.now() > deadlineAt) throw error;
     return within(services, commit());
   }
 }
 
 /** The timer ends with the work: one that goes on would keep an object in memory, and billed. */
-async function within<T>(services: Services, work: Promise<T>): Promise<T> {
+export async function within<T>(services: Services, work: Promise<T>, ms = PATIENCE_MS): Promise<T> {
   const done = new AbortController();
-  const late = services.sleep(PATIENCE_MS, done.signal).then(() => {
-    throw new Error("The database does not answer");
+  const late = services.sleep(ms, done.signal).then(() => {
+    throw new Error("No answer in time");
   });
   try {
     return await Promise.race([work, late]);
@@ -406,9 +507,9 @@ async function within<T>(services: Services, work: Promise<T>): Promise<T> {
   }
 }
 
-/** What SQLite refuses comes back however often it is repeated; everything else may pass. */
+/** What SQLite refuses for what is in it comes back however often it is repeated; everything else may pass. */
 function isOfContent(error: unknown): boolean {
   return (
-    error instanceof Error && /SQLITE_(?!BUSY|LOCKED|IOERR|NOMEM|FULL)|too (big|large)/i.test(error.message)
+    error instanceof Error && /SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)|too (big|large)/i.test(error.message)
   );
 }

@@ -10,6 +10,23 @@ const DELIVERIES = 100;
 /** Queues takes so many messages in one call. */
 const BATCH = 100;
 
+/** How far ahead the sweep looks for what is scheduled: to the next one, and half as far again, should that one be late. */
+export const AHEAD_MS = 90_000;
+/** What is due sooner is put on the queue when it is accepted: as far ahead, and the time to commit it. */
+const SOON_MS = AHEAD_MS + 60_000;
+
+/** What has just been committed goes on the queue, unless it is due so late that the sweep will see to it. */
+export async function enqueueCommitted(
+  services: Services,
+  bundles: readonly CommittedBundle[],
+): Promise<void> {
+  const until = services.now() + SOON_MS;
+  await enqueueBundles(
+    services,
+    bundles.filter(({ deliverAt }) => deliverAt === undefined || deliverAt <= until),
+  );
+}
+
 /** A failure is logged, not thrown: the sweep finds what has no outcome. */
 export async function enqueueBundles(services: Services, bundles: readonly CommittedBundle[]): Promise<void> {
   const messages = messagesFor(bundles, services.now());

@@ -4,22 +4,19 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { Entry, Outcome } from "./commit.ts";
+import { type Entry, type Outcome, within } from "./commit.ts";
 
 export const INTAKE_VERSION = 1;
 
 export type IntakeRequest = Readonly<{
   version: typeof INTAKE_VERSION;
   database: number;
-  token: string;
   tenant: string;
   type: string;
   body: Uint8Array;
   deliverAt?: number | undefined;
-  key?: Readonly<{ key: string; fingerprint: string }> | undefined;
-  /** Whoever asked waits no longer than this, epoch ms: no commit is begun for them after it. */
-  deadlineAt: number;
-}>;
+}> &
+  Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
 
 export type IntakeAnswer =
   | Readonly<{ kind: "done"; outcome: Outcome }>
@@ -28,26 +25,23 @@ export type IntakeAnswer =
   /** Not taken: of a version that this object does not know. */
   | Readonly<{ kind: "unknown" }>;
 
-/** How long an answer is waited for. */
-const PATIENCE_MS = 10_000;
+const ATTEMPTS = 2;
 
 /**
  * Has intake commit an entry of one event. Undefined when intake has certainly not taken it, so that the caller may
- * commit it; an answer that got lost is asked for once more with the same token, and then nobody knows.
+ * commit it. An answer that got lost is asked for once more with the same token, and then nobody knows: to commit it
+ * here as well would be a race with an object that may still have it in hand.
  */
 export async function commitByIntake(
   services: Services,
   database: number,
-  { token, events: [event], key }: Entry,
-  now: number,
+  { token, events: [event], key, deadlineAt }: Entry,
 ): Promise<Outcome | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
   const { tenant, type, body, deliverAt } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
   const place = config.intakeLocation && { locationHint: config.intakeLocation };
-  const stub = () => intake.get(intake.idFromName(`${database}.${shard}`), place);
-  const deadlineAt = now + PATIENCE_MS;
   const request = {
     version: INTAKE_VERSION,
     database,
@@ -59,16 +53,24 @@ export async function commitByIntake(
     key,
     deadlineAt,
   } as const;
-  for (let attempt = 1; attempt <= 2; attempt++) {
+  const unavailable: Outcome = { kind: "unavailable" };
+  let triedAt: number | undefined;
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const askedAt = services.now();
+    if (askedAt >= deadlineAt) break;
+    const notTaken = triedAt === undefined ? undefined : unavailable;
     try {
-      const answer = (await stub().accept(request)) as IntakeAnswer;
+      const stub = intake.get(intake.idFromName(`${database}.${shard}`), place);
+      const answered = stub.accept({ ...request, triedAt }) as Promise<IntakeAnswer>;
+      const answer = await within(services, answered, deadlineAt - askedAt);
       if (answer.kind === "done") return answer.outcome;
-      return answer.kind === "full" ? { kind: "unavailable" } : undefined;
+      return answer.kind === "full" ? unavailable : notTaken;
     } catch (error) {
       services.log({ what: "intake_unreachable", attempt, error: faultOf(error) });
       // An overloaded object has taken nothing: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
-      if ((error as { overloaded?: boolean }).overloaded) return undefined;
+      if ((error as { overloaded?: boolean }).overloaded) return notTaken;
+      triedAt ??= askedAt;
     }
   }
-  return { kind: "unavailable" };
+  return unavailable;
 }

@@ -20,6 +20,8 @@ const ROUTES = `
 
 const HIGHEST = "SELECT max(id) AS id FROM bundles";
 
+type Revision = Readonly<{ tenant: string; revision: number }>;
+
 type RouteRow = Readonly<{ tenant: string; id: string; types: string | null; filter: string | null }>;
 
 export class RoutingCache {
@@ -55,6 +57,20 @@ export class RoutingCache {
     return new Map(found as [string, Routes][]);
   }
 
+  /** The tenants' destinations as they are by now: only of those that have changed are they read. */
+  async fresh(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
+    const known = this.known(tenants);
+    if (!known) return this.read(db, tenants);
+    const { results } = await db.prepare(REVISIONS).bind(JSON.stringify(tenants)).all<Revision>();
+    const changed = results.filter(({ tenant, revision }) => known.get(tenant)?.revision !== revision);
+    if (changed.length === 0) return known;
+    const read = await this.read(
+      db,
+      changed.map(({ tenant }) => tenant),
+    );
+    return new Map([...known, ...read]);
+  }
+
   /** Reads the tenants' destinations. One transaction: revisions and destinations belong together. */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const wanted = JSON.stringify(tenants);
@@ -63,7 +79,7 @@ export class RoutingCache {
       db.prepare(ROUTES).bind(wanted),
     ]);
     const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
-    const read = ((revisions?.results ?? []) as { tenant: string; revision: number }[]).map(
+    const read = ((revisions?.results ?? []) as Revision[]).map(
       ({ tenant, revision }) =>
         [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
     );

@@ -1,7 +1,7 @@
 /**
  * Breakwater as a model that awaits nothing, for pages: the production gate, bell and retry policy decide, and
- * what src/delivery does with their decisions is told here in short: batches of a second, refused deliveries
- * that wait, drains that the bell sends for. One receiver. The storm lab runs the production code itself; a test
+ * what src/delivery does with their decisions is told here in short: batches of what
+ * comes at once, refused deliveries that wait, drains that the bell sends for. One receiver. The storm lab runs the production code itself; a test
  * holds the two together.
  */
 import { admit } from "../policy/admission.ts";
@@ -21,13 +21,13 @@ import type { Scene, Sender } from "./sender.ts";
 
 /** As in production: see src/delivery/consume.ts, src/delivery/drain.ts and wrangler.toml. */
 const CONNECTIONS = 6;
-const BATCH_MS = 1_000;
+const BATCH_MS = 0;
 const LIVE = { startWithinMs: 5_000, patienceMs: 1_000 };
 const STEP_MS = 3_000;
-const BUDGET_MS = 6_000;
+const BUDGET_MS = 15_000;
 const LEASED = 60;
-/** Between two leases of a drain: it records, settles, looks, asks and loads. */
-const ROUND_TRIPS_MS = 200;
+/** Between two leases of a drain: the next is asked for while the first is worked off, so it is settled and no more. */
+const ROUND_TRIPS_MS = 20;
 /** From sending for a drain to its first question. */
 const HOP_MS = 100;
 

@@ -9,7 +9,7 @@ import { conditionAt } from "./condition.ts";
 import { doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
-import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, tatOf } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, succeeded, tatOf } from "./lease.ts";
 import { type Packed, packed, unpacked } from "./packed.ts";
 import { nextSendAt, type Reservation, reserve, reserveNow } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
@@ -29,11 +29,18 @@ function decide(state: GateState, ask: Ask, settings: GateSettings, now: number)
   const { free, inFlight } = apart(state, ask, now);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };
-  const room = roomFor(state, ask.lane, settings, now);
+  const room = roomFor(withoutFormer(state, ask), ask.lane, settings, now);
   if ("reason" in room) return refuse(asking, free, room);
   const reserved = rateFor(asking, room);
   if (reserved.sends === 0) return refuse(asking, free, rateRefusal(state, settings, now));
   return grant(asking, room, reserved);
+}
+
+/** What the asker holds is its own to go on with. */
+function withoutFormer(state: GateState, { succeeds }: Ask): GateState {
+  if (succeeds === undefined) return state;
+  const leases = state.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
+  return { ...state, leases };
 }
 
 /** What would be answered to one delivery at `now`: undefined when it would be let in. */
@@ -137,7 +144,7 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
   const deliveries = chosen(asking, room, reserved);
   const { state, ask, now, free, inFlight } = asking;
   const lease = leaseFor(asking, room, reserved, deliveries);
-  const served = serve(state, lease, now);
+  const served = serve(state, ask, lease, now);
   const grant = {
     id: lease.id,
     slots: lease.slots,
@@ -191,12 +198,12 @@ function leaseFor(
   };
 }
 
-function serve(state: GateState, lease: Lease, now: number): GateState {
+function serve(state: GateState, { succeeds }: Ask, lease: Lease, now: number): GateState {
   const side = sideOf(lease.lane);
   return {
     ...state,
     granted: state.granted + 1,
-    leases: [...state.leases, lease],
+    leases: succeeded(state.leases, lease, succeeds),
     turns: { ...state.turns, [side]: { ...state.turns[side], servedAt: now } },
     // A drain that dies with its lease is sent for again when the lease has expired.
     bell: side === "backlog" ? sooner(state.bell, lease.expiresAt, now) : state.bell,

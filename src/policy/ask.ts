@@ -13,6 +13,11 @@ export type Ask = Readonly<{
   most?: number;
   /** How long ago the asker looked the deliveries up; 0 when it looks them up after it is let in. */
   lookedUpMsAgo?: number;
+  /**
+   * The lease that the asker is working off, and goes on from without a pause: what is let in takes over its slots.
+   * The asker never has more open under both than the larger of the two allows.
+   */
+  succeeds?: string;
   /** How many connections the asker can use at once. */
   connections: number;
   /** How long after asking it will start attempts. */

@@ -8,7 +8,7 @@
 import { rateUnder } from "./ceiling.ts";
 import { shutBy } from "./condition.ts";
 import { type Bell, type GateState, sideOf } from "./gate-state.ts";
-import { live, tatOf } from "./lease.ts";
+import { type Lease, live, tatOf } from "./lease.ts";
 import { sendsBy } from "./rate.ts";
 import { widthOf } from "./window.ts";
 
@@ -111,7 +111,9 @@ function drainsWanted({ condition, breadth, rate: owners, leases, tat }: GateSta
 }
 
 function drainsMissing(state: GateState, now: number): number {
-  const atWork = live(state.leases, now).filter((lease) => sideOf(lease.lane) === "backlog").length;
+  // A drain that goes on from one lease to the next has two for a while: the first has no slots any more.
+  const isAtWork = ({ lane, slots }: Lease) => sideOf(lane) === "backlog" && slots > 0;
+  const atWork = live(state.leases, now).filter(isAtWork).length;
   return drainsWanted(state, now) - atWork - onTheirWay(state.bell, now);
 }
 

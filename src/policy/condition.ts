@@ -96,6 +96,16 @@ export function withNews(own: Condition, news: Condition): Condition {
 }
 
 /**
+ * What a holder goes on with from one lease to the next: what it has learned itself, which the gate has not heard of
+ * yet, and what the gate has learned from others. A window that has shrunk meanwhile stays so.
+ * @param since what the gate said when the first of the two was let in
+ */
+export function goingOn(own: Condition, since: Condition, news: Condition): Condition {
+  const isLarger = own.window.size >= since.window.size && news.window.size > own.window.size;
+  return { ...withNews(own, news), window: isLarger ? news.window : own.window };
+}
+
+/**
  * What was being sent, by Little's law: so many at once, each taking so long. A hold is told before its lease is
  * settled, so the door may have been shut meanwhile: then its width is remembered as the size that worked.
  */

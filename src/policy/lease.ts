@@ -21,6 +21,8 @@ export type Lease = Readonly<{
   deliveries: Packed;
   /** The one probe of a half-open circuit. */
   probe?: true;
+  /** What it has of another lease, whose attempts may still be under way; that one has it back when this is over. */
+  took?: Readonly<{ lease: string; slots: number; width: number }>;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;
@@ -87,6 +89,30 @@ export function tatOf(leases: readonly Lease[], tat: number): number {
 
 export function live(leases: readonly Lease[], now: number): readonly Lease[] {
   return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;
+}
+
+/** The leases when `heir` takes over what it can use of the one that it succeeds: together they hold no more than the larger. */
+export function succeeded(
+  leases: readonly Lease[],
+  heir: Lease,
+  lease: string | undefined,
+): readonly Lease[] {
+  const former = leases.find(({ id }) => id === lease);
+  if (!former) return [...leases, heir];
+  const slots = Math.min(former.slots, heir.slots);
+  const width = Math.min(former.width, heir.width);
+  const rest = { ...former, slots: former.slots - slots, width: former.width - width };
+  // It lasts as long as the other: what it has taken over may be in use until then.
+  const expiresAt = Math.max(heir.expiresAt, former.expiresAt);
+  const others = leases.map((one) => (one === former ? rest : one));
+  return [...others, { ...heir, expiresAt, took: { lease: former.id, slots, width } }];
+}
+
+/** The leases when this one is over: what it has of another that is not over yet goes back to it. */
+export function ended(leases: readonly Lease[], { id, took }: Lease): readonly Lease[] {
+  const returned = (one: Lease) =>
+    one.id === took?.lease ? { ...one, slots: one.slots + took.slots, width: one.width + took.width } : one;
+  return leases.filter((one) => one.id !== id).map(returned);
 }
 
 export function slotsOf(leases: readonly Lease[]): number {

@@ -21,13 +21,15 @@ export type Reach = Readonly<{
 /**
  * @param drains at work side by side, this one included
  * @param distance 0 is the nearest; so many times it has been too crowded there
+ * @param own deliveries that it is working off while it looks: it looks past them, and past what others hold so
  */
-export function reachOf(drains: number, distance: number): Reach {
+export function reachOf(drains: number, distance: number, own = 0): Reach {
+  const held = own > 0 ? 2 : 1;
   // For a few drains it is not worth another call of the gate.
   const isFurthest = drains <= 3 || distance > 1;
-  if (isFurthest) return { perEnd: (LEASED / 2) * drains, between: 0, isFurthest };
+  if (isFurthest) return { perEnd: (LEASED / 2) * drains * held, between: 0, isFurthest };
   return distance === 0
-    ? { perEnd: LEASED / 2, between: 0, isFurthest }
+    ? { perEnd: (LEASED / 2) * held, between: 0, isFurthest }
     : { perEnd: LEASED, between: LEASED, isFurthest };
 }
 

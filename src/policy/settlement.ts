@@ -19,6 +19,7 @@ import {
   withoutExpired,
   withPause,
 } from "./gate-state.ts";
+import { ended } from "./lease.ts";
 import { type Notice, saidAfter } from "./said.ts";
 import { type Diagnosis, diagnosisOf, sicknessAfter, wellness } from "./sickness.ts";
 import { counted } from "./tallies.ts";
@@ -78,7 +79,7 @@ export function settle(
     ...remembering(current, rememberedOf(start, condition), now, condition.heldUntil),
     condition,
     holding,
-    leases: leases.filter((other) => other !== lease),
+    leases: ended(leases, lease),
     ...settling(current, lease.deliveries, now),
     // What it did not send is given back, unless another lease has reserved after it: that one's slots stay its own.
     tat: Math.max(current.tat, startedUpTo(settlement, lease.tat, now)),

@@ -70,12 +70,13 @@ const GUARDS = `
       ON taken.tenant = k.value ->> 0 AND taken.key = k.value ->> 1)`;
 
 /**
- * The number is the next one of this database: the newest row is never removed, so none comes twice. `?2` are the
+ * The number is the next one of this database: the newest row is never removed, so none comes twice; and it is above
+ * the floor, also in a database that has been put back to an earlier time since the floor was read. `?2` are the
  * tokens of this bundle alone, for its neighbours of the same commit are there already.
  */
 const INSERT = `
   INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
-  SELECT coalesce((SELECT max(id) FROM bundles), ?5) + 1, ?2, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
+  SELECT max(coalesce((SELECT max(id) FROM bundles), ?5), ?1) + 1, ?2, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
   WHERE ${GUARDS} RETURNING id`;
 
 /** Only behind its bundles, and not once more where that has happened already. */
@@ -141,14 +142,22 @@ export async function findCommitted(
   tokens: readonly string[],
   keys: readonly KeyName[],
 ): Promise<Readonly<{ tokens: readonly KnownToken[]; keys: readonly StoredKey[] }>> {
-  const [known, stored] = await db.batch<Record<string, unknown>>([
-    db.prepare(KNOWN).bind(floor, JSON.stringify(tokens)),
-    db.prepare(STORED_KEYS).bind(namesOf(keys)),
-  ]);
+  const stored = db.prepare(STORED_KEYS).bind(namesOf(keys));
+  const known = db.prepare(KNOWN).bind(floor, JSON.stringify(tokens));
+  // Without a token to look for, every bundle above the floor would be read for nothing.
+  const results = await db.batch<Record<string, unknown>>(tokens.length > 0 ? [stored, known] : [stored]);
   return {
-    tokens: (known?.results ?? []) as KnownToken[],
-    keys: (stored?.results ?? []).map(storedKeyOf),
+    tokens: (results[1]?.results ?? []) as KnownToken[],
+    keys: (results[0]?.results ?? []).map(storedKeyOf),
   };
+}
+
+/** Read from the newest one back, so that only what was accepted since is read. */
+const HIGHEST_BEFORE = "SELECT id FROM bundles WHERE accepted_at < ?1 ORDER BY id DESC LIMIT 1";
+
+/** The highest bundle that was accepted before the time, epoch ms; 0 when there is none. */
+export async function highestBefore(db: D1Database, time: number): Promise<number> {
+  return (await db.prepare(HIGHEST_BEFORE).bind(time).first<number>("id")) ?? 0;
 }
 
 const PLANS = `

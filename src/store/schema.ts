@@ -37,6 +37,8 @@ export type AttemptEntry = Readonly<{
   error?: string;
   note?: string;
   excerpt?: string;
+  /** The message that brings the retry, if the delivery has got one of its own: see DeliveryMessage. */
+  owner?: string;
 }>;
 
 /**

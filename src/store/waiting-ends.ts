@@ -3,7 +3,6 @@
  * is gone. Looked for first, then ended together with the count of the replays that set it to wait.
  */
 import type { DeliveryName } from "../core/bundle.ts";
-import { bundleIdOf } from "./event-columns.ts";
 import { tallyFailed } from "./replay-tally.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
@@ -49,11 +48,7 @@ export async function cancelWaiting(
   return endWaiting(db, keysOf(destination, events), end, now);
 }
 
-const ORPHANS = `
-  SELECT value AS event_id FROM json_each(?1)
-  WHERE NOT EXISTS (SELECT 1 FROM bundles WHERE bundles.id = ${bundleIdOf("value")})`;
-
-/** Ends those of the waiting deliveries whose event somebody has removed, for which nothing is left to send; how many. */
+/** Ends those that wait of events that somebody has removed, for which nothing is left to send; how many. */
 export async function buryOrphans(
   databases: Databases,
   destination: string,
@@ -61,10 +56,8 @@ export async function buryOrphans(
   now: number,
 ): Promise<number> {
   const shares = sharesOf(databases, events, (event) => event);
-  const buried = [...shares].map(async ([db, share]) => {
-    const orphans = await eventsOf(db.prepare(ORPHANS).bind(JSON.stringify(share)));
-    return endWaiting(db, keysOf(destination, orphans), { state: "dead", because: "event_removed" }, now);
-  });
+  const end = { state: "dead", because: "event_removed" } as const;
+  const buried = [...shares].map(([db, share]) => endWaiting(db, keysOf(destination, share), end, now));
   return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
 }
 

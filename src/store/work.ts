@@ -1,4 +1,7 @@
-/** What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip. */
+/**
+ * What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip, and bodies
+ * no more at a time than an isolate can hold.
+ */
 import type { InferSelectModel } from "drizzle-orm";
 import {
   type BundlePart,
@@ -7,7 +10,6 @@ import {
   indexesOf,
   isIn,
   type Plan,
-  type Runs,
   type StoredHeader,
 } from "../core/bundle.ts";
 import { readBodies } from "./bodies.ts";
@@ -22,8 +24,8 @@ export type LoadedEvent = Readonly<{
   id: number;
   tenant: string;
   type: string;
-  /** Undefined when what is stored cannot be read: it has been damaged. */
-  body: string | undefined;
+  /** Undefined when it was not asked for; null when what is stored cannot be read: it has been damaged. */
+  body: string | null | undefined;
   acceptedAt: number;
   /** Not to be delivered before this; null: at once. */
   deliverAt: number | null;
@@ -32,6 +34,11 @@ export type LoadedEvent = Readonly<{
 /** From when on an event could be delivered: its age counts from here. Epoch ms. */
 export function dueAtOf({ acceptedAt, deliverAt }: Pick<LoadedEvent, "acceptedAt" | "deliverAt">): number {
   return deliverAt ?? acceptedAt;
+}
+
+/** Of the message that brings the retry; undefined when it is that of the bundle. */
+export function ownerOf(row: DeliveryRow | undefined): string | undefined {
+  return row?.log.at(-1)?.owner;
 }
 
 /** One delivery with all that an attempt needs. */
@@ -48,22 +55,38 @@ export type Loaded = Readonly<{
   missing: readonly BundlePart[];
   /** Parts of bundles of a later version than this code knows: another isolate can read them. */
   unknown: readonly BundlePart[];
+  /** Parts whose bodies would be too much at once: to be loaded when the others are done with. */
+  rest: readonly BundlePart[];
+}>;
+
+export type Wish = Readonly<{
+  /** Whose body is needed, by what is on record of it; without: everybody's. */
+  isDue?: (row: DeliveryRow | undefined) => boolean;
+  /** Bundles of which little is due, or nothing: their bodies come only when it is known, in a round trip more. */
+  fewDueOf?: ReadonlySet<number>;
 }>;
 
 /** Of the headers that this code can read. */
 const VERSION = 1;
 /** Stored bytes of bodies that one round trip brings, unless one bundle alone has more; on the wire twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
+/**
+ * Bytes of bodies that are held at once, unless one bundle alone has more; as strings up to twice as many. An isolate
+ * has 128 MB, and several invocations may share it.
+ */
+export const HELD_BYTES = 8 * 1024 * 1024;
+/** What cannot be read is read once more before it counts as damaged. */
+const READS = 2;
 
-/** Bodies beyond what one round trip may bring are left out, and asked for in another. */
+/** A body that has more than its share of what one round trip may bring is left out, and asked for in another. */
 const BUNDLES = `
-  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header,
-    iif(upto - size < ?2, hex(body), NULL) AS body
-  FROM (
-    SELECT *, length(body) AS size, sum(length(body)) OVER (ORDER BY id) AS upto FROM bundles
-    WHERE id IN (SELECT value FROM json_each(?1)))`;
+  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header, length(b.body) AS size,
+    iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0`;
 
-const DESTINATIONS = "SELECT * FROM destinations WHERE id IN (SELECT value FROM json_each(?1))";
+const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value";
+
+const DESTINATIONS = "SELECT d.* FROM json_each(?1) w CROSS JOIN destinations d ON d.id = w.value";
 
 const ROWS = `
   SELECT d.* FROM json_each(?1) w CROSS JOIN deliveries d
@@ -75,53 +98,55 @@ type BundleRow = Readonly<{
   deliverAt: number | null;
   plan: string;
   header: string;
+  /** Of the stored body. */
+  size: number;
   body: string | null;
 }>;
 
 /** Loads the deliveries of the parts: one round trip to each database that has some, and more only for large bodies. */
-export async function loadWork(databases: Databases, parts: readonly BundlePart[]): Promise<Loaded> {
-  if (parts.length === 0) return { works: [], missing: [], unknown: [] };
+export async function loadWork(
+  databases: Databases,
+  parts: readonly BundlePart[],
+  { isDue = () => true, fewDueOf = new Set() }: Wish = {},
+): Promise<Loaded> {
+  if (parts.length === 0) return { works: [], missing: [], unknown: [], rest: [] };
   const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
   const { db: first } = databases;
   const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
   const [[places = [], ...stored], ...others] = await Promise.all([
-    rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [])]),
-    ...[...shares].flatMap(([db, share]) => (db && db !== first ? [rowsOf(db, storedIn(db, share))] : [])),
+    rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [], fewDueOf)]),
+    ...[...shares].flatMap(([db, share]) =>
+      db && db !== first ? [rowsOf(db, storedIn(db, share, fewDueOf))] : [],
+    ),
   ]);
   const known = [stored, ...others];
   const targets = new Map(places.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
-  const outcomes = known.flatMap(([, rows = []]) => rows).map((raw) => modelOf(deliveries, raw));
-  const rows = new Map(outcomes.map((row) => [`${row.eventId} ${row.destinationId}`, row]));
-  const works: Work[] = [];
-  const missing: BundlePart[] = [];
-  const unknown: BundlePart[] = [];
+  const rows = rowsByKey(known.flatMap(([, found = []]) => found));
   const bundles = new Map(
     known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])),
   );
+  const missing: BundlePart[] = [];
+  const unknown: BundlePart[] = [];
+  const rest: BundlePart[] = [];
+  const opened: Opened[] = [];
+  let room = HELD_BYTES;
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
-    if (row && versionOf(row) > VERSION) {
-      unknown.push(...own);
-      continue;
-    }
-    const events = row && (await eventsOf(databases, row, own));
-    for (const part of own) {
-      for (const id of part.destinations) {
-        const destination = targets.get(id);
-        if (!events || !destination) missing.push({ ...part, destinations: [id] });
-        else {
-          for (const event of events.planned(id, part.indexes)) {
-            works.push({ event, destination, row: rows.get(`${event.id} ${id}`) });
-          }
-        }
+    const header: StoredHeader | undefined = row && JSON.parse(row.header);
+    if (!row || !header) missing.push(...own);
+    else if (header.version > VERSION) unknown.push(...own);
+    else {
+      const one = opening(row, header, own, { targets, rows, isDue });
+      if (one.bytes > room && room < HELD_BYTES) rest.push(...own);
+      else {
+        room -= one.bytes;
+        missing.push(...one.missing);
+        opened.push(one);
       }
     }
   }
-  return { works, missing, unknown };
-}
-
-function versionOf({ header }: BundleRow): number {
-  return Number((JSON.parse(header) as { version: unknown }).version);
+  await loadBodies(databases, opened);
+  return { works: opened.flatMap(worksOf), missing, unknown, rest };
 }
 
 async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
@@ -129,12 +154,21 @@ async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promis
 }
 
 /** The bundles, and the deliveries that have a row; nothing for nothing. */
-function storedIn(db: D1Database, parts: readonly BundlePart[]): D1PreparedStatement[] {
+function storedIn(
+  db: D1Database,
+  parts: readonly BundlePart[],
+  fewDueOf: ReadonlySet<number>,
+): D1PreparedStatement[] {
   if (parts.length === 0) return [];
-  const pairs = parts.flatMap(({ bundle, destinations }) => destinations.map((id) => [bundle, id]));
+  const pairs = new Map(
+    parts.flatMap(({ bundle, destinations }) =>
+      destinations.map((id) => [`${bundle} ${id}`, [bundle, id] as const]),
+    ),
+  );
+  const bundles = new Map(parts.map(({ bundle }) => [bundle, fewDueOf.has(bundle) ? 0 : 1]));
   return [
-    db.prepare(BUNDLES).bind(listOf(parts.map(({ bundle }) => bundle)), BODY_BYTES),
-    db.prepare(ROWS).bind(JSON.stringify(pairs)),
+    db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), Math.floor(BODY_BYTES / bundles.size)),
+    db.prepare(ROWS).bind(JSON.stringify([...pairs.values()])),
   ];
 }
 
@@ -142,37 +176,126 @@ function listOf(values: readonly (string | number)[]): string {
   return JSON.stringify([...new Set(values)]);
 }
 
-/** The events of a bundle as they are asked for. Of what is not, nothing is kept: bodies weigh. */
-async function eventsOf(databases: Databases, row: BundleRow, parts: readonly BundlePart[]) {
-  const plan: Plan = JSON.parse(row.plan);
-  const header: StoredHeader = JSON.parse(row.header);
-  const isWanted = (index: number) =>
-    parts.some(({ destinations, indexes }) =>
-      destinations.some((id) => isIn(plan[id] ?? [], index) && (!indexes || isIn(indexes, index))),
-    );
-  // What cannot be read is read once more before it counts as damaged.
-  const bodies =
-    (row.body === null ? undefined : await readBodies(row.body, header)) ??
-    (await readBodies(await bodyOf(databases, row.id), header));
-  const decoder = new TextDecoder();
-  const events = new Map<number, LoadedEvent>();
-  for (let index = 0; index < header.events.length / 3; index++) {
-    if (!isWanted(index)) continue;
-    const { tenant = "", type = "" } = headerAt(header, index) ?? {};
-    const { acceptedAt, deliverAt } = row;
-    const body = bodies?.[index] && decoder.decode(bodies[index]);
-    events.set(index, { id: eventAt(row.id, index), tenant, type, body, acceptedAt, deliverAt });
+/** By destination, and then by event. */
+type Rows = ReadonlyMap<string, ReadonlyMap<number, DeliveryRow>>;
+
+function rowsByKey(raw: readonly RawRow[]): Rows {
+  const rows = new Map<string, Map<number, DeliveryRow>>();
+  for (const one of raw) {
+    const row = modelOf(deliveries, one);
+    const own = rows.get(row.destinationId);
+    if (own) own.set(row.eventId, row);
+    else rows.set(row.destinationId, new Map([[row.eventId, row]]));
   }
-  const planned = (destination: string, indexes: Runs | undefined) =>
-    indexesOf(plan[destination] ?? []).flatMap((index) =>
-      indexes && !isIn(indexes, index) ? [] : (events.get(index) ?? []),
-    );
-  return { planned };
+  return rows;
 }
 
-async function bodyOf(databases: Databases, bundle: number): Promise<string> {
-  const statement = homeOfBundle(databases, bundle)?.prepare(
-    "SELECT hex(body) AS body FROM bundles WHERE id = ?1",
-  );
-  return (await statement?.bind(bundle).first<string>("body")) ?? "";
+type Entry = Readonly<{ index: number; destination: Destination; row: DeliveryRow | undefined }>;
+
+/** A bundle with what is asked for of it. */
+type Opened = {
+  readonly stored: BundleRow;
+  readonly header: StoredHeader;
+  readonly entries: readonly Entry[];
+  /** The indexes whose bodies are needed, and how much these are. */
+  readonly due: ReadonlySet<number>;
+  readonly bytes: number;
+  /** Parts whose destinations are not there. */
+  readonly missing: readonly BundlePart[];
+  reads: number;
+  /** Of what is due. Of what is not, nothing is kept: bodies weigh. */
+  bodies: ReadonlyMap<number, string> | undefined;
+};
+
+type Context = Readonly<{
+  targets: ReadonlyMap<string, Destination>;
+  rows: Rows;
+  isDue: (row: DeliveryRow | undefined) => boolean;
+}>;
+
+function opening(
+  stored: BundleRow,
+  header: StoredHeader,
+  parts: readonly BundlePart[],
+  { targets, rows, isDue }: Context,
+): Opened {
+  const plan: Plan = JSON.parse(stored.plan);
+  const entries: Entry[] = [];
+  const missing: BundlePart[] = [];
+  const due = new Set<number>();
+  for (const { bundle, destinations: ids, indexes } of parts) {
+    for (const id of ids) {
+      const destination = targets.get(id);
+      if (!destination) {
+        missing.push({ bundle, destinations: [id], ...(indexes && { indexes }) });
+        continue;
+      }
+      const own = rows.get(id);
+      for (const index of indexesOf(plan[id] ?? [])) {
+        if (indexes && !isIn(indexes, index)) continue;
+        const row = own?.get(eventAt(bundle, index));
+        entries.push({ index, destination, row });
+        if ((row?.endedAt ?? null) === null && isDue(row)) due.add(index);
+      }
+    }
+  }
+  let bytes = 0;
+  for (const index of due) bytes += headerAt(header, index)?.bytes ?? 0;
+  return { stored, header, entries, due, bytes, missing, reads: 0, bodies: undefined };
+}
+
+/** Puts in what is due. What has come with the bundles first; then the others, so many at a time. */
+async function loadBodies(databases: Databases, opened: readonly Opened[]): Promise<void> {
+  const some = opened.filter(({ due }) => due.size > 0);
+  for (const one of some) if (one.stored.body !== null) await putIn(one, one.stored.body);
+  for (;;) {
+    const open = some.filter(({ bodies, reads }) => bodies === undefined && reads < READS);
+    if (open.length === 0) return;
+    for (const [db, share] of Map.groupBy(open, ({ stored }) => homeOfBundle(databases, stored.id))) {
+      for (const portion of portionsOf(share)) {
+        const ids = listOf(portion.map(({ stored }) => stored.id));
+        const found = (await db?.prepare(BODIES).bind(ids).all<{ id: number; body: string }>())?.results;
+        const bodies = new Map(found?.map(({ id, body }) => [id, body]));
+        for (const one of portion) await putIn(one, bodies.get(one.stored.id) ?? "");
+      }
+    }
+  }
+}
+
+/** As many in a row as one round trip may bring. */
+function portionsOf(opened: readonly Opened[]): Opened[][] {
+  const portions: Opened[][] = [];
+  let room = 0;
+  for (const one of opened) {
+    if (one.stored.size > room || portions.length === 0) {
+      portions.push([]);
+      room = BODY_BYTES;
+    }
+    portions.at(-1)?.push(one);
+    room -= one.stored.size;
+  }
+  return portions;
+}
+
+const decoder = new TextDecoder();
+
+async function putIn(one: Opened, hex: string): Promise<void> {
+  one.reads += 1;
+  const bodies = await readBodies(hex, one.header);
+  one.bodies = bodies && new Map([...one.due].map((index) => [index, decoder.decode(bodies[index])]));
+}
+
+function worksOf({ stored, header, entries, due, bodies }: Opened): Work[] {
+  const { id, acceptedAt, deliverAt } = stored;
+  const events = new Map<number, LoadedEvent>();
+  return entries.map(({ index, destination, row }) => {
+    let event = events.get(index);
+    if (!event) {
+      const { tenant = "", type = "" } = headerAt(header, index) ?? {};
+      const body = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
+      event = { id: eventAt(id, index), tenant, type, body, acceptedAt, deliverAt };
+      events.set(index, event);
+    }
+    return { event, destination, row };
+  });
 }

@@ -15,6 +15,8 @@ const config = (caps: object) => ({
   graceMs: 300_000,
   retentionMs: 30 * 86_400_000,
   allowPrivateDestinations: false,
+  intakeShards: 1,
+  intakeLingerMs: 0,
   ...caps,
 });
 
@@ -148,7 +150,7 @@ describe("deliveries of a request", () => {
     await destinations(5, "them");
     for (const tenant of ["them", "them"]) await call("POST", "/v1/events", { ...event, tenant });
     await env.DB.prepare(
-      "UPDATE events SET plan = (SELECT json_group_array(id) FROM destinations) WHERE id > 2",
+      "UPDATE bundles SET plan = (SELECT json_group_object(id, json('[0,0]')) FROM destinations) WHERE id > 1",
     ).run();
     const repeat = await call("POST", "/v1/events/batch", body, headers);
     expect([repeat.status, repeat.json]).toEqual([202, first.json]);

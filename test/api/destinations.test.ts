@@ -252,6 +252,8 @@ describe("POST /v1/destinations", () => {
       graceMs: 1,
       retentionMs: 1,
       allowPrivateDestinations: true,
+      intakeShards: 1,
+      intakeLingerMs: 0,
     };
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
@@ -271,6 +273,8 @@ describe("POST /v1/destinations", () => {
       graceMs: 1,
       retentionMs: 1,
       allowPrivateDestinations: false,
+      intakeShards: 1,
+      intakeLingerMs: 0,
       dnsResolver: "https://dns.example/",
     };
     const { call } = testApi({ services: { config, fetch: dns } });

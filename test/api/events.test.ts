@@ -1,7 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventId, eventNumber } from "../../src/id.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { storedBodies } from "../support/stored-bodies.ts";
 
 const KIB = 1024;
 
@@ -12,13 +14,13 @@ async function destination(call: ReturnType<typeof testApi>["call"], fields: obj
   return json.id;
 }
 
-function storedBody(): Promise<string | null> {
-  return env.DB.prepare("SELECT body FROM events").first<string>("body");
+async function storedBody(): Promise<string | undefined> {
+  return (await storedBodies())[0];
 }
 
 describe("POST /v1/events", () => {
   it("stores the event, plans its deliveries and puts them on the queue", async () => {
-    const { call, messages } = testApi();
+    const { call, deliveries } = testApi();
     const wanted = await destination(call, { event_types: ["invoice.*"] });
     await destination(call, { event_types: ["order.placed"] });
     await destination(call, { tenant: "another" });
@@ -30,7 +32,7 @@ describe("POST /v1/events", () => {
       id: expect.stringMatching(/^evt_[0-9a-z]{13}$/),
       deliveries: [{ id: expect.stringMatching(/^dlv_/), destination_id: wanted, state: "queued" }],
     });
-    expect(messages).toEqual([{ event: eventNumber(json.id), destination: wanted }]);
+    expect(await deliveries()).toEqual([{ event: eventNumber(json.id), destination: wanted }]);
     expect(await storedBody()).toBe(
       '{"type":"invoice.paid","timestamp":"2026-11-21T09:00:00.000Z","data":{"n":1}}',
     );
@@ -223,22 +225,28 @@ describe("POST /v1/events", () => {
     expect(pulled).toBeLessThan(300);
   });
 
-  it("answers 500 without a word of what failed, and logs it once", async () => {
-    const db = {
-      batch: () => Promise.reject(new Error("D1_ERROR: secret detail")),
-      prepare: () => ({ bind: () => ({}) }),
+  it("answers 503 without a word of what failed, after it has tried once more, and logs both", async () => {
+    let calls = 0;
+    const fail = () => {
+      calls += 1;
+      return Promise.reject(new Error("D1_ERROR: secret detail"));
     };
-    const { call, log } = testApi({ services: { db: db as unknown as D1Database } });
-    const { status, text } = await call("POST", "/v1/events", { type: "a", data: 1 });
-    expect(status).toBe(500);
+    const statement = { bind: () => ({ all: fail, first: fail }), first: fail };
+    const db = { batch: fail, prepare: () => statement } as unknown as D1Database;
+    const routing = new RoutingCache();
+    routing.raiseFloor(0, 0);
+    await routing.read(env.DB, ["default"]);
+    const { call, log } = testApi({ services: { db, routing } });
+    const { status, text, headers } = await call("POST", "/v1/events", { type: "a", data: 1 });
+    expect([status, headers.get("retry-after"), calls]).toEqual([503, "5", 2]);
     expect(text).not.toContain("secret detail");
-    expect(log).toEqual([expect.objectContaining({ what: "request_failed", path: "/v1/events" })]);
+    expect(log.map(({ what }) => what)).toEqual(["commit_repeated", "commit_failed"]);
   });
 });
 
 describe("POST /v1/events/batch", () => {
   it("accepts the events in their order", async () => {
-    const { call, messages } = testApi();
+    const { call, messages, deliveries } = testApi();
     const [a, b] = [
       await destination(call, { event_types: ["a"] }),
       await destination(call, { event_types: ["b"] }),
@@ -251,7 +259,8 @@ describe("POST /v1/events/batch", () => {
         event.deliveries.map((d) => d.destination_id),
       ),
     ).toEqual([[b], [a], []]);
-    expect(messages).toHaveLength(2);
+    expect(await deliveries()).toHaveLength(2);
+    expect(messages).toHaveLength(1);
   });
 
   it("accepts a thousand and refuses one more", async () => {

@@ -140,7 +140,7 @@ const invoice: Kind = ({ text, whole, one, cents, time, person }) => ({
   type: "invoice.finalized",
   data: {
     id: `in_${text(24)}`,
-    number: `${text(8).toUpperCase()}-${1000 + whole(9000)}`,
+    invoice_number: `${text(8).toUpperCase()}-${1000 + whole(9000)}`,
     status: "open",
     currency: "usd",
     amount_due: cents(90_000),

@@ -1,11 +1,11 @@
 /**
- * `npm run bench:growth`: does a delivery cost more when more is stored, or when more waits, and a drain more
- * when more was delivered before? Counted by D1's own meters while real traffic runs through the local stack.
+ * `npm run bench:growth`: does a delivery cost more when more is stored, when more waits, or when its tenant
+ * has more destinations, and a drain more when more was delivered before? Counted by D1's own meters while real traffic runs through the local stack.
  * Exits non-zero when the dearest costs more than 1.1 times the cheapest. The time of each is printed too, and
  * judged by nobody: machines are noisy.
  */
 import { openStage, type Stage } from "./cost/stage.ts";
-import { type Growth, grownBacklog, grownPast, grownStore } from "./growth/growths.ts";
+import { type Growth, grownBacklog, grownDestinations, grownPast, grownStore } from "./growth/growths.ts";
 import { growthOf, report } from "./growth/report.ts";
 
 /** One after the other on a stack of their own. */
@@ -20,6 +20,10 @@ async function staged(...all: readonly ((stage: Stage) => Promise<Growth>)[]): P
   return tables;
 }
 
-const tables = [...(await staged(grownPast)), ...(await staged(grownStore, grownBacklog))];
+const tables = [
+  ...(await staged(grownPast)),
+  ...(await staged(grownStore, grownBacklog)),
+  ...(await staged(grownDestinations)),
+];
 console.log(tables.map(report).join("\n\n"));
 process.exit(tables.every((table) => growthOf(table) <= 1.1) ? 0 : 1);

@@ -3,7 +3,16 @@ import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { eventId } from "../../src/id.ts";
 import type { Call } from "../support/receivers.ts";
-import { execute, newDestination, newWorld, rowOf, SECRET, urlOf, type World } from "../support/world.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  SECRET,
+  storeBodies,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -77,7 +86,7 @@ describe("a request", () => {
     await newDestination();
     const messages = await world.post();
     const body = '{ "type":"order.paid",\n"data":{"big":12345678901234567890,"exact":1.0,"big":2} }';
-    await execute("UPDATE events SET body = ?1", body);
+    await storeBodies(1, [body]);
     await world.bring(messages);
     const [call] = world.receiver.calls;
     expect(call?.body).toBe(body);

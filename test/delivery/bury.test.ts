@@ -2,7 +2,16 @@
 import { beforeEach, expect, test } from "vitest";
 import { bury } from "../../src/delivery/bury.ts";
 import { batchOf } from "../support/queues.ts";
-import { newDestination, newWorld, START, storedRows, urlOf, type World } from "../support/world.ts";
+import {
+  isName,
+  messageFor,
+  newDestination,
+  newWorld,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 let destination: string;
@@ -11,8 +20,10 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
-async function buried(messages: readonly unknown[]) {
-  const { batch, fates } = batchOf("breakwater-dead", messages, 1);
+/** What names a delivery comes in a message for it alone. */
+async function buried(given: readonly unknown[]) {
+  const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
+  const { batch, fates } = batchOf("breakwater-dead", messages, 100);
   await bury(world.services, batch);
   return fates;
 }

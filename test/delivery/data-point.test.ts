@@ -70,6 +70,7 @@ test("a point holds nothing of the payload, of the URL, of headers or of secrets
 
 test("more attempts than may be counted are made, recorded and acknowledged all the same, and say so", async () => {
   const points = dataset(2);
+  Object.assign(world.services.config, { logAttempts: "all" });
   await newDestination();
   const fates = await world.bring(await world.post(5));
   expect(points).toHaveLength(2);
@@ -81,4 +82,5 @@ test("more attempts than may be counted are made, recorded and acknowledged all 
     undefined,
     ...Array(3).fill("Error: Analytics Engine write limit exceeded."),
   ]);
+  expect(world.logged("delivered")).toMatchObject([{ deliveries: 5, uncounted: 3 }]);
 });

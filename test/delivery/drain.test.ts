@@ -1,6 +1,6 @@
 /** What waits in D1, and how the gate's bell has it worked off. */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import type { DeliveryName } from "../../src/core/bundle.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
 import { eventNumber } from "../../src/id.ts";
 import { silence } from "../support/receivers.ts";
@@ -10,6 +10,7 @@ import {
   execute,
   GRACE_MS,
   gateOf,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -30,7 +31,7 @@ const HELD_MS = 60_000;
 const held = () => new Response(null, { status: 503, headers: { "retry-after": String(HELD_MS / 1000) } });
 
 /** So many deliveries that wait behind a hold, whose door opens after HELD_MS. One more is to be retried. */
-async function waitBehindHold(count: number): Promise<DeliveryMessage[]> {
+async function waitBehindHold(count: number): Promise<DeliveryName[]> {
   world.receiver.script(urlOf(destination), held);
   const messages = await world.post(count + 1);
   await world.bring(messages);
@@ -39,7 +40,7 @@ async function waitBehindHold(count: number): Promise<DeliveryMessage[]> {
 }
 
 /** So many deliveries that wait at an open circuit. */
-async function waitAtOpenCircuit(count: number): Promise<DeliveryMessage[]> {
+async function waitAtOpenCircuit(count: number): Promise<DeliveryName[]> {
   world.receiver.script(urlOf(destination), 500);
   await world.bring(await world.post(5));
   const messages = await world.post(count);
@@ -48,7 +49,7 @@ async function waitAtOpenCircuit(count: number): Promise<DeliveryMessage[]> {
 }
 
 /** The rows of these deliveries. */
-async function rowsOf(messages: readonly DeliveryMessage[]) {
+async function rowsOf(messages: readonly DeliveryName[]) {
   return Promise.all(messages.map((message) => rowOf(message)));
 }
 
@@ -191,7 +192,9 @@ describe("a drain", () => {
     world.clock.pass(HELD_MS);
     await world.drain(destination);
     expect(await rowsOf(messages)).toMatchObject([{ state: "retrying", because: "http_500", attempts: 1 }]);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+    expect(world.deliveryQueue.taken()).toEqual([
+      { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
+    ]);
   });
 
   test("sends exactly one to a half-open circuit, and none after it when it fails", async () => {
@@ -249,7 +252,8 @@ describe("a drain", () => {
 
   test("ends as dead what waits for an event that somebody has removed", async () => {
     const messages = await waitBehindHold(3);
-    await execute("DELETE FROM events WHERE id = ?1", messages[1]?.event);
+    // The first two of a bundle of four are left in its plan, and the last.
+    await execute("UPDATE bundles SET plan = ?1", JSON.stringify({ [destination]: [0, 1, 3, 3] }));
     world.clock.pass(HELD_MS);
     await world.drain(destination);
     const states = (await rowsOf(messages)).map((row) => [row?.state, row?.because]);
@@ -276,7 +280,7 @@ describe("a drain", () => {
   });
 
   test("sends for the next one when its own time is over", async () => {
-    const messages = await waitBehindHold(40);
+    const messages = await waitBehindHold(80);
     world.receiver.script(urlOf(destination), () => {
       world.clock.pass(300);
       return new Response(null, { status: 204 });
@@ -285,8 +289,8 @@ describe("a drain", () => {
     const before = world.receiver.calls.length;
     await world.drain(destination);
     const calls = world.receiver.calls.length - before;
-    expect(calls).toBeLessThan(30);
-    expect((await rowsOf(messages)).filter((row) => row?.state === "waiting")).toHaveLength(40 - calls);
+    expect(calls).toBeLessThan(75);
+    expect((await rowsOf(messages)).filter((row) => row?.state === "waiting")).toHaveLength(80 - calls);
     expect(world.drainQueue.taken()).toMatchObject([{ body: { destination } }]);
   });
 

@@ -8,6 +8,7 @@ import { beginReplay } from "../../src/store/replay-steps.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,
+  messageFor,
   newDestination,
   newWorld,
   SECRET,
@@ -83,7 +84,7 @@ describe("a hold", () => {
 describe("a death without an attempt", () => {
   test("is a line with the delivery's ids and its reason", async () => {
     const messages = await world.post(2);
-    await bury(world.services, batchOf("breakwater-dead", messages, 1).batch);
+    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     const lines = messages.map(({ event }) => ({
       event: eventId(event),
       destination: place,
@@ -95,8 +96,54 @@ describe("a death without an attempt", () => {
   test("is no line for what had ended before", async () => {
     const messages = await world.post();
     await world.bring(messages);
-    await bury(world.services, batchOf("breakwater-dead", messages, 1).batch);
+    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     expect(world.logged("delivery_dead")).toEqual([]);
+  });
+});
+
+describe("attempts that succeed", () => {
+  test("are counted in one line for their batch, and have none of their own", async () => {
+    await send(3);
+    expect(world.logged("attempt")).toEqual([]);
+    expect(world.logged("lease")).toEqual([]);
+    expect(world.logged("delivered")).toMatchObject([
+      { source: "queue", deliveries: 3, failed: 0, destinations: 1, took_ms: expect.any(Number) },
+    ]);
+  });
+
+  test("are counted in one line for their drain", async () => {
+    await send(1, 500);
+    await execute("UPDATE deliveries SET state = 'waiting', because = 'capacity', next_attempt_at = NULL");
+    world.receiver.script(urlOf(place), 204);
+    await world.answer([{ destination: place, drains: 1 }]);
+    await world.settled();
+    expect(world.logged("delivered")).toMatchObject([{ source: "drain", deliveries: 1, failed: 0 }]);
+  });
+
+  test("have a line each where all attempts are to be logged", async () => {
+    Object.assign(world.services.config, { logAttempts: "all" });
+    await send(2);
+    expect(world.logged("attempt")).toMatchObject([{ state: "delivered" }, { state: "delivered" }]);
+    expect(world.logged("delivered")).toHaveLength(1);
+  });
+});
+
+describe("a lease of which something failed", () => {
+  test("is a line with what became of it, beside one for each attempt that failed", async () => {
+    await send(3, 204, 500, 204);
+    expect(world.logged("attempt")).toMatchObject([{ status: 500, state: "retrying" }]);
+    expect(world.logged("lease")).toMatchObject([
+      { destination: place, granted: 3, delivered: 2, failed: 1, running: 0, left: 0 },
+    ]);
+    expect(world.logged("delivered")).toMatchObject([{ deliveries: 2, failed: 1 }]);
+  });
+
+  test("says how much it has left over, and why", async () => {
+    await send(10, 500);
+    const [lease] = world.logged("lease");
+    expect(lease).toMatchObject({ delivered: 0, because: "circuit_open" });
+    expect(Number(lease?.left)).toBeGreaterThan(0);
+    expect(world.logged("delivered")).toEqual([]);
   });
 });
 

@@ -1,10 +1,11 @@
 /** What becomes of a delivery and of its message after an attempt, and without one. */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import type { Script } from "../support/receivers.ts";
 import {
   execute,
+  FIRST_EVENT,
   gateOf,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -199,7 +200,7 @@ describe("a failure", () => {
     expect(await world.bring(messages, 89)).toEqual([{ retryIn: 23 }]);
     world.clock.pass(30_000);
     expect(await world.bring(messages, 90)).toEqual(["acked"]);
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 45 }]);
+    expect(world.deliveryQueue.taken()).toEqual([{ body: messageFor(messages[0]), delaySeconds: 45 }]);
   });
 });
 
@@ -333,8 +334,8 @@ describe("without an attempt", () => {
 
   test.each([
     ["an event", { event: 4_711, destination: "dst_00000000000000000000" }],
-    ["a destination", { event: 1, destination: "dst_00000000000000000000" }],
-  ])("drops a message that names %s nobody knows", async (_, message: DeliveryMessage) => {
+    ["a destination", { event: FIRST_EVENT, destination: "dst_00000000000000000000" }],
+  ])("drops a message that names %s nobody knows", async (_, message) => {
     await newDestination();
     await world.post();
     expect(await world.bring([message])).toEqual(["acked"]);
@@ -347,9 +348,13 @@ describe("without an attempt", () => {
     "text",
     7,
     {},
-    { event: 1 },
-    { event: 1.5, destination: "dst_x" },
-    { event: "1", destination: 1 },
+    { event: "1", destination: "dst_x" },
+    { bundles: {} },
+    { bundles: [{ bundle: 1 }] },
+    { bundles: [{ bundle: 1.5, destinations: ["dst_x"] }] },
+    { bundles: [{ bundle: "1", destinations: ["dst_x"] }] },
+    { bundles: [{ bundle: 1, destinations: [7] }] },
+    { bundles: [{ bundle: 1, destinations: ["dst_x"], indexes: ["1"] }] },
   ])("drops a message that no version of ours has sent (%j), and delivers the rest", async (body) => {
     await newDestination();
     const messages = await world.post();

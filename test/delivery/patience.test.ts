@@ -4,6 +4,8 @@ import { sweep } from "../../src/delivery/sweep.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,
+  FIRST_EVENT,
+  messageFor,
   newDestination,
   newWorld,
   rowOf,
@@ -45,7 +47,7 @@ describe("an attempt without an answer after a second", () => {
     const slow = await silentDestination({ timeoutMs: 15_000 });
     const messages = await world.post();
     expect(await bringAndWait(messages, 1)).toEqual(["acked"]);
-    const row = await rowOf({ event: 1, destination: slow.id });
+    const row = await rowOf({ event: FIRST_EVENT, destination: slow.id });
     expect(row).toMatchObject({ state: "retrying", because: "in_flight", attempts: 0, log: [] });
     // Not before the attempt has timed out and its lease has ended.
     expect(row?.nextAttemptAt).toBeGreaterThan(START + PATIENCE_MS + 15_000);
@@ -65,9 +67,9 @@ describe("an attempt without an answer after a second", () => {
     });
     expect(fates.filter((fate) => fate === "acked")).toHaveLength(2);
     expect(world.d1.used().roundTrips).toBe(2);
-    expect(await rowOf({ event: 1, destination: quick })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: 1, destination: failing })).toMatchObject({ because: "http_500" });
-    expect(await rowOf({ event: 1, destination: slow.id })).toMatchObject({ because: "in_flight" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: failing })).toMatchObject({ because: "http_500" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ because: "in_flight" });
   });
 
   test("lets wait what had not been started yet", async () => {
@@ -110,7 +112,9 @@ describe("the answer that comes at last", () => {
     await bringAndWait(messages, 1);
     slow.end(500);
     await world.settled();
-    expect(world.deliveryQueue.taken()).toEqual([{ body: messages[0], delaySeconds: 23 }]);
+    expect(world.deliveryQueue.taken()).toEqual([
+      { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
+    ]);
     const retrying = { state: "retrying", because: "http_500", attempts: 1, nextAttemptAt: START + 23_500 };
     expect(await storedRows()).toMatchObject([retrying]);
   });
@@ -122,11 +126,13 @@ describe("the answer that comes at last", () => {
     slow.end(204);
     await world.d1.written("INSERT INTO deliveries");
     await calm();
-    expect(await rowOf({ event: 1, destination: slow.id })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: 1, destination: silent.id })).toMatchObject({ because: "in_flight" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({
+      because: "in_flight",
+    });
     silent.end(204);
     await world.settled();
-    expect(await rowOf({ event: 1, destination: silent.id })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({ state: "delivered" });
   });
 
   test("breaks nothing when it cannot be recorded: the sweep takes the delivery up", async () => {
@@ -158,7 +164,7 @@ describe("receivers that hang", () => {
     await world.clock.asleep(STARTS_MS + PATIENCE_MS, 7);
     world.clock.pass(STARTS_MS + PATIENCE_MS);
     expect(await brought).toEqual(Array(7).fill("acked"));
-    const row = await rowOf({ event: 1, destination: healthy });
+    const row = await rowOf({ event: FIRST_EVENT, destination: healthy });
     expect(row).toMatchObject({ state: "waiting", because: "slow", attempts: 0 });
   });
 

@@ -3,7 +3,17 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consume } from "../../src/delivery/consume.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
-import { execute, newDestination, newWorld, START, storedRows, urlOf, type World } from "../support/world.ts";
+import {
+  execute,
+  FIRST_EVENT,
+  messageFor,
+  newDestination,
+  newWorld,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 let destination: string;
@@ -52,7 +62,7 @@ describe("the same message in two batches at once", () => {
 
   test("is one attempt when one looks it up before the other ends it, and asks the gate after that", async () => {
     const messages = await world.post();
-    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
     const between = async () => {
       world.clock.pass(5);
       expect(await world.bring(messages)).toEqual(["acked"]);
@@ -93,13 +103,14 @@ describe("a message for a delivery that is", () => {
   });
 });
 
-/** The delivery of event 1 as a row. */
+/** The delivery of the first event as a row. */
 async function stored({ state }: { state: string }): Promise<void> {
   await execute(
-    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at) VALUES (?1, 1, ?2, 1, ?3)`,
+    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at) VALUES (?1, ?4, ?2, 1, ?3)`,
     destination,
     state,
     START + 1_000_000,
+    FIRST_EVENT,
   );
 }
 

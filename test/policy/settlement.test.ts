@@ -357,3 +357,40 @@ describe("through any history of a gate", () => {
     );
   });
 });
+
+describe("a lease that goes on from another", () => {
+  const slotsIn = ({ leases }: GateState) => leases.reduce((sum, { slots }) => sum + slots, 0);
+  const backlog = { lane: "backlog", deliveries: [1, 2, 3, 4, 5, 6] } as const;
+  const next = (id: string) => ({ ...backlog, deliveries: [11, 12, 13, 14, 15, 16], succeeds: id });
+  const few = { ...steady, maxConcurrency: 6 };
+
+  it("takes over its slots, where nobody else would be let in", () => {
+    const first = lease(wide, backlog, now, few);
+    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).answer.grant).toBeNull();
+    const second = lease(first.state, next(first.grant.id), now, few);
+    expect(second.grant.slots).toBe(6);
+    expect(slotsIn(second.state)).toBe(6);
+  });
+
+  it("gives them back when it is over first, and then the other still has them", () => {
+    const first = lease(wide, backlog, now, few);
+    const second = lease(first.state, next(first.grant.id), now, few);
+    const { state } = settling(second.state, second.grant, [fine(now)], now + 100, few);
+    expect(state.leases.map(({ id, slots }) => [id, slots])).toEqual([[first.grant.id, 6]]);
+  });
+
+  it("keeps them when the other is over first, and lasts no shorter than that", () => {
+    const first = lease(wide, { ...backlog, startWithinMs: 5_000 }, now, few);
+    const second = lease(first.state, { ...next(first.grant.id), startWithinMs: 1 }, now, few);
+    const [former, heir] = second.state.leases;
+    expect(heir?.expiresAt).toBeGreaterThanOrEqual(former?.expiresAt ?? 0);
+    expect(slotsIn(settling(second.state, first.grant, [fine(now)], now + 100, few).state)).toBe(6);
+  });
+
+  it("is one like any other when the first has ended meanwhile", () => {
+    const first = lease(wide, backlog, now, few);
+    const { state } = settling(first.state, first.grant, [fine(now)], now + 100, few);
+    const second = lease(state, next(first.grant.id), now + 100, few);
+    expect(slotsIn(second.state)).toBe(6);
+  });
+});

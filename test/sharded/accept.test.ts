@@ -1,6 +1,7 @@
 /** Events are accepted in three databases: each request in one of them, and each key once. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept, acceptOnce } from "../../src/delivery/ingest.ts";
+import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
+import type { AcceptedEvent, Outcome } from "../../src/ingest/commit.ts";
 import { databaseNumberOf, placeByTime } from "../../src/policy/placement.ts";
 import type { Services } from "../../src/services.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
@@ -20,6 +21,15 @@ const withDatabases = (count: number): Services => ({
   ...world.services,
   further: (world.services.further ?? []).slice(0, count - 1),
 });
+
+/** What was accepted, of what has to be. */
+function acceptedOf(outcome: Outcome): readonly AcceptedEvent[] {
+  if (outcome.kind !== "accepted") throw new Error(`It is ${outcome.kind}`);
+  return outcome.events;
+}
+
+const acceptAll = async (services: Services, posted: readonly PostedEvent[]) =>
+  acceptedOf(await accept(services, posted));
 
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
@@ -50,7 +60,8 @@ describe("events", () => {
       const { results } = await db.prepare("SELECT id FROM events ORDER BY id").all<{ id: number }>();
       const ids = results.map(({ id }) => id);
       expect(ids.length).toBeGreaterThan(0);
-      expect(ids).toEqual(ids.map((_, i) => number * 2 ** 40 + i + 1));
+      // Three of each bundle, which has room for 128.
+      expect(ids).toEqual(ids.map((_, i) => number * 2 ** 40 + (Math.floor(i / 3) + 1) * 128 + (i % 3)));
     }
   });
 
@@ -63,10 +74,12 @@ describe("events", () => {
       type: i % 2 ? "b.x" : "a",
       data: "x".repeat(5_000),
     }));
-    const accepted = await accept(world.services, posted);
+    const accepted = await acceptAll(world.services, posted);
     expect(new Set(accepted.map(({ id }) => databaseNumberOf(id))).size).toBe(1);
     expect(databaseNumberOf(accepted[0]?.id ?? 0)).toBeGreaterThan(0);
-    expect(accepted.map(({ id }) => id)).toEqual(accepted.map((_, i) => (accepted[0]?.id ?? 0) + i));
+    expect(accepted.map(({ id }) => id)).toEqual(
+      accepted.map((_, i) => (accepted[0]?.id ?? 0) + Math.floor(i / 100) * 128 + (i % 100)),
+    );
     for (const [i, { plan }] of accepted.entries())
       expect(plan.toSorted()).toEqual((i % 2 ? [all, some] : [all]).toSorted());
   });
@@ -75,7 +88,7 @@ describe("events", () => {
     const paid = await newDestination({ filter: { status: "paid" } });
     for (let minute = 0; minute < 6; minute++) {
       const posted = [event({ status: "paid" }), event({ status: "open" })];
-      const accepted = await accept(world.services, posted);
+      const accepted = await acceptAll(world.services, posted);
       expect(accepted.map(({ plan }) => plan)).toEqual([[paid], []]);
       world.clock.pass(MINUTE);
     }
@@ -84,8 +97,9 @@ describe("events", () => {
   test("beyond the first database take two round trips, and as many rows", async () => {
     await newDestination();
     world.clock.pass(msUntilFurther());
-    world.d1.used();
     await world.post();
+    world.d1.used();
+    await accept(world.services, [event()]);
     expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 1 });
   });
 
@@ -94,7 +108,7 @@ describe("events", () => {
     world.clock.pass(msUntilFurther());
     const messages = await world.post();
     const services = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
-    const [next] = await accept(services, [event()]);
+    const [next] = await acceptAll(services, [event()]);
     expect(databaseNumberOf(next?.id ?? -1)).toBe(0);
     await world.bring(messages);
     expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered"]);
@@ -102,8 +116,7 @@ describe("events", () => {
 });
 
 describe("a key", () => {
-  const once = (services: Services, key: string, data: unknown = {}) =>
-    acceptOnce(services, [event(data)], key);
+  const once = (services: Services, key: string, data: unknown = {}) => accept(services, [event(data)], key);
   const keys = Array.from({ length: 12 }, (_, i) => `key-${i}`);
 
   test("stands for one event, whichever database that is in and whenever it is asked", async () => {
@@ -145,31 +158,54 @@ describe("a key", () => {
     await newDestination();
     const posted = Array.from({ length: 300 }, () => event("x".repeat(5_000)));
     for (const key of keys.slice(0, 4)) {
-      const first = await acceptOnce(world.services, posted, key);
-      expect(await acceptOnce(world.services, posted, key)).toEqual({ ...first, kind: "replayed" });
+      const first = await accept(world.services, posted, key);
+      expect(await accept(world.services, posted, key)).toEqual({ ...first, kind: "replayed" });
     }
     expect(await storedIds()).toHaveLength(1_200);
   });
 
   test("is free again when the database fails before the event is in it", async () => {
     for (const key of keys) {
-      world.d1.failing((sql) => (sql.includes("INSERT INTO events") ? "before" : undefined));
-      await expect(once(world.services, key)).rejects.toThrow("D1");
+      world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "before" : undefined));
+      expect(await patiently(once(world.services, key))).toEqual({ kind: "unavailable" });
       world.d1.failing(() => undefined);
       expect((await once(world.services, key)).kind).toBe("accepted");
     }
   });
 
-  test("stands for the event although its first answer got lost", async () => {
+  test("stands for the event although its first answer got lost, and that of the repeat", async () => {
     for (const key of keys) {
-      world.d1.failing((sql) => (sql.includes("INSERT INTO events") ? "after" : undefined));
-      await expect(once(world.services, key)).rejects.toThrow("D1");
+      world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "after" : undefined));
+      expect(await patiently(once(world.services, key))).toEqual({ kind: "unavailable" });
       world.d1.failing(() => undefined);
       expect((await once(world.services, key)).kind).toBe("replayed");
     }
     expect(await storedIds()).toHaveLength(keys.length);
   });
+
+  test("is unavailable while one of the other databases cannot be asked for it", async () => {
+    await once(world.services, "k");
+    world.d1.failing((sql) => (/^\s*SELECT s\.tenant/.test(sql) ? "before" : undefined));
+    expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
+  });
+
+  test("is asked for in the others at no more than a row each, however many bundles they have", async () => {
+    for (let minute = 0; minute < 30; minute++) {
+      await world.post();
+      world.clock.pass(MINUTE);
+    }
+    await once(world.services, "warm-up");
+    world.d1.used();
+    await once(world.services, "k");
+    expect(world.d1.used().rowsRead).toBeLessThanOrEqual(15);
+  });
 });
+
+/** Passes the pause before a repeat, as soon as somebody sleeps so long. */
+async function patiently<T>(work: Promise<T>): Promise<T> {
+  void world.clock.asleep(75).then(() => world.clock.pass(75));
+  return work;
+}
 
 /** How long until the tenant's events go to a database beyond the first. */
 function msUntilFurther(): number {
@@ -182,11 +218,12 @@ test("a request that plans too many deliveries is stored in none of them, whiche
   for (let i = 0; i < 3; i++) await newDestination();
   const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 5 } };
   for (let minute = 0; minute < 12; minute++) {
-    await expect(accept(services, [event(), event()])).rejects.toThrow("6 deliveries are planned");
-    await expect(acceptOnce(services, [event(), event()], `key ${minute}`)).rejects.toThrow("6 deliveries");
+    const tooMany = { kind: "too_many", planned: 6 };
+    expect(await accept(services, [event(), event()])).toEqual(tooMany);
+    expect(await accept(services, [event(), event()], `key ${minute}`)).toEqual(tooMany);
     world.clock.pass(MINUTE);
   }
   expect(await storedIds()).toEqual([]);
-  const once = await acceptOnce(services, [event()], "key 1");
+  const once = await accept(services, [event()], "key 1");
   expect(once.kind).toBe("accepted");
 });

@@ -1,18 +1,20 @@
 /** The life of deliveries over three databases: attempts, waiting, sweeps and ends, and what fails between two of them. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
 import { consume } from "../../src/delivery/consume.ts";
-import { accept } from "../../src/delivery/ingest.ts";
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
 import { tick } from "../../src/delivery/tick.ts";
-import { databaseNumberOf } from "../../src/policy/placement.ts";
+import { accept } from "../../src/ingest/accept.ts";
+import { databaseNumberOf, databaseNumberOfBundle } from "../../src/policy/placement.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,
   GRACE_MS,
+  messageFor,
+  named,
   newDestination,
   newWorld,
   statusOf,
@@ -33,14 +35,17 @@ beforeEach(async () => {
 });
 
 /** Posts one event a minute, and takes their messages off the queue. */
-async function postAll(deliverAt?: number): Promise<DeliveryMessage[]> {
+async function postAll(deliverAt?: number): Promise<DeliveryName[]> {
   for (let i = 0; i < EVENTS; i++) {
     await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: i, deliverAt }]);
     await world.settled();
     world.clock.pass(MINUTE);
   }
-  return world.deliveryQueue.taken().map(({ body }) => body);
+  return named(world.deliveryQueue.taken().map(({ body }) => body));
 }
+
+/** Two of each database. */
+const sixOf = (messages: readonly DeliveryName[]) => messages.filter((_, i) => i % 3 === 0);
 
 const statesOf = async () => (await storedRows()).map(({ state }) => state);
 const all = (state: string) => Array(EVENTS).fill(state);
@@ -102,7 +107,7 @@ test("what was lost on its way is recovered in every database, and each event lo
   await drainAll();
   expect(await statesOf()).toEqual(all("delivered"));
   const marks = await rowsOfAll<{ watermark: number }>("SELECT watermark FROM sweeps");
-  expect(marks.map(({ watermark }) => databaseNumberOf(watermark))).toEqual([0, 1, 2]);
+  expect(marks.map(({ watermark }) => databaseNumberOfBundle(watermark))).toEqual([0, 1, 2]);
 });
 
 test("retries that nobody brought wait again", async () => {
@@ -123,7 +128,7 @@ test("scheduled events go on the queue at their time from every database", async
   expect(await postAll(at)).toEqual([]);
   world.clock.pass(60 * MINUTE - EVENTS * MINUTE - 30_000);
   await sweep(world.services);
-  const messages = world.deliveryQueue.taken().map(({ body }) => body);
+  const messages = await named(world.deliveryQueue.taken().map(({ body }) => body));
   expect(messages).toHaveLength(EVENTS);
   await sweep(world.services);
   expect(world.deliveryQueue.taken()).toEqual([]);
@@ -149,10 +154,11 @@ test("what has waited for too long expires in every database", async () => {
 });
 
 test("a 410 pauses its destination from any database", async () => {
-  for (const message of (await postAll()).slice(0, 6)) {
+  for (const message of sixOf(await postAll())) {
     const fresh = await newDestination();
     world.receiver.script(urlOf(fresh), 410);
-    await execute("UPDATE events SET plan = json_array(?1) WHERE id = ?2", fresh, message.event);
+    const plan = JSON.stringify({ [fresh]: [0, 0] });
+    await execute("UPDATE bundles SET plan = ?1 WHERE id = ?2", plan, bundleOf(message.event));
     await world.bring([{ ...message, destination: fresh }]);
     expect(await statusOf(fresh)).toEqual(["paused", "gone"]);
   }
@@ -185,7 +191,7 @@ describe("when one database fails while outcomes are recorded", () => {
       ...away,
       batch: () => Promise.reject(new Error("D1_ERROR: away")),
     } as unknown as D1Database;
-    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
     await consume({ ...world.services, further: [broken, ...others] }, batch);
     expect(fates.every((fate) => typeof fate === "object")).toBe(true);
     expect(world.receiver.calls).toEqual([]);
@@ -201,8 +207,8 @@ test("what is old is removed from every database but its newest event", async ()
   await world.bring(await postAll());
   world.clock.pass(40 * 24 * 60 * MINUTE);
   await tick(world.services);
-  const left = await rowsOfAll<{ id: number }>("SELECT id FROM events");
-  expect(left.map(({ id }) => databaseNumberOf(id))).toEqual([0, 1, 2]);
+  const left = await rowsOfAll<{ id: number }>("SELECT id FROM bundles");
+  expect(left.map(({ id }) => databaseNumberOfBundle(id))).toEqual([0, 1, 2]);
   expect(await storedRows()).toHaveLength(3);
 });
 
@@ -215,7 +221,7 @@ test("a pause that is written before another database fails is told of, once", a
     const isAnother = sql.includes("INSERT INTO deliveries") && !sql.includes("UPDATE destinations");
     return isAnother && faults-- > 0 ? "before" : undefined;
   });
-  const brought = world.bring(messages.slice(0, 6));
+  const brought = world.bring(sixOf(messages));
   await world.clock.asleep(250);
   world.clock.pass(250);
   await brought;

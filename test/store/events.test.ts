@@ -1,42 +1,29 @@
-/** Whom an event is for is decided in the statement that stores it. */
+/** What a commit stores of events: whom they are for, in which order they are, and every byte of them. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { insertEvents } from "../../src/store/events.ts";
-import { execute, newDestination, newWorld, TENANT } from "../support/world.ts";
+import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
+import type { AcceptedEvent } from "../../src/ingest/commit.ts";
+import { storedBodies } from "../support/stored-bodies.ts";
+import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
+let world: World;
 beforeEach(async () => {
-  await newWorld();
+  world = await newWorld();
 });
 
+const event = (type: string, data: unknown = {}, tenant = TENANT): PostedEvent => ({ tenant, type, data });
+
+async function acceptAll(posted: readonly PostedEvent[]): Promise<readonly AcceptedEvent[]> {
+  const outcome = await accept(world.services, posted);
+  if (outcome.kind !== "accepted") throw new Error(`It is ${outcome.kind}`);
+  return outcome.events;
+}
+
 async function planOf(type: string, tenant = TENANT): Promise<readonly string[] | undefined> {
-  const [event] = await insertEvents({ db: env.DB }, 0, [{ tenant, type, body: "{}" }], 1);
-  return event?.plan;
+  return (await acceptAll([event(type, {}, tenant)]))[0]?.plan;
 }
 
 describe("a destination's event types", () => {
-  test.each<[readonly string[] | null, string, boolean]>([
-    [null, "order.paid", true],
-    [["order.paid"], "order.paid", true],
-    [["order.paid"], "order.paid.twice", false],
-    [["order.paid"], "order", false],
-    [["order.paid"], "Order.Paid", false],
-    [["invoice.sent", "order.paid"], "order.paid", true],
-    [["order.*"], "order.paid", true],
-    [["order.*"], "order.item.added", true],
-    [["order.*"], "orders.paid", false],
-    [["order.*"], "order", false],
-    [["order.*"], "an.order.paid", false],
-    [["order.item.*"], "order.paid", false],
-    [["*"], "order.paid", true],
-    [["o%.p_id"], "order.paid", false],
-    [["order.paid*"], "order.paid.twice", false],
-    [["order.*", "order.paid"], "order.paid", true],
-    [[], "order.paid", false],
-  ])("%j and %s: %s", async (eventTypes, type, wanted) => {
-    const id = await newDestination({ eventTypes });
-    expect(await planOf(type)).toEqual(wanted ? [id] : []);
-  });
-
   test.each([
     "{not json",
     "order.paid",
@@ -46,6 +33,26 @@ describe("a destination's event types", () => {
     const other = await newDestination({ eventTypes: ["order.paid"] });
     await execute("UPDATE destinations SET event_types = ?1 WHERE id = ?2", text, id);
     expect(new Set(await planOf("order.paid"))).toEqual(new Set([id, other]));
+  });
+
+  test.each([
+    "{not json",
+    '"a"',
+    "7",
+  ])("are one thing, and a filter edited into nonsense lets everything through (%j)", async (text) => {
+    const id = await newDestination();
+    await execute("UPDATE destinations SET filter = ?1 WHERE id = ?2", text, id);
+    expect(await planOf("order.paid")).toEqual([id]);
+  });
+});
+
+describe("a filter", () => {
+  test("sees the data of each event of a request, its numbers as they were written", async () => {
+    const id = await newDestination({ filter: { amount: { gte: 100 } } });
+    const raw = (text: string) => (JSON as unknown as { rawJSON: (text: string) => unknown }).rawJSON(text);
+    const amounts = [raw("100.00"), 99, "100", raw("1e2"), raw("12345678901234567890")];
+    const accepted = await acceptAll(amounts.map((amount) => event("a", { amount })));
+    expect(accepted.map(({ plan }) => plan)).toEqual([[id], [], [], [id], [id]]);
   });
 });
 
@@ -60,11 +67,11 @@ describe("a plan", () => {
 
   test("is of its instant: later comers are not in it, and those that go stay in it", async () => {
     const id = await newDestination();
-    const [event] = await insertEvents({ db: env.DB }, 0, [{ tenant: TENANT, type: "a", body: "{}" }], 1);
+    const [accepted] = await acceptAll([event("a")]);
     await newDestination();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", id);
     const stored = await env.DB.prepare("SELECT plan FROM events WHERE id = ?1")
-      .bind(event?.id)
+      .bind(accepted?.id)
       .first("plan");
     expect(JSON.parse(String(stored))).toEqual([id]);
     expect(await planOf("a")).not.toContain(id);
@@ -79,26 +86,42 @@ describe("a plan", () => {
 describe("events stored together", () => {
   test("have ascending numbers in the order in which they were given, and their own bodies", async () => {
     await newDestination({ eventTypes: ["even"] });
-    const events = Array.from({ length: 1_000 }, (_, i) => ({
-      tenant: TENANT,
-      type: i % 2 === 0 ? "even" : "odd",
-      body: `{"number":${i}}`,
-    }));
-    const accepted = await insertEvents({ db: env.DB }, 0, events, 1);
-    const { results } = await env.DB.prepare("SELECT id, body FROM events ORDER BY id").all();
-    expect(results).toEqual(accepted.map(({ id }, i) => ({ id, body: `{"number":${i}}` })));
-    expect(accepted.map(({ plan }) => plan.length)).toEqual(events.map((_, i) => (i % 2 === 0 ? 1 : 0)));
+    const posted = Array.from({ length: 1_000 }, (_, i) => event(i % 2 === 0 ? "even" : "odd", i));
+    const accepted = await acceptAll(posted);
+    const { results } = await env.DB.prepare("SELECT id FROM events ORDER BY id").all();
+    expect(results).toEqual(accepted.map(({ id }) => ({ id })));
+    const datas = (await storedBodies()).map((body) => JSON.parse(body).data);
+    expect(datas).toEqual(posted.map((_, i) => i));
+    expect(accepted.map(({ plan }) => plan.length)).toEqual(posted.map((_, i) => (i % 2 === 0 ? 1 : 0)));
   });
 
-  test("keep their order over more than one statement, and are stored all or none", async () => {
-    const body = JSON.stringify("x".repeat(200_000));
-    const events = Array.from({ length: 7 }, (_, i) => ({ tenant: TENANT, type: `t${i}`, body }));
-    const accepted = await insertEvents({ db: env.DB }, 0, events, 1);
+  test("keep their order over more than one bundle, and are stored all or none", async () => {
+    const posted = Array.from({ length: 7 }, (_, i) => event(`t${i}`, "x".repeat(200_000)));
+    const accepted = await acceptAll(posted);
     const { results } = await env.DB.prepare("SELECT id, type FROM events ORDER BY id").all();
     expect(results).toEqual(accepted.map(({ id }, i) => ({ id, type: `t${i}` })));
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM bundles").first("n")).toBe(4);
 
-    const broken = [...events, { tenant: TENANT, type: null as unknown as string, body }];
-    await expect(insertEvents({ db: env.DB }, 0, broken, 1)).rejects.toThrow("NOT NULL");
+    // The last of its bundles cannot be stored.
+    await execute(
+      "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poison'); END",
+    );
+    const broken = [...posted, event("poison", "x".repeat(200_000))];
+    expect(await accept(world.services, broken)).toEqual({ kind: "unavailable" });
+    await execute("DROP TRIGGER refuse");
     expect(await env.DB.prepare("SELECT count(*) AS n FROM events").first("n")).toBe(7);
+  });
+
+  test("that hold a large one among small ones are in bundles of 512 KB at most", async () => {
+    const posted = Array.from({ length: 30 }, (_, i) => event("a", "x".repeat(i % 10 === 5 ? 250_000 : 100)));
+    await acceptAll(posted);
+    const bodies = await storedBodies();
+    expect(bodies.map((body) => JSON.parse(body).data.length)).toEqual(
+      posted.map(({ data }) => String(data).length),
+    );
+    const { results } = await env.DB.prepare("SELECT count FROM bundles ORDER BY id").all<{
+      count: number;
+    }>();
+    expect(results.map(({ count }) => count)).toEqual([25, 5]);
   });
 });

@@ -10,8 +10,8 @@ type Sleeper = Readonly<{ ms: number; until: number; wake: () => void }>;
 
 export type Clock = Readonly<{
   now: () => number;
-  /** Sleeps until `pass` has moved the time so far. */
-  sleep: (ms: number) => Promise<void>;
+  /** Sleeps until `pass` has moved the time so far; the signal ends it, and nobody wakes. */
+  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
   /** Moves the time, and wakes in order whoever slept no longer than that. */
   pass: (ms: number) => void;
   /** Moves the time to the first moment at which somebody wakes, and wakes that one; false when nobody sleeps. */
@@ -26,9 +26,14 @@ export function standingClock(): Clock {
   let watchers: readonly Readonly<{ isSeen: () => boolean; seen: () => void }>[] = [];
   vi.setSystemTime(now);
 
-  function sleep(ms: number): Promise<void> {
-    return new Promise((wake) => {
-      sleepers = [...sleepers, { ms, until: now + ms, wake }];
+  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((wake, end) => {
+      const sleeper = { ms, until: now + ms, wake };
+      sleepers = [...sleepers, sleeper];
+      signal?.addEventListener("abort", () => {
+        sleepers = sleepers.filter((one) => one !== sleeper);
+        end(signal.reason);
+      });
       for (const { isSeen, seen } of watchers) if (isSeen()) seen();
       watchers = watchers.filter(({ isSeen }) => !isSeen());
     });

@@ -51,8 +51,8 @@ export function interceptedGates<T extends DurableObjectNamespace>(
   real: T,
   around: <R>(method: string, destination: string, work: () => Promise<R>) => Promise<R>,
 ): T {
-  function get(id: DurableObjectId) {
-    const stub = real.get(id) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+  function get(id: DurableObjectId, options?: DurableObjectNamespaceGetDurableObjectOptions) {
+    const stub = real.get(id, options) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
     return new Proxy(stub, {
       get:
         (target, method: string) =>

@@ -52,6 +52,8 @@ export type Platform = Readonly<{
 
 /** Messages are brought in so many batches at once, when there are enough of them. */
 const BATCHES = 3;
+/** At most so many in each, as wrangler.toml has it. */
+const MESSAGES = 10;
 /** Of so many messages that are brought, one comes a second time. */
 const TWICE = 12;
 
@@ -121,7 +123,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
   function batchesOf(messages: readonly Queued[]): readonly (readonly Queued[])[] {
     const twice = messages.filter(() => random() * TWICE < 1);
     const all = shuffled([...messages, ...twice]);
-    const size = Math.min(100, Math.ceil(all.length / BATCHES));
+    const size = Math.min(MESSAGES, Math.ceil(all.length / BATCHES));
     return Array.from({ length: Math.ceil(all.length / Math.max(1, size)) }, (_, i) =>
       all.slice(i * size, (i + 1) * size),
     );

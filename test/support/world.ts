@@ -11,7 +11,16 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryName, eventAt, indexesOf, isIn, type Plan, partsOf } from "../../src/core/bundle.ts";
+import {
+  type DeliveryName,
+  eventAt,
+  headersOf,
+  indexesOf,
+  isIn,
+  type Plan,
+  partsOf,
+  storedHeader,
+} from "../../src/core/bundle.ts";
 import { consume } from "../../src/delivery/consume.ts";
 import { answerBells } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
@@ -20,6 +29,7 @@ import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
+import { storeBodies as encodeBodies } from "../../src/store/bodies.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 import { START, standingClock } from "./clock.ts";
@@ -34,6 +44,8 @@ export { START };
 export const TENANT = "acme";
 export const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 export const GRACE_MS = 20_000;
+/** The first event that a world accepts. */
+export const FIRST_EVENT = eventAt(1, 0);
 
 type Posted = Readonly<{ type?: string; data?: unknown }>;
 
@@ -84,14 +96,22 @@ export async function newWorld() {
     while (pending.length > 0) await Promise.all(pending.splice(0));
   }
 
-  /** Posts so many events and takes their messages off the queue. */
-  async function post(count = 1, { type = "order.paid", data = {} }: Posted = {}): Promise<DeliveryName[]> {
+  /** Posts so many events in one request, and takes their messages off the queue, each of whole bundles. */
+  async function postBundles(
+    count = 1,
+    { type = "order.paid", data = {} }: Posted = {},
+  ): Promise<DeliveryMessage[]> {
     await accept(
       services,
       Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),
     );
     await settled();
-    return named(deliveryQueue.taken().map(({ body }) => body));
+    return deliveryQueue.taken().map(({ body }) => body);
+  }
+
+  /** Posts so many events, and names their deliveries: each of them is brought in a message of its own. */
+  async function post(count = 1, posted: Posted = {}): Promise<DeliveryName[]> {
+    return named(await postBundles(count, posted));
   }
 
   /**
@@ -146,6 +166,7 @@ export async function newWorld() {
     log,
     settled,
     post,
+    postBundles,
     bring,
     answer,
     ring,
@@ -184,11 +205,12 @@ export async function named(messages: readonly DeliveryMessage[]): Promise<Deliv
 }
 
 /** A message for one delivery alone. */
-export function messageFor(name: DeliveryName): DeliveryMessage {
+export function messageFor(name: DeliveryName | undefined): DeliveryMessage {
+  if (!name) throw new Error("The delivery is there");
   return { bundles: partsOf([name]) };
 }
 
-function isName(message: unknown): message is DeliveryName {
+export function isName(message: unknown): message is DeliveryName {
   return typeof (message as Partial<DeliveryName> | null)?.event === "number";
 }
 
@@ -255,6 +277,21 @@ export async function statusOf(destination: string): Promise<unknown[]> {
 /** As a person would do it with `wrangler d1 execute`, in every database. */
 export async function execute(sql: string, ...values: unknown[]): Promise<void> {
   await rowsOfAll(sql, ...values);
+}
+
+/** As if the events of a bundle had been posted so: their bodies, byte for byte. */
+export async function storeBodies(bundle: number, bodies: readonly string[]): Promise<void> {
+  const bytes = bodies.map((body) => new TextEncoder().encode(body));
+  const { hex, ...stored } = await encodeBodies(bytes);
+  const row = await env.DB.prepare("SELECT header FROM bundles WHERE id = ?1")
+    .bind(bundle)
+    .first<string>("header");
+  const headers = headersOf(JSON.parse(row ?? "")).map((one, i) => ({
+    ...one,
+    bytes: bytes[i]?.byteLength ?? 0,
+  }));
+  const header = JSON.stringify(storedHeader(headers, stored));
+  await execute("UPDATE bundles SET header = ?2, body = unhex(?3) WHERE id = ?1", bundle, header, hex);
 }
 
 async function emptyTables(): Promise<void> {

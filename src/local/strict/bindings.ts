@@ -26,6 +26,7 @@ export function strictServices(services: Services, invocation: Invocation): Serv
     deliveries: strictQueue(services.deliveries, current),
     drains: strictQueue(services.drains, current),
     gates: strictGates(services.gates, current),
+    ...(services.intake && { intake: strictGates(services.intake, current) }),
     fetch: strictFetch(services.fetch, current),
     sleep: (ms) => invocation.timer(() => services.sleep(ms)),
     log: (line) => {

@@ -1,6 +1,8 @@
 /** Calls that take time, as they do in production: the local D1, gates and queues answer in well under a millisecond. */
 import type { Slowly } from "./bindings.ts";
 
+export type { Slowly };
+
 type Kind = Parameters<Slowly>[0];
 
 /** Milliseconds there and back, from and to. */

@@ -4,7 +4,7 @@
  * production, and is a loud line on the terminal.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import worker, { DestinationGate as Gate } from "../../worker.ts";
+import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../worker.ts";
 import { seededRandom } from "../seeded-random.ts";
 import { type Slowly, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
@@ -13,13 +13,14 @@ import { QUOTAS, type Quotas } from "./quotas.ts";
 
 type StrictEnv = Env & Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: string }>;
 
-const invocations = new AsyncLocalStorage<Invocation>();
+/** Whose account it is, asked for at each call: an object's is another one after each request. */
+const invocations = new AsyncLocalStorage<() => Invocation>();
 /** For what belongs to no invocation, such as a gate's own calls: it has no quotas. */
 const nobody = new Invocation({
   now: () => Date.now(),
   quotas: Object.fromEntries(Object.keys(QUOTAS).map((name) => [name, Number.POSITIVE_INFINITY])) as Quotas,
 });
-const current = () => invocations.getStore() ?? nobody;
+const current = () => invocations.getStore()?.() ?? nobody;
 
 const [log, error] = [console.log.bind(console), console.error.bind(console)];
 const wait = scheduler.wait.bind(scheduler);
@@ -61,7 +62,10 @@ async function invoke<T>(
   const strictly = strict(env);
   const invocation = new Invocation({ now: () => Date.now(), onBreach: shout, quotas });
   try {
-    return await invocations.run(invocation, () => handle(strictly, invocation));
+    return await invocations.run(
+      () => invocation,
+      () => handle(strictly, invocation),
+    );
   } finally {
     invocation.handlerReturned();
   }
@@ -82,6 +86,27 @@ export class DestinationGate extends Gate {
 
   override alarm(): Promise<void> {
     return invoke(this.env, () => super.alarm());
+  }
+}
+
+/**
+ * The account of an object starts anew with each request that comes in, for all that the object does from then on,
+ * as the platform's limits do. Nothing cuts off its work while it goes on.
+ * https://developers.cloudflare.com/durable-objects/platform/limits/
+ */
+export class Intake extends RealIntake {
+  #invocation = nobody;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, strict(env));
+  }
+
+  override accept(...given: Parameters<RealIntake["accept"]>): ReturnType<RealIntake["accept"]> {
+    this.#invocation = new Invocation({ now: () => Date.now(), onBreach: shout, quotas });
+    return invocations.run(
+      () => this.#invocation,
+      () => super.accept(...given),
+    );
   }
 }
 

@@ -1,8 +1,9 @@
 /** The ledger: every run on a stack of its own, and what a month of nothing costs. */
-import type { Entry } from "./budget.ts";
+import { passTime, tick } from "./afterwards.ts";
+import type { Entry, Used } from "./budget.ts";
 import { type Run, runsOf, type Size } from "./runs.ts";
 import { openStage, type Stage } from "./stage.ts";
-import type { Units } from "./units.ts";
+import { mapped, type Units } from "./units.ts";
 
 /** What one minute costs in which nothing happens. */
 export type Idle = Readonly<{ units: Units; cpuMs: number; minutes: number }>;
@@ -10,6 +11,7 @@ export type Idle = Readonly<{ units: Units; cpuMs: number; minutes: number }>;
 export type Ledger = Readonly<{ entries: readonly Entry[]; idle: Idle }>;
 
 const IDLE_MINUTES = 30;
+const SOME_MINUTES = 3;
 /** A delivery's path is metered in full; of the clock's duties some queries are built by Drizzle. */
 const UNMETERED = 0.01;
 
@@ -25,15 +27,18 @@ export async function entriesOf(
 ): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (const run of runs) {
-    const entry = await staged((stage) => entryOf(stage, run));
+    const entry = await staged((stage) => entryOf(stage, run), run);
     entries.push(entry);
     tell(entry);
   }
   return entries;
 }
 
-async function staged<T>(play: (stage: Stage) => Promise<T>): Promise<T> {
-  const stage = await openStage();
+async function staged<T>(
+  play: (stage: Stage) => Promise<T>,
+  { latency = false }: Pick<Run, "latency"> = {},
+): Promise<T> {
+  const stage = await openStage({ latency });
   try {
     return await play(stage);
   } finally {
@@ -41,14 +46,43 @@ async function staged<T>(play: (stage: Stage) => Promise<T>): Promise<T> {
   }
 }
 
-async function entryOf(stage: Stage, { name, budget, prepare, play }: Run): Promise<Entry> {
+async function entryOf(stage: Stage, { name, budget, goal, prepare, play }: Run): Promise<Entry> {
   await prepare(stage);
+  const before = await stage.bytes();
   const used = await stage.metered();
   const delivered = await play(stage);
+  const delivering = await used();
+  const { d1Unmetered, d1RoundTrips } = delivering.units;
+  if (d1Unmetered / d1RoundTrips > UNMETERED)
+    throw new Error(`${name}: ${d1Unmetered} round trips to D1 not metered`);
+  const bytes = (await stage.bytes()) - before;
+  const usedAfterwards = await stage.metered();
+  const minutes = await passTime(stage);
+  const afterwards = withoutIdle(await usedAfterwards(), minutes, await minuteOfNothing(stage));
+  return {
+    name,
+    delivered,
+    delivering,
+    afterwards,
+    bytes,
+    ...(budget && { budget }),
+    ...(goal && { goal }),
+  };
+}
+
+/** The clock's own duties are counted by themselves, and would weigh much on the few deliveries of a run. */
+function withoutIdle(used: Used, minutes: number, idle: Used): Used {
+  return {
+    units: mapped(used.units, (unit, name) => Math.max(0, unit - minutes * idle.units[name])),
+    cpuMs: Math.max(0, used.cpuMs - minutes * idle.cpuMs),
+  };
+}
+
+async function minuteOfNothing(stage: Stage): Promise<Used> {
+  const used = await stage.metered();
+  for (let minute = 0; minute < SOME_MINUTES; minute++) await tick(stage);
   const { units, cpuMs } = await used();
-  const unmetered = units.d1Unmetered / units.d1RoundTrips;
-  if (unmetered > UNMETERED) throw new Error(`${name}: ${units.d1Unmetered} round trips to D1 not metered`);
-  return { name, delivered, units, cpuMs, ...(budget && { budget }) };
+  return { units: mapped(units, (unit) => unit / SOME_MINUTES), cpuMs: cpuMs / SOME_MINUTES };
 }
 
 async function idle(stage: Stage): Promise<Idle> {

@@ -1,23 +1,30 @@
 /** The ledger as tables, in Markdown. */
 import { line, table } from "../markdown.ts";
-import { dollarsPerMillion, type Entry } from "./budget.ts";
+import { dollarsPerMillion, type Entry, goalReached, storagePerMillion, unitsOf } from "./budget.ts";
 import type { Idle, Ledger } from "./ledger.ts";
-import { dollarsFor, PEERS } from "./prices.ts";
-import { queueOperations } from "./units.ts";
+import { dollarsFor, logLinesOf, PEERS } from "./prices.ts";
+import { queueOperations, type Units } from "./units.ts";
 
 const MINUTES_A_MONTH = 43_200;
 
+const each = (value: (units: Units) => number) => (entry: Entry) => value(unitsOf(entry)) / entry.delivered;
+
 const columns: readonly [title: string, value: (entry: Entry) => number, digits: number][] = [
   ["delivered", ({ delivered }) => delivered, 0],
-  ["D1 rows written", ({ units, delivered }) => units.d1RowsWritten / delivered, 2],
-  ["read", ({ units, delivered }) => units.d1RowsRead / delivered, 2],
-  ["round trips", ({ units, delivered }) => units.d1RoundTrips / delivered, 3],
-  ["queue operations", ({ units, delivered }) => queueOperations(units) / delivered, 2],
-  ["gate requests", ({ units, delivered }) => units.gateRequests / delivered, 3],
-  ["gate rows written", ({ units, delivered }) => units.gateRowsWritten / delivered, 3],
-  ["invocations", ({ units, delivered }) => units.invocations / delivered, 3],
-  ["CPU ms", ({ cpuMs, delivered }) => cpuMs / delivered, 2],
+  ["D1 rows written", ({ delivering, delivered }) => delivering.units.d1RowsWritten / delivered, 3],
+  ["to remove them", ({ afterwards, delivered }) => afterwards.units.d1RowsWritten / delivered, 3],
+  ["rows read", each((units) => units.d1RowsRead), 2],
+  ["round trips", each((units) => units.d1RoundTrips), 3],
+  ["queue operations", each(queueOperations), 3],
+  ["gate requests", each((units) => units.gateRequests), 3],
+  ["gate rows written", each((units) => units.gateRowsWritten), 3],
+  ["intake requests", each((units) => units.intakeRequests), 2],
+  ["objects in use, ms", each((units) => units.gateMs + units.intakeMs), 2],
+  ["invocations", each((units) => units.invocations), 3],
+  ["log lines", each(logLinesOf), 3],
+  ["CPU ms", ({ delivering, afterwards, delivered }) => (delivering.cpuMs + afterwards.cpuMs) / delivered, 2],
   ["dollars a million", dollarsPerMillion, 2],
+  ["storage, dollars a million", storagePerMillion, 2],
 ];
 
 export function report({ entries, idle }: Ledger): string {
@@ -26,7 +33,7 @@ export function report({ entries, idle }: Ledger): string {
   const peers = PEERS.map(([name, dollars]) => [name, dollars]);
   return [
     "Used for each delivery:",
-    table(["posted", ...titles], rows),
+    table(["posted", ...titles, "goal"], rows),
     idleLine(idle),
     table(["published by others", "dollars a million"], peers),
   ].join("\n\n");
@@ -39,7 +46,7 @@ export function row(entry: Entry): string {
 
 function cellsOf(entry: Entry): string[] {
   const values = columns.map(([, value, digits]) => value(entry).toLocaleString("en", digitsOf(digits)));
-  return [entry.name, ...values];
+  return [entry.name, ...values, goalReached(entry)];
 }
 
 function idleLine({ units, cpuMs, minutes }: Idle): string {

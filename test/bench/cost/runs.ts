@@ -1,11 +1,17 @@
-/** The traffic whose cost is counted. */
-import { post } from "../throughput/load.ts";
-import type { Budget } from "./budget.ts";
-import type { Stage } from "./stage.ts";
+/** The traffic whose cost is counted: events of the corpus, which are as webhooks commonly are. */
+import { corpusEvent } from "../corpus.ts";
+import { postSteadily } from "../steady.ts";
+import { typeOf } from "../throughput/contender.ts";
+import { post as postAtOnce, type Shape } from "../throughput/load.ts";
+import type { Budget, Goal } from "./budget.ts";
+import { type Stage, tenantOf } from "./stage.ts";
 
 export type Run = Readonly<{
   name: string;
   budget?: Budget;
+  goal?: Goal;
+  /** Whether calls take as long as in production: where it decides how many events share a commit. */
+  latency?: boolean;
   /** Sets the stage; not counted. */
   prepare: (stage: Stage) => Promise<unknown>;
   /** Plays the traffic; resolves with how many deliveries were made. */
@@ -20,48 +26,110 @@ const WAVE = 5_000;
 
 export function runsOf(size: Size): readonly Run[] {
   const times = (full: number, short: number) => (size === "full" ? full : short);
+  const tenants = times(1_000, 100);
   return [
     {
-      name: "one by one, to one destination",
-      budget: { dollarsPerMillion: 3.9, d1RowsRead: 8, d1RowsWritten: 2 },
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => deliver(stage, { events: times(3_000, 600), perPost: 1 }),
-    },
-    {
       name: "in batches of 100, to one destination",
-      budget: { dollarsPerMillion: 3.3, d1RowsRead: 8, d1RowsWritten: 2 },
+      goal: { dollars: 0.15, storage: 0.25 },
+      budget: {
+        dollarsPerMillion: 2.2,
+        storagePerMillion: 0.3,
+        d1RowsRead: 9,
+        d1RowsWritten: 2.03,
+        queueOperations: 0.035,
+        logLines: 0.02,
+      },
       prepare: (stage) => stage.destinations(1),
       play: (stage) => deliver(stage, { events: times(20_000, 3_000), perPost: 100 }),
     },
     {
       name: "in batches of 100, to ten destinations in turn",
+      goal: { dollars: 0.4 },
+      budget: {
+        dollarsPerMillion: 2.2,
+        storagePerMillion: 0.3,
+        d1RowsRead: 14,
+        d1RowsWritten: 2.04,
+        queueOperations: 0.035,
+        logLines: 0.02,
+      },
       prepare: (stage) => stage.destinations(10),
-      play: (stage) => deliver(stage, { events: times(20_000, 1_000), perPost: 100 }, { types: 10 }),
+      play: (stage) => deliver(stage, { events: times(20_000, 3_000), perPost: 100 }, { types: 10 }),
     },
     {
-      name: "each event to five destinations",
-      prepare: (stage) => stage.destinations(5, true),
+      name: "one by one, 250 a second, to one destination",
+      goal: { dollars: 1.2 },
+      budget: {
+        dollarsPerMillion: 3.2,
+        storagePerMillion: 0.42,
+        d1RowsRead: 16,
+        d1RowsWritten: 2.4,
+        queueOperations: 0.6,
+        logLines: 0.2,
+      },
+      latency: true,
+      prepare: (stage) => stage.destinations(1),
+      play: (stage) => deliverSteadily(stage, { events: times(15_000, 1_000) }),
+    },
+    {
+      name: `one by one, 250 a second, ${tenants.toLocaleString("en")} tenants with a destination each`,
+      goal: { dollars: 4.5 },
+      budget: {
+        dollarsPerMillion: 4.2,
+        storagePerMillion: 0.42,
+        d1RowsRead: 30,
+        d1RowsWritten: 2.4,
+        queueOperations: 0.6,
+        logLines: 0.2,
+      },
+      latency: true,
+      prepare: (stage) => stage.destinations(tenants, "tenants"),
+      play: (stage) => deliverSteadily(stage, { events: times(15_000, 1_000), tenants }),
+    },
+    {
+      name: "one by one, each alone",
+      goal: { dollars: 7 },
+      budget: {
+        dollarsPerMillion: 12,
+        storagePerMillion: 0.8,
+        d1RowsRead: 60,
+        d1RowsWritten: 4.6,
+        queueOperations: 3,
+        logLines: 1.2,
+      },
+      latency: true,
+      prepare: (stage) => stage.destinations(1),
+      play: (stage) => oneAfterTheOther(stage, times(100, 10)),
+    },
+    {
+      name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted in batches`,
+      // The sweeps and the probes of an outage weigh too much where few deliveries share them.
+      ...(size === "full" && {
+        goal: { dollars: 0.4 },
+        budget: {
+          dollarsPerMillion: 4.6,
+          storagePerMillion: 0.3,
+          d1RowsRead: 16,
+          d1RowsWritten: 4.1,
+          queueOperations: 0.12,
+          logLines: 0.05,
+        },
+      }),
+      prepare: (stage) => stage.destinations(1),
+      play: (stage) => outage(stage, times(50_000, 1_000)),
+    },
+    {
+      name: "in batches of 100, each event to five destinations",
+      prepare: (stage) => stage.destinations(5, "same type"),
       play: (stage) => deliver(stage, { events: times(4_000, 400), perPost: 100 }, { each: 5 }),
     },
     {
-      name: "5 % fail at the first attempt",
+      name: "in batches of 100, 5 % fail at the first attempt",
       prepare: async (stage) => {
         await stage.destinations(1);
         stage.answering((event, again) => ({ status: event % 20 === 0 && !again ? 500 : 204 }));
       },
       play: (stage) => deliver(stage, { events: times(20_000, 1_000), perPost: 100 }),
-    },
-    {
-      name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted`,
-      // The sweeps and the probes of an outage weigh too much where few deliveries share them.
-      ...(size === "full" && { budget: { dollarsPerMillion: 5.6, d1RowsRead: 13, d1RowsWritten: 4 } }),
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => outage(stage, times(50_000, 1_000)),
-    },
-    {
-      name: "so rarely that each comes alone",
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => oneAfterTheOther(stage, times(20, 5)),
     },
   ];
 }
@@ -72,10 +140,29 @@ type Load = Readonly<{ events: number; perPost: number }>;
 export async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } = {}): Promise<number> {
   for (const events of wavesOf(load.events, each)) {
     const connections = load.perPost === 1 ? 20 : 4;
-    await post(stage.running, { name: "", ...load, events, connections }, types);
+    await post(stage, { ...load, events, connections }, types);
     await stage.delivered(events * each);
   }
   return load.events * each;
+}
+
+const PER_SECOND = 250;
+
+/** Each event by itself, at a steady rate, to each tenant in turn. */
+async function deliverSteadily(stage: Stage, { events, tenants }: { events: number; tenants?: number }) {
+  const event = (n: number) => ({
+    type: typeOf(0),
+    data: corpusEvent(n).data,
+    ...(tenants !== undefined && { tenant: tenantOf(n % tenants) }),
+  });
+  await postSteadily(stage.running, { perSecond: PER_SECOND, events, event });
+  await stage.delivered(events);
+  return events;
+}
+
+function post(stage: Stage, shape: Omit<Shape, "name" | "data">, types: number) {
+  const data = (number: number) => corpusEvent(number).data;
+  return postAtOnce(stage.running, { name: "", ...shape, data }, types);
 }
 
 /** The receiver fails until everything has been posted. */
@@ -84,7 +171,7 @@ async function outage(stage: Stage, total: number): Promise<number> {
   try {
     stage.answering(() => ({ status: 500 }));
     for (const events of wavesOf(total)) {
-      await post(stage.running, { name: "", events, perPost: 100, connections: 4 }, 1);
+      await post(stage, { events, perPost: 100, connections: 4 }, 1);
       await stage.delivered(0);
     }
     stage.answering(() => ({ status: 204 }));
@@ -103,7 +190,7 @@ function wavesOf(events: number, each = 1): number[] {
 
 async function oneAfterTheOther(stage: Stage, events: number): Promise<number> {
   for (let sent = 0; sent < events; sent++) {
-    await post(stage.running, { name: "", events: 1, perPost: 1, connections: 1 }, 1);
+    await post(stage, { events: 1, perPost: 1, connections: 1 }, 1);
     await stage.delivered(1);
   }
   return events;

@@ -12,12 +12,22 @@ export type Stage = Readonly<{
   receiver: Receiver;
   /** How the receivers answer from now on, by the number of the event and whether it comes again. */
   answering: (how: (event: number, again: boolean) => Reply) => void;
-  /** Creates ones that take the events of type `bench.0`, `bench.1` and so on, or all the same; tells their ids. */
-  destinations: (count: number, sameType?: boolean) => Promise<readonly string[]>;
+  /**
+   * Creates ones of the default tenant that take the events of type `bench.0`, `bench.1` and so on, or all the same,
+   * or each of a tenant of its own; tells their ids.
+   */
+  destinations: (
+    count: number,
+    whose?: "each its type" | "same type" | "tenants",
+  ) => Promise<readonly string[]>;
   /** Resolves when so many more deliveries than before have succeeded and no message is on its way. */
   delivered: (deliveries: number) => Promise<void>;
-  /** Changes the database, uncounted. */
-  sql: (sql: string, ...values: (string | number)[]) => Promise<void>;
+  /** Changes or asks the database, uncounted; answers the rows. */
+  sql: (sql: string, ...values: (string | number)[]) => Promise<readonly Record<string, unknown>[]>;
+  /** What D1 would bill as stored. */
+  bytes: () => Promise<number>;
+  /** Resolves when no message is on its way. */
+  quiet: () => Promise<void>;
   /** What the clock does every minute. */
   tick: () => Promise<void>;
   /** Reads the meters, now and when called again: what was used in between, with the CPU time in ms. */
@@ -30,7 +40,13 @@ const PATIENCE_MS = 900_000;
 /** A destination that takes whatever comes, so that the figures are the path's and not its limits'. */
 const WIDE = { max_concurrency: 100, rate_per_second: 10_000, rate_burst: 10_000, retry: { schedule: [1] } };
 
-export async function openStage(): Promise<Stage> {
+/** The tenant of the nth destination where each has one of its own. */
+export function tenantOf(n: number): string {
+  return `tenant-${n}`;
+}
+
+/** @param latency whether calls take as long as in production */
+export async function openStage({ latency = false } = {}): Promise<Stage> {
   let answer: (event: number, again: boolean) => Reply = () => ({ status: 204 });
   const seen = new Set<string>();
   let successes = 0;
@@ -42,7 +58,10 @@ export async function openStage(): Promise<Stage> {
     if (reply.status < 300) successes += 1;
     return reply;
   });
-  const [url, host] = await startChild<string>("./breakwater-host.ts", [ENTRY]);
+  const [url, host] = await startChild<string>("./breakwater-host.ts", [
+    ENTRY,
+    latency ? { BENCH_LATENCY: "1" } : {},
+  ]);
   const headers = { authorization: `Bearer ${KEY}` };
   const api = apiClient(url, KEY);
   const units = async (): Promise<Units> => (await fetch(`${url}/units`)).json() as Promise<Units>;
@@ -57,10 +76,15 @@ export async function openStage(): Promise<Stage> {
     answering: (how) => {
       answer = how;
     },
-    destinations: async (count, sameType = false) => {
+    destinations: async (count, whose = "each its type") => {
       const ids: string[] = [];
       for (let i = 0; i < count; i++) {
-        const wanted = { url: `${receiver.url}/${i}`, event_types: [typeOf(sameType ? 0 : i)], ...WIDE };
+        const wanted = {
+          url: `${receiver.url}/${i}`,
+          event_types: [typeOf(whose === "each its type" ? i : 0)],
+          ...(whose === "tenants" && { tenant: tenantOf(i) }),
+          ...WIDE,
+        };
         ids.push((await api.post<{ id: string }>("/v1/destinations", wanted)).id);
       }
       return ids;
@@ -76,7 +100,11 @@ export async function openStage(): Promise<Stage> {
     sql: async (sql, ...values) => {
       const response = await fetch(`${url}/sql`, { method: "POST", body: JSON.stringify({ sql, values }) });
       if (!response.ok) throw new Error(`${sql}: ${await response.text()}`);
+      return response.json() as Promise<Record<string, unknown>[]>;
     },
+    bytes: async () => (await fetch(`${url}/bytes`)).json() as Promise<number>,
+    quiet: () =>
+      until(isQuiet, { withinMs: PATIENCE_MS, everyMs: 100, otherwise: () => "messages are left" }),
     tick: async () => {
       await (await fetch(`${url}/tick`, { method: "POST" })).text();
     },

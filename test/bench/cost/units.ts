@@ -13,12 +13,18 @@ export type Units = {
   gateRequests: number;
   gateRowsRead: number;
   gateRowsWritten: number;
-  /** Time between a call of a gate and its answer: what its object is in use, at most. */
+  /** Time in which a gate has calls to answer. */
   gateMs: number;
+  /** Calls of intake; each is a request to a Durable Object. It stores nothing. */
+  intakeRequests: number;
+  /** Time in which intake has something to do, what it does behind its answers included. */
+  intakeMs: number;
   /** Invocations of the Worker by requests, batches of messages and the clock. */
   invocations: number;
   /** Of these, by batches of deliveries. */
   consumerBatches: number;
+  /** Lines that the Worker and its objects have logged. */
+  logLines: number;
 };
 
 export function noUnits(): Units {
@@ -34,16 +40,28 @@ export function noUnits(): Units {
     gateRowsRead: 0,
     gateRowsWritten: 0,
     gateMs: 0,
+    intakeRequests: 0,
+    intakeMs: 0,
     invocations: 0,
     consumerBatches: 0,
+    logLines: 0,
   };
 }
 
 /** What was used between two readings. */
 export function usedBetween(before: Units, after: Units): Units {
-  const used = noUnits();
-  for (const name of Object.keys(used) as (keyof Units)[]) used[name] = after[name] - before[name];
-  return used;
+  return mapped(after, (unit, name) => unit - before[name]);
+}
+
+/** The same of both. */
+export function added(one: Units, other: Units): Units {
+  return mapped(one, (unit, name) => unit + other[name]);
+}
+
+export function mapped(units: Units, change: (unit: number, name: keyof Units) => number): Units {
+  const changed = noUnits();
+  for (const name of Object.keys(changed) as (keyof Units)[]) changed[name] = change(units[name], name);
+  return changed;
 }
 
 /** An operation for each message written, read and deleted; ours are far below 64 KB. */

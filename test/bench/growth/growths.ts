@@ -1,6 +1,7 @@
 /** The same traffic again and again, on a database in which there is ever more. */
 
 import { until } from "../../scenario/until.ts";
+import { repeatedBundle } from "../../support/bundle-rows.ts";
 import { deliver } from "../cost/runs.ts";
 import type { Stage } from "../cost/stage.ts";
 import type { Units } from "../cost/units.ts";
@@ -11,14 +12,17 @@ export type Step = Readonly<{ size: number; units: Units; delivered: number; ms:
 export type Growth = Readonly<{ what: string; steps: readonly Step[] }>;
 
 const STORED = [1_000, 10_000, 100_000, 1_000_000];
-const WAITING = [10, 100, 1_000, 10_000, 100_000];
-const PAST = [10, 1_000, 10_000, 100_000];
+const WAITING = [100, 1_000, 10_000, 100_000];
+const DESTINATIONS = [1, 10, 100, 1_000];
+const PAST = [100, 1_000, 10_000, 100_000];
 const POSTED = 2_000;
 const BACKLOG = 900;
 const PER_STATEMENT = 100_000;
 
-const NUMBERS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)";
-const LONG_AGO = 1;
+const PER_BUNDLE = 100;
+const WARM_UP = 400;
+/** Long ago to the sweep, and young to retention. */
+const LONG_AGO = Date.now() - 24 * 60 * 60_000;
 const NEVER = 8_640_000_000_000;
 
 /** Events that were delivered long ago. */
@@ -36,6 +40,21 @@ export async function grownPast(stage: Stage): Promise<Growth> {
   return { what: "delivered before, a drain's cost", steps: await stepsOf(stage, PAST, grow, measure) };
 }
 
+/** The tenant has ever more destinations, of which one takes what is posted. */
+export async function grownDestinations(stage: Stage): Promise<Growth> {
+  await stage.destinations(1);
+  const grow = async (count: number) => {
+    for (let i = 0; i < count; i++) await createUnconcerned(stage);
+  };
+  const [first = 0] = DESTINATIONS;
+  const steps = await stepsOf(stage, DESTINATIONS, (count) => grow(count === first ? count - 1 : count));
+  return { what: "destinations of the tenant", steps };
+}
+
+async function createUnconcerned(stage: Stage): Promise<void> {
+  await stage.api.post("/v1/destinations", { url: `${stage.receiver.url}/other`, event_types: ["nothing"] });
+}
+
 /** Deliveries that wait for another destination, which is paused. */
 export async function grownBacklog(stage: Stage): Promise<Growth> {
   const { id } = await stage.api.post<{ id: string }>("/v1/destinations", {
@@ -44,13 +63,13 @@ export async function grownBacklog(stage: Stage): Promise<Growth> {
   });
   await stage.api.post(`/v1/destinations/${id}/pause`, {});
   const grow = async (count: number) => {
-    await storeEvents(stage, count, id);
+    const { first, last } = await storeBundles(stage, count, id);
     await stage.sql(
       `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at)
-       SELECT ?1, id, 'waiting', 'paused', 0, ?3 FROM events ORDER BY id DESC LIMIT ?2`,
+       ${deliveriesOf(`'waiting', 'paused', 0, ${NEVER}`)}`,
       id,
-      count,
-      NEVER,
+      first,
+      last,
     );
   };
   return { what: "deliveries waiting", steps: await stepsOf(stage, WAITING, grow) };
@@ -77,7 +96,12 @@ async function stepsOf(
   return steps;
 }
 
+/**
+ * From the second post on: the first reads anew what was changed by hand, the tenant's destinations and the bundles
+ * that came since the Worker itself has committed one.
+ */
 async function measured(stage: Stage): Promise<Measured> {
+  await deliver(stage, { events: WARM_UP, perPost: PER_BUNDLE });
   const used = await stage.metered();
   const startedAt = performance.now();
   const delivered = await deliver(stage, { events: POSTED, perPost: 100 });
@@ -103,21 +127,35 @@ async function workedOff(stage: Stage, destination: string): Promise<Measured> {
   return { delivered: BACKLOG, units: (await used()).units, ms: performance.now() - startedAt };
 }
 
+/** Bundles of a hundred that were accepted long ago, and their deliveries, which have all succeeded. */
 async function storeDelivered(stage: Stage, count: number, destination: string): Promise<void> {
-  await storeEvents(stage, count, destination);
+  const { first, last } = await storeBundles(stage, count, destination);
   await stage.sql(
-    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at)
-     SELECT ?1, id, 'delivered', 1, 0 FROM events ORDER BY id DESC LIMIT ?2`,
+    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at, ended_at)
+     ${deliveriesOf("'delivered', 1, 0, 0")}`,
     destination,
-    count,
+    first,
+    last,
   );
 }
 
-function storeEvents(stage: Stage, count: number, destination: string): Promise<void> {
-  return stage.sql(
-    `${NUMBERS} INSERT INTO events (tenant, type, accepted_at, plan, body)
-     SELECT 'default', 'old', ${LONG_AGO}, json_array(?2), '{"type":"old","data":{"number":' || i || '}}' FROM n`,
-    count,
-    destination,
-  );
+/** A row for each delivery of bundles of a hundred. @param columns SQL of the state and what comes after it */
+function deliveriesOf(columns: string): string {
+  return `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+    SELECT ?1, b.id * 128 + n.i, ${columns} FROM bundles b CROSS JOIN n WHERE b.id BETWEEN ?2 AND ?3`;
+}
+
+async function storeBundles(stage: Stage, events: number, destination: string) {
+  const [newest] = await stage.sql("SELECT coalesce(max(id), 0) AS id FROM bundles");
+  const first = Number(newest?.id) + 1;
+  const count = Math.ceil(events / PER_BUNDLE);
+  const old = Array.from({ length: PER_BUNDLE }, (_, number) => ({
+    tenant: "default",
+    type: "old",
+    data: { number },
+    destinations: [destination],
+  }));
+  const { sql, values } = repeatedBundle(old, { first, count, acceptedAt: LONG_AGO });
+  await stage.sql(sql, ...values);
+  return { first, last: first + count - 1 };
 }

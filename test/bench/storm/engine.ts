@@ -8,6 +8,7 @@
  * so several engines may take turns in one process.
  */
 import { type VirtualTime, virtualTime } from "../../../src/lab/virtual-time.ts";
+import { isBusy } from "./runtime-in-node.ts";
 
 export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
 
@@ -82,7 +83,11 @@ function enter({ now, random, timeout }: Ambient): () => void {
   };
 }
 
-/** Every promise that could go on has gone on. */
-function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/** Every promise that could go on has gone on, and what takes real time is over. */
+async function settled(): Promise<void> {
+  let wasBusy: boolean;
+  do {
+    wasBusy = isBusy();
+    await new Promise((resolve) => setImmediate(resolve));
+  } while (wasBusy || isBusy());
 }

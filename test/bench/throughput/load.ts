@@ -2,7 +2,14 @@
 import autocannon from "autocannon";
 import { type Running, typeOf } from "./contender.ts";
 
-export type Shape = Readonly<{ name: string; events: number; perPost: number; connections: number }>;
+export type Shape = Readonly<{
+  name: string;
+  events: number;
+  perPost: number;
+  connections: number;
+  /** The data of an event; a kilobyte that says nothing unless given. */
+  data?: (number: number) => unknown;
+}>;
 
 export type Posts = Readonly<{
   /** From request to answer, ms, for each post. */
@@ -32,7 +39,7 @@ export async function post(to: Running, shape: Shape, endpoints: number): Promis
           const first = next;
           next += shape.perPost;
           Object.assign(context, { first, at: performance.now() });
-          return { ...request, body: bodyOf(first, shape.perPost, endpoints) };
+          return { ...request, body: bodyOf(first, shape, endpoints) };
         },
         onResponse: (status, body, context) => {
           const { first, at } = context as Sent;
@@ -50,10 +57,14 @@ export async function post(to: Running, shape: Shape, endpoints: number): Promis
 
 type Sent = { first: number; at: number };
 
-function bodyOf(first: number, count: number, endpoints: number): string {
-  const events = Array.from({ length: count }, (_, i) => ({
+function padded(number: number): unknown {
+  return { number, padding: PADDING };
+}
+
+function bodyOf(first: number, { perPost, data = padded }: Shape, endpoints: number): string {
+  const events = Array.from({ length: perPost }, (_, i) => ({
     type: typeOf((first + i) % endpoints),
-    data: { number: first + i, padding: PADDING },
+    data: data(first + i),
   }));
-  return JSON.stringify(count === 1 ? events[0] : { events });
+  return JSON.stringify(perPost === 1 ? events[0] : { events });
 }

@@ -23,9 +23,7 @@ export async function measure(running: Running, endpoints: Endpoints, shape: Sha
   const { latencies, acceptedAt } = await post(running, shape, endpoints.urls.length);
   await endpoints.arrived(shape.events, PATIENCE_MS);
   const arrivedAt = [...endpoints.arrivals.values()].reduce((last, at) => Math.max(last, at), 0);
-  const delays = [...endpoints.arrivals].map(([number, at]) =>
-    Math.max(0, at - (acceptedAt.get(number) ?? at)),
-  );
+  const delays = delaysOf(endpoints.arrivals, acceptedAt);
   return {
     ingestP50Ms: quantile(latencies, 0.5),
     ingestP99Ms: quantile(latencies, 0.99),
@@ -35,6 +33,14 @@ export async function measure(running: Running, endpoints: Endpoints, shape: Sha
     cpuSecondsPer1000: ((cpuSeconds(running.pids) - cpuBefore) * 1000) / shape.events,
     megabytes: megabytes(running.pids),
   };
+}
+
+/** From answer to arrival, ms; what arrived before its answer did has not waited. */
+export function delaysOf(
+  arrivals: ReadonlyMap<number, number>,
+  acceptedAt: ReadonlyMap<number, number>,
+): number[] {
+  return [...arrivals].map(([number, at]) => Math.max(0, at - (acceptedAt.get(number) ?? at)));
 }
 
 export function quantile(values: readonly number[], q: number): number {

@@ -1,9 +1,12 @@
 /**
- * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters,
- * `POST /sql` prepares the database uncounted, and `POST /tick` does what the platform's clock does every minute.
+ * The Worker as it is deployed, with a meter at each of its bindings. `GET /units` reads the meters, `GET /bytes`
+ * the size of the database, `POST /sql` prepares the database uncounted, and `POST /tick` does what the platform's
+ * clock does every minute.
  */
-import worker, { DestinationGate as Gate } from "../../../../src/worker.ts";
-import { meteredBatch, meteredEnv, meteredStorage, units } from "./meters.ts";
+import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../../../src/worker.ts";
+import { busy, countLines, meteredBatch, meteredEnv, meteredStorage, units } from "./meters.ts";
+
+countLines();
 
 /** The gate with a meter at its storage. */
 export class DestinationGate extends Gate {
@@ -15,7 +18,17 @@ export class DestinationGate extends Gate {
 
   override async alarm(): Promise<void> {
     units.gateRequests += 1;
-    await super.alarm();
+    await busy(`gate ${this.ctx.id.name}`, "gateMs", () => super.alarm());
+  }
+}
+
+/** Intake, in use from a request until nothing is under way any more, what it does behind its answers too. */
+export class Intake extends RealIntake {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, meteredEnv(env));
+    const waitUntil = (work: Promise<unknown>) =>
+      ctx.waitUntil(busy(`intake ${ctx.id.name}`, "intakeMs", () => work));
+    Object.defineProperty(this, "ctx", { value: { id: ctx.id, waitUntil } });
   }
 }
 
@@ -23,15 +36,13 @@ export default {
   async fetch(request, env, ctx) {
     const { pathname } = new URL(request.url);
     if (pathname === "/units") return Response.json(units);
+    if (pathname === "/bytes") return Response.json((await env.DB.prepare("SELECT 1").run()).meta.size_after);
     if (pathname === "/sql") {
       const { sql, values } = await request.json<{ sql: string; values: unknown[] }>();
-      return Response.json(
-        (
-          await env.DB.prepare(sql)
-            .bind(...values)
-            .run()
-        ).meta.changes,
-      );
+      const { results } = await env.DB.prepare(sql)
+        .bind(...values)
+        .all();
+      return Response.json(results);
     }
     if (pathname === "/tick") {
       units.invocations += 1;

@@ -2,7 +2,12 @@
  * The meters. Rows of D1 are those that it reports itself with every answer, as it bills them. Rows of a
  * gate are counted at its storage: a row for each value that is read or put, and for each alarm that is set
  * or taken back. Everything runs in one isolate locally, so one set of counters does.
+ *
+ * With BENCH_LATENCY, a seed, calls take as long as in production: how many events share a commit depends on it.
  */
+
+import { seededRandom } from "../../../../src/local/seeded-random.ts";
+import { type Slowly, slowlyBy } from "../../../../src/local/strict/latency.ts";
 import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
 import { noUnits } from "../units.ts";
 
@@ -10,25 +15,45 @@ export const units = noUnits();
 
 const envs = new WeakMap<Env, Env>();
 
+let slowly: Slowly = (_kind, work) => work();
+
+/** Every line that the Worker or one of its objects writes is one that Workers Logs stores. */
+export function countLines(): void {
+  console.log = () => {
+    units.logLines += 1;
+  };
+}
+
 /** The same environment for the same one: the Worker keeps what it has made of it. */
 export function meteredEnv(env: Env): Env {
   const known = envs.get(env);
   if (known) return known;
+  const { BENCH_LATENCY: seed } = env as { BENCH_LATENCY?: string };
+  if (seed !== undefined) slowly = slowlyBy(seededRandom(Number(seed)), (ms) => scheduler.wait(ms));
   const metered = {
     ...env,
     DB: interceptedD1(env.DB, meteredTrip),
     DELIVERIES: meteredQueue(env.DELIVERIES),
     DRAINS: meteredQueue(env.DRAINS),
     DEAD: meteredQueue(env.DEAD),
-    GATES: interceptedGates(env.GATES, (_method, _destination, call) => meteredCall(call)),
+    GATES: interceptedGates(env.GATES, (_method, destination, call) => {
+      units.gateRequests += 1;
+      return slowly("gate", () => busy(`gate ${destination}`, "gateMs", call));
+    }),
+    INTAKE: interceptedGates(env.INTAKE, (_method, name, call) => {
+      units.intakeRequests += 1;
+      return slowly("gate", () => busy(`intake ${name}`, "intakeMs", call));
+    }),
   };
   envs.set(env, metered);
+  // What is metered once is not metered again: an object hands its environment on as it got it.
+  envs.set(metered, metered);
   return metered;
 }
 
 async function meteredTrip<T>(_sql: string, work: () => Promise<T>): Promise<T> {
   units.d1RoundTrips += 1;
-  const answer = await work();
+  const answer = await slowly("d1", work);
   const metas = [answer].flat().map((result) => (result as Partial<D1Result>).meta);
   if (metas.length === 0 || metas.includes(undefined)) units.d1Unmetered += 1;
   for (const meta of metas) {
@@ -38,18 +63,29 @@ async function meteredTrip<T>(_sql: string, work: () => Promise<T>): Promise<T> 
   return answer;
 }
 
-async function meteredCall<T>(call: () => Promise<T>): Promise<T> {
-  units.gateRequests += 1;
-  const calledAt = Date.now();
+/** What is under way at each object, and since when there has been something. */
+const atWork = new Map<string, { count: number; since: number }>();
+
+/** Time in which an object is in use counts once, however many have called it. */
+export async function busy<T>(
+  object: string,
+  unit: "gateMs" | "intakeMs",
+  call: () => Promise<T>,
+): Promise<T> {
+  const work = atWork.get(object) ?? { count: 0, since: 0 };
+  atWork.set(object, work);
+  if (work.count === 0) work.since = Date.now();
+  work.count += 1;
   try {
     return await call();
   } finally {
-    units.gateMs += Date.now() - calledAt;
+    work.count -= 1;
+    if (work.count === 0) units[unit] += Date.now() - work.since;
   }
 }
 
 function meteredQueue<T>(queue: Queue<T>): Queue<T> {
-  const counted = interceptedQueue(queue, (_name, work) => work());
+  const counted = interceptedQueue(queue, (_name, work) => slowly("queue", work));
   return {
     ...counted,
     send: async (...args) => {

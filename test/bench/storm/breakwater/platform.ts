@@ -24,7 +24,7 @@ import { type Ending, type Travel, virtualQueue } from "./queue.ts";
 
 /** As wrangler.toml has it. */
 const shapes = {
-  deliveries: { name: "breakwater-deliveries", batch: 100, batchTimeoutMs: 1_000, maxRetries: 100 },
+  deliveries: { name: "breakwater-deliveries", batch: 10, batchTimeoutMs: 0, maxRetries: 100 },
   drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3 },
   dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100 },
 };

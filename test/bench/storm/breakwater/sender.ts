@@ -29,16 +29,25 @@ export function breakwater(
   });
   for (let i = 0; i < receivers; i++) insertDestination(db, i, settings);
 
+  /** By the events that stand for them. */
+  const deliveries = new Map<number, number>();
+
   async function sweepEveryMinute(): Promise<void> {
     await invoke("sweep", sweep);
-    for (const delivery of deadAmong(db)) ledger.died(delivery, engine.now());
+    for (const event of deadAmong(db)) {
+      const delivery = deliveries.get(event);
+      if (delivery !== undefined) ledger.died(delivery, engine.now());
+    }
     engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
   }
   engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
 
   function post(delivery: number, receiver: number): void {
     const event = { tenant: `t${receiver}`, type: "storm", data: delivery };
-    void invoke("post", (services) => accept(services, [event]));
+    void invoke("post", async (services) => {
+      const accepted = await accept(services, [event]);
+      if (accepted.kind === "accepted") for (const { id } of accepted.events) deliveries.set(id, delivery);
+    });
   }
   return { post };
 }
@@ -48,12 +57,7 @@ function refuseFaults(line: LogLine): void {
   if (FAULTS.test(line.what)) throw new Error(`The simulation is broken: ${JSON.stringify(line)}`);
 }
 
-/** The n-th event carries n as its data. */
 function deadAmong(db: { prepare: (sql: string) => { all: () => unknown[] } }): number[] {
-  const rows = db
-    .prepare(
-      "SELECT e.body ->> 'data' AS delivery FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.state = 'dead'",
-    )
-    .all();
-  return rows.map((row) => (row as { delivery: number }).delivery);
+  const rows = db.prepare("SELECT event_id AS event FROM deliveries WHERE state = 'dead'").all();
+  return rows.map((row) => (row as { event: number }).event);
 }

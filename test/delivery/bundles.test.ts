@@ -1,0 +1,376 @@
+/** Messages of whole bundles: what many deliveries share on their way, and what none of them has from its neighbours. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
+import { bury } from "../../src/delivery/bury.ts";
+import { wakeUpAt } from "../../src/delivery/carry.ts";
+import { consume } from "../../src/delivery/consume.ts";
+import { answerBells } from "../../src/delivery/drain.ts";
+import type { DeliveryMessage } from "../../src/delivery/message.ts";
+import { eventNumber } from "../../src/id.ts";
+import { seededRandom } from "../../src/lab/random.ts";
+import { HELD_BYTES, loadWork } from "../../src/store/work.ts";
+import { batchOf } from "../support/queues.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  alarmOf,
+  calm,
+  execute,
+  messageFor,
+  newDestination,
+  newWorld,
+  START,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+const PATIENCE_MS = 1_000;
+/** A refusal that is tried again and says that somebody is there: the circuit stays closed. */
+const BUSY = 409;
+const WIDE = { maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+const statesOf = async (destination?: string) =>
+  (await storedRows())
+    .filter((row) => destination === undefined || row.destinationId === destination)
+    .map(({ state }) => state);
+
+const eventsTo = (destination: string) =>
+  world.receiver
+    .to(urlOf(destination))
+    .map(({ headers }) => eventNumber(headers.get("webhook-id") ?? "") ?? 0);
+
+const parts = (messages: readonly DeliveryMessage[]) => messages.flatMap(({ bundles }) => bundles);
+
+describe("a bundle of a hundred events", () => {
+  test("is one message for one destination, and is let go when all are delivered", async () => {
+    await newDestination(WIDE);
+    const messages = await world.postBundles(100);
+    expect(messages).toHaveLength(1);
+    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await statesOf()).toEqual(Array(100).fill("delivered"));
+  });
+
+  test("for three destinations, of which one fails and one hangs, comes again for the one alone", async () => {
+    const [well, failing, silent] = [
+      await newDestination(WIDE),
+      await newDestination(WIDE),
+      await newDestination(WIDE),
+    ];
+    const { script, end } = silence();
+    world.receiver.script(urlOf(failing), BUSY);
+    world.receiver.script(urlOf(silent), script);
+    const messages = await world.postBundles(30);
+    expect(messages).toHaveLength(1);
+    const brought = world.bring(messages);
+    await world.receiver.called(61);
+    await calm();
+    world.clock.pass(PATIENCE_MS);
+    const [fate] = await brought;
+    expect(fate).toEqual({ retryIn: expect.any(Number) });
+    expect(await statesOf(well)).toEqual(Array(30).fill("delivered"));
+    expect(await statesOf(failing)).toEqual(Array(30).fill("retrying"));
+    end(204);
+    await world.settled();
+
+    world.receiver.script(urlOf(failing), 204);
+    world.receiver.script(urlOf(silent), 204);
+    const before = world.receiver.calls.length;
+    world.clock.pass(((fate as { retryIn: number }).retryIn ?? 0) * 1_000);
+    expect(await world.bring(messages, 2)).toEqual(["acked"]);
+    expect(world.receiver.calls.length - before).toBe(30);
+    expect(eventsTo(failing)).toHaveLength(60);
+    expect(await statesOf(failing)).toEqual(Array(30).fill("delivered"));
+  });
+
+  test("wakes a bounded number of times for retries at a hundred different times, and none comes early", async () => {
+    const schedule = [600, 3_600, 14_400];
+    const destination = await newDestination({
+      ...WIDE,
+      retry: { schedule, jitter: "equal", max_attempts: 4 },
+    });
+    world.receiver.script(urlOf(destination), BUSY);
+    const services = { ...world.services, random: seededRandom(7) };
+    const messages = await world.postBundles(100);
+    const bring = async (attempts: number) => {
+      const { batch, fates } = batchOf("breakwater-deliveries", messages, attempts);
+      await consume(services, batch);
+      return fates[0];
+    };
+    world.d1.used();
+    let wakeUps = 0;
+    const early: number[] = [];
+    const late: number[] = [];
+    for (let fate = await bring(1); typeof fate === "object" && wakeUps < 200; wakeUps++) {
+      world.clock.pass((fate.retryIn ?? 0) * 1_000);
+      const now = world.clock.now();
+      const rows = new Map((await storedRows()).map((row) => [row.eventId, row]));
+      const before = world.receiver.calls.length;
+      fate = await bring(2);
+      for (const event of eventsTo(destination).slice(before)) {
+        const { nextAttemptAt, log = [] } = rows.get(event) ?? {};
+        const [at, waitedMs] = [nextAttemptAt ?? 0, (nextAttemptAt ?? 0) - (log.at(-1)?.at ?? 0)];
+        if (now < at) early.push(event);
+        if (now - at > 0.05 * waitedMs + 1_000) late.push(event);
+      }
+    }
+    expect(await statesOf()).toEqual(Array(100).fill("dead"));
+    expect(world.receiver.calls).toHaveLength(400);
+    expect([early, late]).toEqual([[], []]);
+    // Half of each wait is jitter: 20 windows of a twentieth of the wait hold all of it.
+    expect(wakeUps).toBeLessThanOrEqual(3 * 20);
+    const { rowsRead } = world.d1.used();
+    console.log(`a hundred deliveries with four attempts each: ${wakeUps} wake-ups, ${rowsRead} rows read`);
+    expect(rowsRead).toBeLessThanOrEqual(wakeUps * 250 + 1_500);
+  });
+
+  test("is replaced, before the platform gives its message up, by one that names only what is open", async () => {
+    const destination = await newDestination(WIDE);
+    const messages = await world.postBundles(100);
+    const twice = [7, 8, 50].map((index) => eventAt(1, index));
+    world.receiver.script(urlOf(destination), (call) => {
+      const event = eventNumber(call.headers.get("webhook-id") ?? "") ?? 0;
+      return new Response(null, { status: twice.includes(event) ? BUSY : 204 });
+    });
+    expect(await world.bring(messages, 90)).toEqual(["acked"]);
+    const [next, ...others] = world.deliveryQueue.taken();
+    expect(others).toEqual([]);
+    expect(next).toEqual({
+      body: { bundles: [{ bundle: 1, destinations: [destination], indexes: [7, 8, 50, 50] }] },
+      delaySeconds: expect.any(Number),
+    });
+  });
+});
+
+describe("a wake-up", () => {
+  test("takes what is due within a second of the first, or within a twentieth of its wait, and nothing later", () => {
+    const at = (ms: number, slackMs = 1_000) => ({ at: ms, slackMs });
+    expect(wakeUpAt([at(5_000)])).toBe(5_000);
+    expect(wakeUpAt([at(5_000), at(5_900), at(6_001)])).toBe(5_900);
+    expect(wakeUpAt([at(60_000, 3_000), at(62_900, 3_000), at(63_100, 3_000)])).toBe(62_900);
+    // What may come no later than a second after its time is not kept for others.
+    expect(wakeUpAt([at(60_000, 3_000), at(60_500), at(62_900, 3_000)])).toBe(60_500);
+  });
+});
+
+describe("an answer that comes behind its batch", () => {
+  test("gets a message of its own, which alone brings it", async () => {
+    const destination = await newDestination(WIDE);
+    await world.earnTrust(destination);
+    const messages = await world.postBundles(3);
+    const bundle = parts(messages)[0]?.bundle ?? 0;
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), (call) => {
+      const event = eventNumber(call.headers.get("webhook-id") ?? "") ?? 0;
+      if (indexOf(event) === 0 && typeof script === "function") return script(call);
+      return new Response(null, { status: indexOf(event) === 1 ? BUSY : 204 });
+    });
+    const calls = world.receiver.calls.length;
+    const brought = world.bring(messages);
+    await world.receiver.called(calls + 3);
+    await calm();
+    world.clock.pass(PATIENCE_MS);
+    expect(await brought).toEqual([{ retryIn: expect.any(Number) }]);
+    end(BUSY);
+    await world.settled();
+    const own = world.deliveryQueue.taken().map(({ body }) => body);
+    expect(own).toEqual([
+      { bundles: [{ bundle, destinations: [destination], indexes: [0, 0] }], owner: expect.any(String) },
+    ]);
+
+    world.clock.pass(60_000);
+    world.receiver.script(urlOf(destination), 204);
+    const before = eventsTo(destination).length;
+    // Each of the two takes its own, in either order and in one batch.
+    expect(await world.bring([...messages, ...own], 2)).toEqual(["acked", "acked"]);
+    expect(eventsTo(destination).slice(before).map(indexOf).sort()).toEqual([0, 1]);
+    expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
+  });
+
+  test("is not brought by the message of its bundle, which goes without it", async () => {
+    const destination = await newDestination(WIDE);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    const messages = await world.postBundles();
+    const brought = world.bring(messages);
+    await world.receiver.called(1);
+    await calm();
+    world.clock.pass(PATIENCE_MS);
+    expect(await brought).toEqual(["acked"]);
+    end(BUSY);
+    await world.settled();
+    world.clock.pass(60_000);
+    expect(await world.bring(messages, 2)).toEqual(["acked"]);
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+});
+
+describe("the same delivery in two messages of a batch", () => {
+  test("is one attempt, and the first message's to bring again", async () => {
+    const destination = await newDestination(WIDE);
+    world.receiver.script(urlOf(destination), BUSY);
+    const [whole] = await world.postBundles(3);
+    const part = messageFor({ event: eventAt(1, 1), destination });
+    expect(await world.bring([part, whole])).toEqual([
+      { retryIn: expect.any(Number) },
+      { retryIn: expect.any(Number) },
+    ]);
+    expect(world.receiver.calls).toHaveLength(3);
+  });
+
+  test("is one attempt when the same message comes to two invocations at once", async () => {
+    await newDestination(WIDE);
+    const messages = await world.postBundles(100);
+    await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
+    expect(world.receiver.calls).toHaveLength(100);
+    expect(await statesOf()).toEqual(Array(100).fill("delivered"));
+  });
+});
+
+describe("a message that the platform has given up", () => {
+  const letDie = async (messages: readonly unknown[]) => {
+    const { batch, fates } = batchOf("breakwater-dead", messages, 100);
+    await bury(world.services, batch);
+    await world.settled();
+    return fates;
+  };
+
+  test("lets wait what was never attempted, for a drain that is rung for", async () => {
+    const destination = await newDestination(WIDE);
+    const messages = await world.postBundles(3);
+    expect(await letDie(messages)).toEqual(["acked"]);
+    expect(await storedRows()).toMatchObject(
+      Array(3).fill({ state: "waiting", because: "recovered", attempts: 0, nextAttemptAt: START }),
+    );
+    expect(await alarmOf(destination)).not.toBeNull();
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    expect(await statesOf()).toEqual(Array(3).fill("delivered"));
+  });
+
+  test("gives each that was attempted a message for itself, which may be called poison", async () => {
+    const destination = await newDestination(WIDE);
+    world.receiver.script(urlOf(destination), BUSY);
+    const messages = await world.postBundles(3);
+    await world.bring(messages);
+    await letDie(messages);
+    expect(await statesOf()).toEqual(Array(3).fill("retrying"));
+    const alone = world.deliveryQueue.taken().map(({ body }) => body);
+    expect(parts(alone).map(({ indexes }) => indexes)).toEqual([
+      [0, 0],
+      [1, 1],
+      [2, 2],
+    ]);
+    expect(alone).toHaveLength(3);
+    await letDie(alone.slice(1, 2));
+    expect(await storedRows()).toMatchObject([
+      { state: "retrying" },
+      { state: "dead", because: "poison", attempts: 1 },
+      { state: "retrying" },
+    ]);
+  });
+
+  test("is no poison because another message of its batch has named the rest of it", async () => {
+    const destination = await newDestination(WIDE);
+    const [whole] = await world.postBundles(2);
+    await letDie([messageFor({ event: eventAt(1, 0), destination }), whole]);
+    expect(await storedRows()).toMatchObject([
+      { state: "dead", because: "poison" },
+      { state: "waiting", because: "recovered" },
+    ]);
+  });
+
+  test("a drain that has failed takes fewer each time, and one at last", async () => {
+    const destination = await newDestination({ ...WIDE, status: "paused" });
+    const messages = await world.postBundles(60);
+    await world.bring(messages);
+    await execute("UPDATE destinations SET status = 'active'");
+    const { batch } = batchOf("breakwater-drains", [{ destination, drains: 1 }], 4);
+    await answerBells(world.services, batch);
+    // So many leases of one.
+    expect(world.receiver.calls).toHaveLength(25);
+    await answerBells(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
+    expect(world.receiver.calls).toHaveLength(60);
+  });
+});
+
+describe("bodies", () => {
+  /** Does not compress: as large in the database as it was posted. */
+  function noise(bytes: number): string {
+    const random = seededRandom(bytes);
+    return Array.from({ length: bytes }, () => String.fromCharCode(33 + Math.floor(random() * 90))).join("");
+  }
+
+  const held = ({ works }: Awaited<ReturnType<typeof loadWork>>) =>
+    [...new Set(works.map(({ event }) => event.body))].reduce((sum, body) => sum + (body?.length ?? 0), 0);
+
+  test("of ten full bundles are delivered by one batch, in few round trips", async () => {
+    const destination = await newDestination(WIDE);
+    await world.earnTrust(destination);
+    const data = noise(120_000);
+    const messages: DeliveryMessage[] = [];
+    for (let i = 0; i < 10; i++) messages.push(...(await world.postBundles(4, { data })));
+    world.d1.used();
+    const before = world.receiver.calls.length;
+    expect(await world.bring(messages)).toEqual(Array(messages.length).fill("acked"));
+    expect(world.receiver.calls.length - before).toBe(40);
+    expect(world.d1.used().roundTrips).toBeLessThanOrEqual(5);
+  });
+
+  test("that are too much at once are loaded in portions, and all of them are delivered", async () => {
+    const destination = await newDestination({ ...WIDE, status: "paused" });
+    const data = noise(250_000);
+    const messages: DeliveryMessage[] = [];
+    for (let i = 0; i < 60; i++) messages.push(...(await world.postBundles(1, { data })));
+    const first = await loadWork(world.services, parts(messages));
+    expect(held(first)).toBeLessThanOrEqual(HELD_BYTES);
+    expect(first.works.length + first.rest.length).toBe(60);
+    const second = await loadWork(world.services, first.rest);
+    expect([held(second) <= HELD_BYTES, second.rest]).toEqual([true, []]);
+
+    await world.bring(messages.slice(0, 10));
+    for (let at = 10; at < 60; at += 10) await world.bring(messages.slice(at, at + 10));
+    await execute("UPDATE destinations SET status = 'active'");
+    await world.earnTrust(destination);
+    await answerBells(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
+    expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
+  }, 60_000);
+
+  test("of what is not due yet are not loaded", async () => {
+    const destination = await newDestination(WIDE);
+    const messages = [...(await world.postBundles(1)), ...(await world.postBundles(1))];
+    world.receiver.script(urlOf(destination), BUSY);
+    await world.bring(messages);
+    await execute("UPDATE deliveries SET next_attempt_at = ?1 WHERE event_id = ?2", START, eventAt(2, 0));
+    const { works } = await loadWork(world.services, parts(messages), {
+      isDue: (row) => (row?.nextAttemptAt ?? 0) <= START,
+      fewDueOf: new Set([1, 2]),
+    });
+    expect(works.map(({ event }) => [bundleOf(event.id), typeof event.body])).toEqual([
+      [1, "undefined"],
+      [2, "string"],
+    ]);
+  });
+
+  test.each([
+    "x'00'",
+    "substr(body, 1, 20)",
+    "zeroblob(length(body))",
+  ])("that are damaged (%s) take only the deliveries of their own bundle", async (damage) => {
+    await newDestination(WIDE);
+    const data = "a".repeat(1_000);
+    const messages = [...(await world.postBundles(2, { data })), ...(await world.postBundles(2, { data }))];
+    await execute(`UPDATE bundles SET body = ${damage} WHERE id = 1`);
+    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
+      ["dead", "corrupt"],
+      ["dead", "corrupt"],
+      ["delivered", null],
+      ["delivered", null],
+    ]);
+  });
+});

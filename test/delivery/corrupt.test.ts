@@ -1,0 +1,89 @@
+/** A bundle whose bodies are damaged costs its own deliveries, and nobody else's. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept } from "../../src/ingest/accept.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+/** Two bundles, of three events and of two. */
+async function twoBundles(text = "x".repeat(500)) {
+  const event = { tenant: TENANT, type: "a", data: { text } };
+  await accept(world.services, [event, event, event]);
+  await accept(world.services, [event, event]);
+  await world.settled();
+  return world.deliveryQueue.taken().map(({ body }) => body);
+}
+
+const outcomes = async () =>
+  (await storedRows()).map(({ state, because, attempts }) => [state, because, attempts]);
+
+const dead = ["dead", "corrupt", 0];
+const delivered = ["delivered", null, 1];
+
+describe("deliveries of a damaged bundle", () => {
+  test.each([
+    ["cut off", "UPDATE bundles SET body = unhex(substr(hex(body), 1, 40)) WHERE id = 1"],
+    ["emptied", "UPDATE bundles SET body = x'' WHERE id = 1"],
+    ["overwritten", "UPDATE bundles SET body = zeroblob(length(body)) WHERE id = 1"],
+    ["replaced by a text", "UPDATE bundles SET body = 'no bytes at all' WHERE id = 1"],
+  ])("end dead and say so, and the others of the batch are delivered (%s)", async (_how, damage) => {
+    const messages = await twoBundles();
+    await execute(damage);
+    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await outcomes()).toEqual([dead, dead, dead, delivered, delivered]);
+    expect(world.receiver.to(urlOf(destination))).toHaveLength(2);
+  });
+
+  test("of bodies that were too short to be compressed end dead as well", async () => {
+    const event = { tenant: TENANT, type: "a", data: 1 };
+    await accept(world.services, [event]);
+    await accept(world.services, [event]);
+    await world.settled();
+    const messages = world.deliveryQueue.taken().map(({ body }) => body);
+    await execute(
+      "UPDATE bundles SET body = CAST(replace(CAST(body AS TEXT), '1', '2') AS BLOB) WHERE id = 1",
+    );
+    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await outcomes()).toEqual([dead, delivered]);
+  });
+
+  test("come later where a header is of a version that is not known here: another isolate may know it", async () => {
+    const messages = await twoBundles();
+    await execute("UPDATE bundles SET header = json_set(header, '$.version', 2) WHERE id = 1");
+    const fates = await world.bring(messages);
+    expect(fates).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
+    expect(await outcomes()).toEqual([delivered, delivered]);
+  });
+
+  test("are dead for no more than a bad answer of the database: what cannot be read is read once more", async () => {
+    const messages = await twoBundles();
+    const { db } = world.services;
+    let isBad = true;
+    const spoiling = {
+      prepare: db.prepare.bind(db),
+      batch: async (statements: D1PreparedStatement[]) => {
+        const results = await db.batch<Record<string, unknown>>(statements);
+        for (const { results: rows } of isBad ? results : [])
+          for (const row of rows) if (typeof row.body === "string") row.body = "00";
+        isBad = false;
+        return results;
+      },
+    } as unknown as D1Database;
+    Object.assign(world.services, { db: spoiling });
+    await world.bring(messages);
+    expect(await outcomes()).toEqual(Array(5).fill(delivered));
+  });
+});

@@ -1,0 +1,390 @@
+/** Committing entries: all of an entry or nothing, once however often it is repeated, and nobody for another's fault. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { removeOld } from "../../src/delivery/retention.ts";
+import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
+import { commitEntries, type Entry, type Outcome, WAIT_MS } from "../../src/ingest/commit.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import type { Services } from "../../src/services.ts";
+import { calm, execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+
+/** Between an uncertain commit and its repeat, while chance is 0.5. */
+const PAUSE_MS = 75;
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+  await accept(world.services, [event("warm-up")]);
+  world.deliveryQueue.taken();
+});
+
+const event = (type = "a", data: unknown = {}, tenant = TENANT): PostedEvent => ({ tenant, type, data });
+
+const encoder = new TextEncoder();
+let tokens = 0;
+
+function entry(types: readonly string[] = ["a"], also: Partial<Entry> = {}, tenant = TENANT): Entry {
+  tokens += 1;
+  return {
+    token: `token-${tokens}`,
+    events: types.map((type) => ({
+      tenant,
+      type,
+      data: () => ({}),
+      body: encoder.encode(JSON.stringify({ type, data: {} })),
+    })),
+    deadlineAt: world.clock.now() + WAIT_MS,
+    ...also,
+  };
+}
+
+async function commit(entries: readonly Entry[], services: Services = world.services) {
+  return (await commitEntries(services, 0, entries, world.clock.now())).outcomes;
+}
+
+/** Passes the pause before each repeat, as soon as somebody sleeps so long. */
+async function patiently<T>(work: Promise<T>): Promise<T> {
+  let isDone = false;
+  const pass = async () => {
+    while (!isDone) {
+      await world.clock.asleep(PAUSE_MS);
+      if (!isDone) world.clock.pass(PAUSE_MS);
+    }
+  };
+  void pass();
+  const result = await work;
+  isDone = true;
+  return result;
+}
+
+/** Another isolate: it shares nothing but the database. */
+const elsewhere = (services: Services = world.services): Services => ({
+  ...services,
+  routing: new RoutingCache(),
+});
+
+const types = async () =>
+  (
+    await env.DB.prepare("SELECT type FROM events WHERE type <> 'warm-up' ORDER BY id").all<{
+      type: string;
+    }>()
+  ).results.map(({ type }) => type);
+
+const idsOf = (outcome: Outcome | undefined) =>
+  outcome && "events" in outcome ? outcome.events.map(({ id }) => id) : [];
+
+const INSERTS = (sql: string) => sql.includes("INSERT INTO bundles");
+
+/** The next so many commits go wrong in this way. */
+function failCommits(fault: "before" | "after", count: number): void {
+  let left = count;
+  world.d1.failing((sql) => (INSERTS(sql) && left-- > 0 ? fault : undefined));
+}
+
+describe("a commit whose answer is uncertain", () => {
+  test.each([
+    ["that never happened", "before"],
+    ["whose answer got lost", "after"],
+  ] as const)("%s is repeated, and stored once", async (_what, fault) => {
+    const destination = await newDestination();
+    await accept(world.services, [event("warm-up")]);
+    world.deliveryQueue.taken();
+    failCommits(fault, 1);
+    const many = [entry(["a"]), entry(["b", "c"]), entry(["d"], { key: { key: "k", fingerprint: "f" } })];
+    const outcomes = await patiently(commit(many));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["accepted", "accepted", "accepted"]);
+    expect((await types()).toSorted()).toEqual(["a", "b", "c", "d"]);
+    expect(new Set(outcomes.flatMap(idsOf)).size).toBe(4);
+    for (const outcome of outcomes)
+      expect("events" in outcome && outcome.events.map(({ plan }) => plan)).toEqual(
+        idsOf(outcome).map(() => [destination]),
+      );
+  });
+
+  test("twice in a row is unavailable, and a repeat with its token in another isolate finds it", async () => {
+    failCommits("after", 2);
+    const one = entry(["a"]);
+    const triedAt = world.clock.now();
+    const [first] = await patiently(commit([one]));
+    // The second try found the first one's token; whatever it says, the event is there once.
+    expect(["accepted", "unavailable"]).toContain(first?.kind);
+    for (let i = 0; i < 3; i++) await accept(world.services, [event("later")]);
+    const [again] = await commit([{ ...one, triedAt }], elsewhere());
+    expect(again?.kind).toBe("accepted");
+    expect((await types()).filter((type) => type === "a")).toEqual(["a"]);
+  });
+
+  test("is found although others of the same isolate have been committed meanwhile", async () => {
+    let neighbours: Promise<unknown> | undefined;
+    world.d1.failing((sql) => {
+      if (!INSERTS(sql) || neighbours) return undefined;
+      neighbours = accept(world.services, [event("neighbour")]);
+      return "after";
+    });
+    const committing = commit([entry(["a"])]);
+    await world.clock.asleep(PAUSE_MS);
+    await neighbours;
+    world.clock.pass(PAUSE_MS);
+    expect((await committing).map(({ kind }) => kind)).toEqual(["accepted"]);
+    expect((await types()).toSorted()).toEqual(["a", "neighbour"]);
+  });
+
+  test("brings its bundles to the queue once, however many of its events had to be looked up", async () => {
+    await newDestination();
+    await accept(world.services, [event("warm-up")]);
+    failCommits("after", 1);
+    const { bundles } = await patiently(
+      commitEntries(
+        world.services,
+        0,
+        Array.from({ length: 50 }, () => entry()),
+        world.clock.now(),
+      ),
+    );
+    expect(bundles).toHaveLength(1);
+  });
+
+  test("costs as many round trips to look up for a hundred entries as for one", async () => {
+    const tripsFor = async (count: number) => {
+      failCommits("after", 1);
+      world.d1.used();
+      await patiently(commit(Array.from({ length: count }, () => entry())));
+      return world.d1.used().roundTrips;
+    };
+    expect(await tripsFor(100)).toBe(await tripsFor(1));
+  });
+
+  test("answers 503, with when to come again, after one repeat, and the sender's repeat under a key is stored once", async () => {
+    failCommits("before", 100);
+    const posting = () => patiently(accept(world.services, [event("a")], "key"));
+    expect(await posting()).toEqual({ kind: "unavailable" });
+    expect(world.logged("commit_repeated")).toHaveLength(1);
+    world.d1.failing(() => undefined);
+    expect((await posting()).kind).toBe("accepted");
+    expect((await posting()).kind).toBe("replayed");
+    expect(await types()).toEqual(["a"]);
+  });
+
+  test("is not begun again once nobody waits for it any more", async () => {
+    failCommits("before", 1);
+    const committing = commit([entry(["a"], { deadlineAt: world.clock.now() + PAUSE_MS - 1 })]);
+    await world.clock.asleep(PAUSE_MS);
+    world.clock.pass(PAUSE_MS);
+    expect(await committing).toEqual([{ kind: "unavailable" }]);
+    expect(await types()).toEqual([]);
+  });
+
+  test("is given up when the database does not answer", async () => {
+    const { db } = world.services;
+    const stuck = {
+      prepare: db.prepare.bind(db),
+      batch: () => new Promise(() => {}),
+    } as unknown as D1Database;
+    const committing = commit([entry()], { ...world.services, db: stuck });
+    for (const ms of [5_000, PAUSE_MS, 5_000]) {
+      await calm();
+      await world.clock.asleep(ms);
+      world.clock.pass(ms);
+    }
+    expect(await committing).toEqual([{ kind: "unavailable" }]);
+  });
+});
+
+describe("an entry of several bundles", () => {
+  const many = (tenant: (i: number) => string) =>
+    Array.from({ length: 250 }, (_, i) => event("a", { i }, tenant(i)));
+
+  test("is stored all or none when one bundle's tenant has changed meanwhile", async () => {
+    await accept(
+      world.services,
+      many((i) => (i < 200 ? TENANT : "late")),
+    );
+    await execute("DELETE FROM bundles");
+    // Only the last bundle has an event of that tenant; whoever commits has read its destinations before.
+    const added = await newDestination({ tenant: "late" });
+    const { db } = world.services;
+    const countsAfterBatches: unknown[] = [];
+    const watched = {
+      prepare: db.prepare.bind(db),
+      batch: async (statements: D1PreparedStatement[]) => {
+        const results = await db.batch(statements);
+        countsAfterBatches.push(await env.DB.prepare("SELECT count(*) AS n FROM bundles").first("n"));
+        return results;
+      },
+    } as unknown as D1Database;
+    const outcome = await accept(
+      { ...world.services, db: watched },
+      many((i) => (i < 200 ? TENANT : "late")),
+    );
+    expect(outcome.kind).toBe("accepted");
+    // The commit that missed, the looking up, and the commit.
+    expect(countsAfterBatches).toEqual([0, 0, 0, 3]);
+    const { results } = await env.DB.prepare("SELECT count FROM bundles ORDER BY id").all<{
+      count: number;
+    }>();
+    expect(results.map(({ count }) => count)).toEqual([100, 100, 50]);
+    const plans = "events" in outcome ? outcome.events.map(({ plan }) => plan.join()) : [];
+    expect(plans).toEqual(Array.from({ length: 250 }, (_, i) => (i < 200 ? "" : added)));
+  });
+
+  test("is stored not at all when its key is taken", async () => {
+    await accept(world.services, [event("first")], "k");
+    expect(
+      await accept(
+        world.services,
+        many(() => TENANT),
+        "k",
+      ),
+    ).toEqual({ kind: "conflict" });
+    expect(await types()).toEqual(["first"]);
+  });
+
+  test("keeps the order of its events in the answer and in their numbers", async () => {
+    const outcome = await accept(
+      world.services,
+      many(() => TENANT),
+    );
+    const ids = idsOf(outcome);
+    expect(ids).toHaveLength(250);
+    expect(ids).toEqual(ids.toSorted((a, b) => a - b));
+  });
+});
+
+describe("what lies in one entry's content", () => {
+  test("takes that entry alone, and not those that were committed with it", async () => {
+    await execute(
+      "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poison'); END",
+    );
+    try {
+      const entries = ["a", "b", "poison", "c", "d"].map((type) => entry([type]));
+      const outcomes = await commit(entries);
+      expect(outcomes.map(({ kind }) => kind)).toEqual([
+        "accepted",
+        "accepted",
+        "unavailable",
+        "accepted",
+        "accepted",
+      ]);
+      expect((await types()).toSorted()).toEqual(["a", "b", "c", "d"]);
+      expect(world.logged("commit_repeated")).toEqual([]);
+    } finally {
+      await execute("DROP TRIGGER refuse");
+    }
+  });
+
+  test("is not looked for where the database as a whole is in trouble", async () => {
+    failCommits("before", 100);
+    world.d1.used();
+    await patiently(commit(Array.from({ length: 20 }, () => entry())));
+    expect(world.d1.used().roundTrips).toBe(2);
+  });
+});
+
+describe("a key", () => {
+  const keyed = (type: string, key: string, fingerprint = "f") =>
+    entry([type], { key: { key, fingerprint } });
+
+  test("that comes twice in one gathering stands for the first of them", async () => {
+    const [first, second, other] = await commit([keyed("a", "k"), keyed("a", "k"), keyed("b", "k", "g")]);
+    expect(first?.kind).toBe("accepted");
+    expect(second).toMatchObject({ kind: "replayed", events: [{ id: idsOf(first)[0] }] });
+    expect(other).toEqual({ kind: "conflict" });
+    expect(await types()).toEqual(["a"]);
+  });
+
+  test("that is known does not give its neighbours of the same gathering somebody else's event", async () => {
+    const known = keyed("a", "one");
+    const [first] = await commit([known]);
+    const floor = 0;
+    // The same entry comes again, because its answer got lost, and shares a bundle with another.
+    const [again, other] = await commit([
+      { ...known, floor },
+      { ...keyed("b", "two"), floor },
+    ]);
+    expect(idsOf(again)).toEqual(idsOf(first));
+    expect(other?.kind).toBe("accepted");
+    expect(idsOf(other)).not.toEqual(idsOf(first));
+    expect(await types()).toEqual(["a", "b"]);
+  });
+
+  test("shares no bundle with events that have none", async () => {
+    await commit([entry(["a"]), keyed("b", "one"), entry(["c"]), keyed("d", "two")]);
+    const { results } = await env.DB.prepare(
+      "SELECT json_group_array(type) AS types FROM events WHERE type <> 'warm-up' GROUP BY bundle_id ORDER BY bundle_id",
+    ).all();
+    expect(results).toEqual([{ types: '["a","c"]' }, { types: '["b","d"]' }]);
+  });
+
+  test("that is taken keeps none of its gathering waiting", async () => {
+    await commit([keyed("a", "one")]);
+    const outcomes = await commit([keyed("x", "one", "g"), keyed("b", "two"), entry(["c"])]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["conflict", "accepted", "accepted"]);
+    expect((await types()).toSorted()).toEqual(["a", "b", "c"]);
+  });
+
+  test("names its events in the order posted, over several bundles and times of delivery", async () => {
+    const later = world.clock.now() + 3_600_000;
+    const posted = Array.from({ length: 230 }, (_, i) => ({
+      ...event("a", { i }),
+      ...(i % 2 === 0 && { deliverAt: later }),
+    }));
+    const first = await accept(world.services, posted, "k");
+    const again = await accept(elsewhere(), posted, "k");
+    expect(again).toEqual({ ...first, kind: "replayed" });
+    expect(idsOf(first)).toHaveLength(230);
+    expect(new Set(idsOf(first)).size).toBe(230);
+  });
+
+  test("is taken by one of thirty at once, in one isolate and in many", async () => {
+    for (const services of [() => world.services, () => elsewhere()]) {
+      const key = `race ${tokens++}`;
+      const outcomes = await Promise.all(
+        Array.from({ length: 30 }, () => accept(services(), [event("a", key)], key)),
+      );
+      expect(new Set(outcomes.flatMap(idsOf)).size).toBe(1);
+      expect(outcomes.filter(({ kind }) => kind === "accepted")).toHaveLength(1);
+    }
+    expect(await types()).toEqual(["a", "a"]);
+  });
+
+  test("is taken by one of thirty that differ, and the others are in conflict", async () => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => accept(elsewhere(), [event("a", i)], "k")),
+    );
+    const kinds = outcomes.map(({ kind }) => kind).toSorted();
+    expect(kinds).toEqual(["accepted", ...Array(29).fill("conflict")]);
+    expect(await types()).toEqual(["a"]);
+  });
+});
+
+describe("a key and retention", () => {
+  test("part with the bundle that the key's events are in, and the key is free again", async () => {
+    const first = await accept(world.services, [event("a")], "k");
+    for (let i = 0; i < 2; i++) await accept(world.services, [event("later")]);
+    world.clock.pass(31 * 86_400_000);
+    await accept(world.services, [event("now")]);
+    for (let i = 0; i < 3; i++) await removeOld(world.services);
+    expect(await types()).toEqual(["now"]);
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM idempotency_keys").first("n")).toBe(0);
+    const again = await accept(world.services, [event("a")], "k");
+    expect(again.kind).toBe("accepted");
+    expect(idsOf(again)).not.toEqual(idsOf(first));
+  });
+});
+
+describe("bundles", () => {
+  test("hold the events of many tenants, each of which gets its own alone", async () => {
+    const [acme, other] = [await newDestination(), await newDestination({ tenant: "other" })];
+    const outcomes = await commit([entry(["a"]), entry(["a"], {}, "other"), entry(["a"], {}, "nobody")]);
+    expect(new Set(outcomes.flatMap(idsOf).map((id) => Math.floor(id / 128))).size).toBe(1);
+    const plans = outcomes.map((outcome) => "events" in outcome && outcome.events[0]?.plan);
+    expect(plans).toEqual([[acme], [other], []]);
+  });
+
+  test("have numbers that never come twice, also in a database that was put back to an earlier time", async () => {
+    const before = idsOf(await accept(world.services, [event()]));
+    await execute("DELETE FROM bundles");
+    const [after] = idsOf(await accept(world.services, [event()]));
+    expect(after).toBeGreaterThan(before[0] ?? Number.POSITIVE_INFINITY);
+  });
+});

@@ -1,0 +1,354 @@
+/** Intake commits for everybody at once, and whatever happens to it, nothing is lost and nothing is stored twice. */
+import { abortAllDurableObjects } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { sweep } from "../../src/delivery/sweep.ts";
+import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
+import { type Outcome, WAIT_MS } from "../../src/ingest/commit.ts";
+import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
+import type { IntakeAnswer, IntakeRequest } from "../../src/ingest/intake-client.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import type { Services } from "../../src/services.ts";
+import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+
+type Accept = (request: IntakeRequest) => Promise<IntakeAnswer>;
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+const event = (type = "a", tenant = TENANT, data: unknown = {}): PostedEvent => ({ tenant, type, data });
+
+/** An object that has just started: it shares nothing with others but the database. */
+const newIntake = (also: Partial<Services> = {}) =>
+  new GroupCommit({ ...world.services, routing: new RoutingCache(), ...also });
+
+/** The world with an intake that answers calls as it is told, from the first on; the last way stays. */
+function withIntake(...ways: readonly Accept[]): Services {
+  let call = 0;
+  const stub = {
+    accept: (request: IntakeRequest) => (ways[Math.min(call++, ways.length - 1)] as Accept)(request),
+  };
+  const intake = {
+    idFromName: (name: string) => name,
+    get: () => stub,
+  } as unknown as DurableObjectNamespace<Intake>;
+  return { ...world.services, intake };
+}
+
+const to =
+  (intake: GroupCommit): Accept =>
+  (request) =>
+    intake.accept(request);
+
+const fails = async (): Promise<never> => {
+  throw new Error("Network connection lost.");
+};
+
+const overloaded = async (): Promise<never> => {
+  throw Object.assign(new Error("Durable Object is overloaded."), { overloaded: true, retryable: true });
+};
+
+/** It does all of it, and the answer gets lost. */
+const deaf =
+  (intake: GroupCommit): Accept =>
+  async (request) => {
+    await intake.accept(request);
+    throw new Error("Network connection lost.");
+  };
+
+const idsOf = (outcomes: readonly Outcome[]) =>
+  outcomes.flatMap((outcome) => ("events" in outcome ? outcome.events.map(({ id }) => id) : []));
+
+const stored = async () =>
+  (await env.DB.prepare("SELECT id FROM events ORDER BY id").all<{ id: number }>()).results.map(
+    ({ id }) => id,
+  );
+
+const bundles = async () =>
+  (await env.DB.prepare("SELECT count(*) AS n FROM bundles").first<number>("n")) ?? -1;
+
+describe("many who post at once", () => {
+  test("share far fewer commits than they are, and each gets its own event", async () => {
+    const destination = await newDestination({ tenant: "tenant-3" });
+    const services = withIntake(to(newIntake()));
+    const tenants = Array.from({ length: 200 }, (_, i) => `tenant-${i % 20}`);
+    world.d1.used();
+    const outcomes = await Promise.all(
+      tenants.map((tenant, i) => accept(services, [event(`type-${i}`, tenant, { i })])),
+    );
+    expect(outcomes.map(({ kind }) => kind)).toEqual(Array(200).fill("accepted"));
+    const ids = idsOf(outcomes);
+    expect(new Set(ids).size).toBe(200);
+    expect(await bundles()).toBeLessThanOrEqual(5);
+    expect(world.d1.used().roundTrips).toBeLessThanOrEqual(10);
+    const { results } = await env.DB.prepare("SELECT id, tenant, type FROM events").all();
+    const byId = new Map(results.map((row) => [row.id, `${row.tenant} ${row.type}`]));
+    expect(ids.map((id) => byId.get(id))).toEqual(tenants.map((tenant, i) => `${tenant} type-${i}`));
+    const plans = outcomes.map((outcome) => "events" in outcome && outcome.events[0]?.plan);
+    expect(plans).toEqual(tenants.map((tenant) => (tenant === "tenant-3" ? [destination] : [])));
+  });
+
+  test("put their messages on the queue by no more than two sends at once", async () => {
+    await newDestination();
+    let atOnce = 0;
+    let most = 0;
+    const answers: (() => void)[] = [];
+    const deliveries = {
+      sendBatch: () => {
+        most = Math.max(most, ++atOnce);
+        return new Promise<void>((resolve) => {
+          answers.push(() => {
+            atOnce -= 1;
+            resolve();
+          });
+        });
+      },
+    } as unknown as Services["deliveries"];
+    const services = withIntake(to(newIntake({ deliveries })));
+    for (let i = 0; i < 6; i++) await accept(services, [event()]);
+    expect(most).toBe(2);
+    while (answers.length > 0) {
+      answers.shift()?.();
+      await calm();
+    }
+    // Two sends of one bundle each, and one for the four that gathered meanwhile.
+    expect(most).toBe(2);
+    expect(await stored()).toHaveLength(6);
+  });
+
+  test("are told to come later when there are too many, and what was refused is not stored", async () => {
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const { db } = world.services;
+    const slow = {
+      prepare: db.prepare.bind(db),
+      batch: async (statements: D1PreparedStatement[]) => {
+        await held;
+        return db.batch(statements);
+      },
+    } as unknown as D1Database;
+    const services = withIntake(to(newIntake({ db: slow })));
+    const big = "x".repeat(250_000);
+    const posting = Array.from({ length: 100 }, () => accept(services, [event("a", TENANT, big)]));
+    await calm();
+    letGo();
+    const outcomes = await Promise.all(posting);
+    const accepted = outcomes.filter(({ kind }) => kind === "accepted").length;
+    expect(accepted).toBeGreaterThan(50);
+    expect(outcomes.filter(({ kind }) => kind === "unavailable")).toHaveLength(100 - accepted);
+    expect(outcomes.some(({ kind }) => kind === "unavailable")).toBe(true);
+    expect(await stored()).toHaveLength(accepted);
+  });
+
+  test("have no commit begun for them once they wait no longer", async () => {
+    const request = (deadlineAt: number): IntakeRequest => ({
+      version: 1,
+      database: 0,
+      token: `token ${deadlineAt}`,
+      tenant: TENANT,
+      type: "a",
+      body: new TextEncoder().encode('{"data":{}}'),
+      deadlineAt,
+    });
+    const now = world.clock.now();
+    const intake = newIntake();
+    const answers = await Promise.all([intake.accept(request(now - 1)), intake.accept(request(now + 1_000))]);
+    expect(answers.map((answer) => answer.kind === "done" && answer.outcome.kind)).toEqual([
+      "unavailable",
+      "accepted",
+    ]);
+    expect(await stored()).toHaveLength(1);
+  });
+});
+
+describe("intake's answer", () => {
+  test.each([
+    ["was lost before it did anything", () => fails],
+    ["was lost after its commit", () => deaf(newIntake())],
+  ])("that %s is asked for again, and the event is stored once", async (_what, first) => {
+    const outcome = await accept(withIntake(first(), to(newIntake())), [event()]);
+    expect(outcome.kind).toBe("accepted");
+    expect(await stored()).toEqual(idsOf([outcome]));
+  });
+
+  test("lost by an object that has gone on committing since, is found by the same object", async () => {
+    const intake = newIntake();
+    const busy: Accept = async (request) => {
+      await intake.accept(request);
+      for (let i = 0; i < 5; i++) await accept(withIntake(to(intake)), [event("neighbour")]);
+      throw new Error("Network connection lost.");
+    };
+    const outcome = await accept(withIntake(busy, to(intake)), [event()]);
+    expect(outcome.kind).toBe("accepted");
+    expect(await stored()).toHaveLength(6);
+  });
+
+  test("lost for good is unavailable: nobody commits besides what an object may have in hand", async () => {
+    const outcome = await accept(withIntake(fails), [event()]);
+    expect(outcome).toEqual({ kind: "unavailable" });
+    expect(await stored()).toEqual([]);
+  });
+
+  test("lost for good after its commit is unavailable, and a repeat under the key finds the event", async () => {
+    const intake = newIntake();
+    expect(await accept(withIntake(deaf(intake)), [event()], "k")).toEqual({ kind: "unavailable" });
+    const again = await accept(withIntake(to(intake)), [event()], "k");
+    expect(again.kind).toBe("replayed");
+    expect(await stored()).toEqual(idsOf([again]));
+  });
+
+  test("that it is overloaded, or knows no such version, has the event committed directly", async () => {
+    const unknown: Accept = async () => ({ kind: "unknown" });
+    for (const way of [overloaded, unknown])
+      expect((await accept(withIntake(way), [event()])).kind).toBe("accepted");
+    expect(await stored()).toHaveLength(2);
+  });
+
+  test.each([
+    ["overloaded", overloaded],
+    ["of another version", (async () => ({ kind: "unknown" })) as Accept],
+  ])("that it is %s, after one that was lost, has nothing committed directly", async (_what, second) => {
+    expect(await accept(withIntake(fails, second), [event()])).toEqual({ kind: "unavailable" });
+    expect(await stored()).toEqual([]);
+  });
+
+  test("that it is full is unavailable, and nothing is committed directly", async () => {
+    const full: Accept = async () => ({ kind: "full" });
+    expect(await accept(withIntake(full), [event()])).toEqual({ kind: "unavailable" });
+    expect(await stored()).toEqual([]);
+  });
+
+  test("is waited for until the deadline and no longer", async () => {
+    const posting = accept(
+      withIntake(() => new Promise(() => {})),
+      [event()],
+    );
+    await calm();
+    await world.clock.asleep(WAIT_MS);
+    world.clock.pass(WAIT_MS);
+    expect(await posting).toEqual({ kind: "unavailable" });
+  });
+
+  test("of an unknown version is no commit", async () => {
+    const request = { version: 2, body: new Uint8Array() } as unknown as IntakeRequest;
+    expect(await newIntake().accept(request)).toEqual({ kind: "unknown" });
+  });
+});
+
+describe("two objects after a deploy", () => {
+  test("store an event once that one has in hand while the other gets it again", async () => {
+    await accept(world.services, [event("warm-up")]);
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const { db } = world.services;
+    let isHeld = false;
+    const slow = {
+      prepare: db.prepare.bind(db),
+      batch: async (statements: D1PreparedStatement[]) => {
+        if (isHeld) await held;
+        return db.batch(statements);
+      },
+    } as unknown as D1Database;
+    const [old, next] = [newIntake({ db: slow }), newIntake()];
+    await accept(withIntake(to(old)), [event("warm-up")]);
+    isHeld = true;
+    const underWay = accept(withIntake(to(old)), [event("under way")]);
+    await calm();
+    // It gathers behind the commit under way, the connection breaks, and the new object gets it again.
+    let pending: Promise<unknown> | undefined;
+    const breaks: Accept = (request) => {
+      pending = old.accept(request);
+      return fails();
+    };
+    const outcome = await accept(withIntake(breaks, to(next)), [event("twice")]);
+    letGo();
+    await Promise.all([underWay, pending]);
+    expect(outcome.kind).toBe("accepted");
+    const { results } = await env.DB.prepare("SELECT id FROM events WHERE type = 'twice'").all<{
+      id: number;
+    }>();
+    expect(results.map(({ id }) => id)).toEqual(idsOf([outcome]));
+  });
+
+  test("store one event under one key, whichever is asked", async () => {
+    const objects = [newIntake(), newIntake()];
+    const outcomes = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => {
+        const object = objects[i % 2] as GroupCommit;
+        return accept(withIntake(to(object)), [event()], "k");
+      }),
+    );
+    expect(new Set(idsOf(outcomes)).size).toBe(1);
+    expect(outcomes.filter(({ kind }) => kind === "accepted")).toHaveLength(1);
+    expect(await stored()).toHaveLength(1);
+  });
+});
+
+describe("a request that comes twice to one object", () => {
+  test("while the first is still gathering is one event", async () => {
+    const intake = newIntake();
+    const request: IntakeRequest = {
+      version: 1,
+      database: 0,
+      token: "the same",
+      tenant: TENANT,
+      type: "a",
+      body: new TextEncoder().encode('{"data":{}}'),
+      deadlineAt: world.clock.now() + 1_000,
+    };
+    const [first, again] = await Promise.all([intake.accept(request), intake.accept(request)]);
+    expect(first).toEqual(again);
+    expect(await stored()).toHaveLength(1);
+  });
+});
+
+describe("bundles that were committed and not sent", () => {
+  test("are found by the sweep, and delivered", async () => {
+    const destination = await newDestination();
+    world.deliveryQueue.break(true);
+    const outcome = await accept(withIntake(to(newIntake())), [event()]);
+    await world.settled();
+    expect(outcome.kind).toBe("accepted");
+    expect(world.logged("enqueue_failed")).toHaveLength(1);
+    world.deliveryQueue.break(false);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    await world.settled();
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+});
+
+describe("the object itself", () => {
+  const services = () => ({ ...world.services, intake: env.INTAKE });
+
+  test("commits what many post at once in few bundles", async () => {
+    const outcomes = await Promise.all(Array.from({ length: 50 }, () => accept(services(), [event()])));
+    expect(new Set(idsOf(outcomes)).size).toBe(50);
+    expect(await bundles()).toBeLessThan(30);
+  });
+
+  test("killed at any moment loses nothing that was accepted and stores nothing twice", async () => {
+    await accept(services(), [event()]);
+    const accepted: Outcome[] = [];
+    for (let round = 0; round < 5; round++) {
+      const posting = Array.from({ length: 20 }, () => accept(services(), [event()]));
+      for (let turn = 0; turn < round; turn++) await calm();
+      await abortAllDurableObjects();
+      accepted.push(...(await Promise.all(posting)).filter(({ kind }) => kind === "accepted"));
+    }
+    const ids = await stored();
+    expect(idsOf(accepted).filter((id) => !ids.includes(id))).toEqual([]);
+    expect(new Set(idsOf(accepted)).size).toBe(accepted.length);
+    // The first, what was accepted, and at most what nobody knows of.
+    expect(ids.length).toBeGreaterThan(accepted.length);
+    expect(ids.length).toBeLessThanOrEqual(101);
+  });
+});

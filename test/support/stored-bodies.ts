@@ -1,0 +1,22 @@
+/** The bodies as they are stored, for whoever compares them with what was posted or sent. */
+import type { StoredHeader } from "../../src/core/bundle.ts";
+import { readBodies } from "../../src/store/bodies.ts";
+import { testDatabases } from "./databases.ts";
+
+/** Of all events of the databases, in their order. Throws when one cannot be read. */
+export async function storedBodies(databases: readonly D1Database[] = testDatabases): Promise<string[]> {
+  const bodies: string[] = [];
+  for (const db of databases) {
+    const { results } = await db
+      .prepare("SELECT id, header, hex(body) AS hex FROM bundles ORDER BY id")
+      .all<{ id: number; header: string; hex: string }>();
+    for (const { id, header, hex } of results) {
+      const some = await readBodies(hex, JSON.parse(header) as StoredHeader);
+      if (!some) throw new Error(`The bodies of bundle ${id} cannot be read`);
+      bodies.push(
+        ...some.map((body) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)),
+      );
+    }
+  }
+  return bodies;
+}
