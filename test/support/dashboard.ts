@@ -50,7 +50,7 @@ export function testDashboard({
     vault,
     deliveries: { sendBatch: async () => {} },
     drains: { send: async () => {}, sendBatch: async () => {} },
-    config: { adminKey, graceMs: 300_000, allowPrivateDestinations: false },
+    config: { adminKey, graceMs: 300_000, retentionMs: 30 * 86_400_000, allowPrivateDestinations: false },
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({
