@@ -106,7 +106,6 @@ async function attempt(
   const continues = Boolean(answer?.grant && !answer.refused);
   const { verdicts, late } = await attemptGroups(services, [groupRun], {
     also: over,
-    isDrain: true,
     continues,
   });
   await sendAgain(
