@@ -8,6 +8,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import type { Work } from "../store/work.ts";
 import { logCounts, logLease } from "./attempt-log.ts";
 import { sendAgain } from "./carry.ts";
 import { type GroupRun, settleGroup } from "./group.ts";
@@ -26,8 +27,8 @@ export type Worked = Readonly<{
 export type Orders = Readonly<{
   /** What was decided without an attempt, to be written in the same write. */
   also: readonly Verdict[];
-  /** Whether a drain works here: its retries have no message, and get one of their own. */
-  isDrain: boolean;
+  /** The mark of the message that has brought it, and brings its retry; without, retries get messages of their own. */
+  ownerOf?: (work: Work) => string | undefined;
   /** Asked when all is recorded: whether the drain will ask again at once, if anything has come of this. */
   continues: () => boolean;
 }>;
@@ -35,7 +36,7 @@ export type Orders = Readonly<{
 export async function attemptGroups(
   services: Services,
   runs: readonly GroupRun[],
-  { also, isDrain, continues }: Orders,
+  { also, ownerOf, continues }: Orders,
 ): Promise<Worked> {
   await Promise.all(runs.map(({ run }) => run?.enough));
   const rests = runs.flatMap((groupRun) =>
@@ -45,7 +46,7 @@ export async function attemptGroups(
   const ended = runs.filter((groupRun) => !rests.some((rest) => rest.groupRun === groupRun));
   const verdicts = [
     ...also,
-    ...runs.flatMap((groupRun) => runVerdicts(services, groupRun, isDrain ? leaseOf(groupRun) : undefined)),
+    ...runs.flatMap((groupRun) => runVerdicts(services, groupRun, ownerOf ?? (() => leaseOf(groupRun)))),
   ];
   const gone = await report(services, verdicts);
   tellDead(services, also);
@@ -85,7 +86,7 @@ type Rest = Readonly<{ groupRun: GroupRun; told: number }>;
 async function finishLate(services: Services, { groupRun, told }: Rest): Promise<void> {
   try {
     await groupRun.run?.finished;
-    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], leaseOf(groupRun));
+    const verdicts = attemptVerdicts(services, groupRun.run?.done.slice(told) ?? [], () => leaseOf(groupRun));
     logCounts(services);
     const gone = await report(services, verdicts);
     await settleAll(services, [groupRun], gone, false);

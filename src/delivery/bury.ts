@@ -16,7 +16,7 @@ export async function bury(services: Services, batch: MessageBatch): Promise<voi
   const carriers = carriersOf(services, batch);
   const parts = carriers.flatMap((carrier) => carrier.parts);
   const { works } = await loadWork(services, parts, { isDue: () => false });
-  const carrierOf = carrierFinder(carriers);
+  const carrierOf = carrierFinder(carriers, services.now());
   const byCarrier = Map.groupBy(distinct(works, carriers), carrierOf);
   const alone: Work[] = [];
   const among: Work[] = [];

@@ -106,10 +106,13 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
 }
 
 /**
- * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark. Undefined when
- * none of these is to bring it.
+ * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark, and when it was
+ * due by `now` without having been brought, any. Undefined when none of these is to bring it.
  */
-export function carrierFinder(carriers: readonly Carrier[]): (work: Work) => Carrier | undefined {
+export function carrierFinder(
+  carriers: readonly Carrier[],
+  now: number,
+): (work: Work) => Carrier | undefined {
   const owners = new Map<string, (readonly [Runs, Carrier])[]>();
   for (const carrier of carriers) {
     for (const { bundle, destinations, indexes = ALL } of carrier.parts) {
@@ -123,9 +126,11 @@ export function carrierFinder(carriers: readonly Carrier[]): (work: Work) => Car
   }
   return ({ event, destination, row }) => {
     const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
-    const isBringer = ([indexes, { owner }]: readonly [Runs, Carrier]) =>
-      isIn(indexes, indexOf(event.id)) && (row?.state !== "retrying" || owner === ownerOf(row));
-    return some.find(isBringer)?.[1];
+    const naming = some.filter(([indexes]) => isIn(indexes, indexOf(event.id)));
+    if (row?.state !== "retrying") return naming[0]?.[1];
+    const owner = ownerOf(row);
+    const own = naming.find(([, carrier]) => carrier.owner === owner);
+    return (own ?? ((row.nextAttemptAt ?? 0) <= now ? naming[0] : undefined))?.[1];
   };
 }
 

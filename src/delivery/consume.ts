@@ -43,7 +43,7 @@ export async function consume(given: Services, batch: MessageBatch): Promise<voi
 
 /** In portions, where all bodies together would be too much. */
 async function deliverAll(services: Services, carriers: readonly Carrier[]): Promise<void> {
-  const carrierOf = carrierFinder(carriers);
+  const carrierOf = carrierFinder(carriers, services.now());
   const again = new Map<Carrier | undefined, Verdict[]>();
   const later = new Set<number>();
   let parts: readonly BundlePart[] = carriers.flatMap((carrier) => carrier.parts);
@@ -85,15 +85,18 @@ async function deliver(
     isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
     fewDueOf: broughtBefore(carriers),
   });
-  // A retry that has got a message of its own is left to that.
+  // A retry that has got a message of its own is left to that until it is due.
   const own = distinct(works, carriers).filter((work) => carrierOf(work) !== undefined);
   const { due, verdicts: sorted } = sortOut(services, own, "queue");
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const orders = { also, isDrain: false, continues: () => false };
-  const { verdicts } = await attemptGroups(services, runs, orders);
+  const { verdicts } = await attemptGroups(services, runs, {
+    also,
+    ownerOf: (work) => carrierOf(work)?.owner,
+    continues: () => false,
+  });
   const later = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
   return { verdicts, later, rest };
 }

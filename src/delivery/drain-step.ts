@@ -139,7 +139,6 @@ export async function endStep(services: Services, lot: Lot): Promise<Step> {
   const continues = () => mayGoOn(lot) && !lot.isFollowed;
   const { verdicts, late } = await attemptGroups(services, [groupRun], {
     also: over,
-    isDrain: true,
     continues,
   });
   await sendAgain(

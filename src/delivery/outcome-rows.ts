@@ -8,7 +8,7 @@ import { ageLimitOf, type RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry } from "../store/schema.ts";
-import { type DeliveryRow, dueAtOf, ownerOf, type Work } from "../store/work.ts";
+import { type DeliveryRow, dueAtOf, type Work } from "../store/work.ts";
 import type { Attempt } from "./send.ts";
 
 /** Entries that a delivery's log keeps: with more attempts the oldest go. */
@@ -68,7 +68,7 @@ export function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number)
     attempts,
     lastStatus: exchange.kind === "response" ? exchange.status : null,
     lastError: next.kind === "delivered" ? null : causeOf(exchange),
-    log: [...before.log.map(asPast), entryOf(attempt, next, ownerOf(before))].slice(-LOG_ENTRIES),
+    log: [...before.log.map(asPast), entryOf(attempt, next)].slice(-LOG_ENTRIES),
   };
   return { row, transition: next };
 }
@@ -99,14 +99,14 @@ function stateAfter(
   }
 }
 
-/** A retry that gets a message of its own. */
-export function ownedBy(row: DeliveryRow, owner: string): DeliveryRow {
+/** A retry, and the mark of the message that brings it; without, it is the one of its bundle. */
+export function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {
   const last = row.log.at(-1);
-  if (row.state !== "retrying" || !last) return row;
+  if (owner === undefined || row.state !== "retrying" || !last) return row;
   return { ...row, log: [...row.log.slice(0, -1), { ...last, owner }] };
 }
 
-function entryOf(attempt: Attempt, next: Transition, owner: string | undefined): AttemptEntry {
+function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
   const { exchange, startedAt, endedAt, location, excerpt } = attempt;
   const notes = [
     next.kind === "delivered" ? undefined : next.note,
@@ -119,7 +119,6 @@ function entryOf(attempt: Attempt, next: Transition, owner: string | undefined):
     ...(exchange.kind === "response" ? { status: exchange.status } : { error: exchange.kind }),
     ...(note && { note }),
     ...(excerpt && { excerpt }),
-    ...(owner !== undefined && next.kind === "retry" && { owner }),
   };
 }
 

@@ -20,20 +20,22 @@ export type Verdict = Readonly<{
   gone?: boolean;
 }>;
 
+type OwnerOf = (work: Work) => string | undefined;
+
 /** For a gate that could not be reached: come back after this, spread over as much again. */
 const UNREACHABLE_MS = 5_000;
 
 /**
  * What a run has to say at this moment; what is running counts as on its way.
- * @param owner of the messages that retries get; without, they stay with the message that has brought them
+ * @param ownerOf the mark of the message that brings a retry
  */
-export function runVerdicts(services: Services, { run, recoverAt }: GroupRun, owner?: string): Verdict[] {
+export function runVerdicts(services: Services, { run, recoverAt }: GroupRun, ownerOf: OwnerOf): Verdict[] {
   if (!run) return [];
   const leftover = leftoverReason(run, services.now());
   return [
     ...run.queue.map((work) => waitingVerdict(work, leftover)),
     ...[...run.running.keys()].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
-    ...attemptVerdicts(services, run.done, owner),
+    ...attemptVerdicts(services, run.done, ownerOf),
   ];
 }
 
@@ -60,20 +62,20 @@ function unreachableUntil({ now, random }: Services): number {
 }
 
 /** What finished attempts say. Each is told of as it is read off. */
-export function attemptVerdicts(services: Services, ended: readonly Finished[], owner?: string): Verdict[] {
+export function attemptVerdicts(services: Services, ended: readonly Finished[], ownerOf: OwnerOf): Verdict[] {
   return ended.map((finished) => {
     logAttempt(services, finished);
-    return verdictOf(finished.attempt.work, finished.outcome, owner);
+    return verdictOf(finished.attempt.work, finished.outcome, ownerOf);
   });
 }
 
-function verdictOf(work: Work, { row, transition }: Outcome, owner: string | undefined): Verdict {
+function verdictOf(work: Work, { row, transition }: Outcome, ownerOf: OwnerOf): Verdict {
   switch (transition.kind) {
     case "delivered":
       return { work, row };
     case "dead":
       return { work, row, gone: transition.because === "gone" };
     case "retry":
-      return { work, row: owner === undefined ? row : ownedBy(row, owner), againAt: transition.at };
+      return { work, row: ownedBy(row, ownerOf(work)), againAt: transition.at };
   }
 }

@@ -191,7 +191,7 @@ describe("an answer that comes behind its batch", () => {
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
   });
 
-  test("is not brought by the message of its bundle, which goes without it", async () => {
+  test("is not brought by the message of its bundle, unless it is due and nobody has come for it", async () => {
     const destination = await newDestination(WIDE);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
@@ -203,9 +203,16 @@ describe("an answer that comes behind its batch", () => {
     expect(await brought).toEqual(["acked"]);
     end(BUSY);
     await world.settled();
-    world.clock.pass(60_000);
+    world.clock.pass(10_000);
     expect(await world.bring(messages, 2)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(1);
+    world.clock.pass(60_000);
+    expect(await world.bring(messages, 2)).toEqual([{ retryIn: expect.any(Number) }]);
+    expect(world.receiver.calls).toHaveLength(2);
+    // Whoever has attempted it last brings it: the message that was its own goes.
+    const own = world.deliveryQueue.taken().map(({ body }) => body);
+    expect(await world.bring(own, 2)).toEqual(["acked"]);
+    expect(world.receiver.calls).toHaveLength(2);
   });
 });
 
