@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { readLog } from "../../src/dashboard/message-log.ts";
-import { accept } from "../../src/delivery/ingest.ts";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/id.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import { beforeFirstOf, databaseNumberOf } from "../../src/policy/placement.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
@@ -26,8 +26,9 @@ beforeEach(async () => {
   const ids: string[] = [];
   for (let i = 0; i < EVENTS; i++) {
     const posted = { tenant: TENANT, type: i % 2 ? "odd" : "even", data: i };
-    const [accepted] = await accept(world.services, [posted]);
-    ids.unshift(eventId(accepted?.id ?? 0));
+    const outcome = await accept(world.services, [posted]);
+    if (outcome.kind !== "accepted") throw new Error(outcome.kind);
+    ids.unshift(eventId(outcome.events[0]?.id ?? 0));
     world.clock.pass(MINUTE);
   }
   newestFirst = ids;
