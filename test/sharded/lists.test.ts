@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { readLog } from "../../src/dashboard/message-log.ts";
-import { accept } from "../../src/delivery/ingest.ts";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/id.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import { beforeFirstOf, databaseNumberOf } from "../../src/policy/placement.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
@@ -26,8 +26,9 @@ beforeEach(async () => {
   const ids: string[] = [];
   for (let i = 0; i < EVENTS; i++) {
     const posted = { tenant: TENANT, type: i % 2 ? "odd" : "even", data: i };
-    const [accepted] = await accept(world.services, [posted]);
-    ids.unshift(eventId(accepted?.id ?? 0));
+    const accepted = await accept(world.services, [posted]);
+    const [event] = accepted.kind === "accepted" ? accepted.events : [];
+    ids.unshift(eventId(event?.id ?? 0));
     world.clock.pass(MINUTE);
   }
   newestFirst = ids;
@@ -163,7 +164,7 @@ test("queued deliveries come with the newest event first, without those of a del
 
 test("an event of a database that is not bound is unknown, and its message comes again", async () => {
   const { call } = api();
-  const foreign = beforeFirstOf(7) + 1;
+  const foreign = beforeFirstOf(7) + 128;
   expect((await call("GET", `/v1/events/${eventId(foreign)}`)).status).toBe(404);
   const delivery = deliveryId(foreign, a);
   expect(deliveryKey(delivery)).toBeDefined();

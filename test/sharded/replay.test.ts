@@ -1,7 +1,7 @@
 /** A replay over three databases: every part in turn, every count exact, one replay at a time. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/delivery/ingest.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
+import { accept } from "../../src/ingest/accept.ts";
 import { databaseNumberOf } from "../../src/policy/placement.ts";
 import { findReplay } from "../../src/store/replays.ts";
 import { KEY, testApi } from "../support/api.ts";
