@@ -29,9 +29,10 @@ export type Tally = Readonly<{
 
 /**
  * The longest time between a reception and its record: a batch starts attempts for five seconds, waits one
- * more for the last answer, and writes. What a kill repeats was taken within it.
+ * more for the last answer, and writes, which may take three tries of up to a second. What a kill repeats was
+ * taken within it.
  */
-const UNRECORDED_MS = 7_000;
+const UNRECORDED_MS = 10_000;
 
 /** What can be in flight at once here: one batch of the queue and one drain's lease; each runs one at a time. */
 export const IN_FLIGHT = 100 + 60;
