@@ -201,13 +201,21 @@ describe("a bundle", () => {
        SELECT value, 'acme', 'https://a.example/', '', 'paused', 0, 0 FROM json_each(?1)`,
       JSON.stringify(ids),
     );
-    const wide = { events: [{ destinations: ids }, { destinations: ids.slice(0, 500) }, {}] };
-    await insertBundles(env.DB, [wide, wide, wide, wide, { events: [{ destinations: [destination] }] }]);
+    const acceptedAt = START;
+    const wide = { acceptedAt, events: [{ destinations: ids }, { destinations: ids.slice(0, 500) }, {}] };
+    await insertBundles(env.DB, [
+      wide,
+      wide,
+      wide,
+      wide,
+      { acceptedAt, events: [{ destinations: [destination] }] },
+    ]);
     await execute(
       "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT value, ?2, 'delivered', 0 FROM json_each(?1)",
       JSON.stringify(ids.slice(0, 250)),
       FIRST + 1,
     );
+    world.clock.pass(GRACE_MS);
     world.d1.used();
     await sweep(world.services);
     expect(world.d1.used().queries).toBeLessThanOrEqual(70);

@@ -234,7 +234,13 @@ export async function replay(services: Services, destination: string, include: I
   };
   try {
     const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
-    const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000);
+    const began = await beginReplay(
+      services.db,
+      { ...job, ...range, ...pace, ...at },
+      all,
+      1_000,
+      Number.MAX_SAFE_INTEGER,
+    );
     if (began) services.background(sendForStep(services, began.id, now));
   } catch {
     // Whether it has begun, the database knows.
