@@ -7,7 +7,7 @@ export function bundleIdOf(event: string): string {
 
 /** SQL of the event's tenant. @param header SQL of its bundle's header */
 export function tenantOf(header: string, event: string): string {
-  return nameOf("tenants", header, `(${event} % 128) * 3`);
+  return nameOf("tenants", header, `((${event} % 128) * 3)`);
 }
 
 /** SQL of the event's type. */

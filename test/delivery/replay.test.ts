@@ -440,6 +440,7 @@ describe("its count", () => {
 
   test("knows of one whose message was poison", async () => {
     const { eventId, destinationId } = await one();
+    await execute("UPDATE deliveries SET state = 'retrying', attempts = 1, next_attempt_at = ?1", START);
     await bury(
       world.services,
       batchOf("breakwater-dead", [messageFor({ event: eventId, destination: destinationId })]).batch,

@@ -200,6 +200,46 @@ describe("an old event", () => {
   });
 });
 
+describe("a bundle", () => {
+  test("stays whole, with its deliveries and keys, until the last of its events has ended, and then goes whole", async () => {
+    const there = await newDestination();
+    const keys = [
+      [TENANT, "one"],
+      ["other", "two"],
+    ] as const;
+    const plans = [[here], [here, there], [there], []];
+    const [first = 0, second = 0, third = 0] = await insertBundles(env.DB, [
+      {
+        acceptedAt: world.clock.now() - KEPT,
+        keys,
+        events: plans.map((destinations) => ({ destinations })),
+      },
+    ]);
+    for (const [tenant, key] of keys)
+      await insertRow("idempotency_keys", {
+        tenant,
+        key,
+        fingerprint: "f",
+        bundles: [bundleOf(first)],
+        places: [[0, 0]],
+        created_at: 0,
+      });
+    await delivery(first, here, "delivered");
+    await delivery(second, here, "dead");
+    await delivery(second, there, "waiting");
+    await delivery(third, there, "cancelled");
+    const last = await newest();
+    const keysLeft = () => env.DB.prepare("SELECT count(*) AS n FROM idempotency_keys").first("n");
+    await removeOld(world.services);
+    expect([await ids(), await keysLeft()]).toEqual([[first, second, third, third + 1, last], 2]);
+    expect(await storedRows()).toHaveLength(4);
+    await execute("UPDATE deliveries SET state = 'dead', ended_at = 0 WHERE state = 'waiting'");
+    await removeOld(world.services);
+    expect([await ids(), await keysLeft(), await storedRows()]).toEqual([[last], 0, []]);
+    expect(world.logged("removed")).toMatchObject([{ events: 4, deliveries: 4 }]);
+  });
+});
+
 describe("a replay under way", () => {
   async function replay(state: string, since: number, until: number): Promise<void> {
     await insertRow("replays", {

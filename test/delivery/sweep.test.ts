@@ -154,6 +154,76 @@ describe("an accepted event without an outcome", () => {
   });
 });
 
+describe("a bundle", () => {
+  const lostOf = async () =>
+    (await storedRows()).filter(({ because }) => because === "recovered").map(({ eventId }) => eventId);
+
+  test("of which some events have an outcome has the others recovered, and each delivered once", async () => {
+    const messages = await lose(20);
+    const [brought, rest] = [messages.filter((_, i) => i % 3 === 0), messages.filter((_, i) => i % 3 > 0)];
+    await world.bring(brought);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await lostOf()).toEqual(rest.map(({ event }) => event));
+    for (let i = 0; i < 10; i++) {
+      world.clock.pass(1_000);
+      await world.drain(destination);
+    }
+    await world.bring(messages);
+    expect(await statesNow()).toEqual(Array(20).fill("delivered"));
+    expect(world.receiver.calls).toHaveLength(20);
+  });
+
+  test("that is scheduled and lost in part is recovered after its time, and not before", async () => {
+    const deliverAt = START + 3_600_000;
+    const events = await insertBundles(env.DB, [
+      { acceptedAt: START, deliverAt, events: Array(5).fill({ destinations: [destination] }) },
+    ]);
+    await insertRow(events[2] ?? 0, { state: "cancelled", ended_at: START });
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await swept()).toMatchObject({ watermark: 1 });
+    world.clock.pass(3_600_000 - 1);
+    await sweep(world.services);
+    expect(await lostOf()).toEqual([]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    expect(await lostOf()).toEqual(events.filter((_, i) => i !== 2));
+    await execute("DELETE FROM deliveries");
+    await sweep(world.services);
+    expect(await lostOf()).toEqual([]);
+  });
+
+  test("for a thousand destinations is recovered within the queries of its part, and what follows it too", async () => {
+    const ids = Array.from({ length: 1_000 }, (_, i) => `dst_${String(i).padStart(20, "0")}`);
+    await execute(
+      `INSERT INTO destinations (id, tenant, url, secret, status, created_at, updated_at)
+       SELECT value, 'acme', 'https://a.example/', '', 'paused', 0, 0 FROM json_each(?1)`,
+      JSON.stringify(ids),
+    );
+    const acceptedAt = START;
+    const wide = { acceptedAt, events: [{ destinations: ids }, { destinations: ids.slice(0, 500) }, {}] };
+    await insertBundles(env.DB, [
+      wide,
+      wide,
+      wide,
+      wide,
+      { acceptedAt, events: [{ destinations: [destination] }] },
+    ]);
+    await execute(
+      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT value, ?2, 'delivered', 0 FROM json_each(?1)",
+      JSON.stringify(ids.slice(0, 250)),
+      FIRST + 1,
+    );
+    world.clock.pass(GRACE_MS);
+    world.d1.used();
+    await sweep(world.services);
+    expect(world.d1.used().queries).toBeLessThanOrEqual(70);
+    expect(await swept()).toMatchObject({ watermark: 5 });
+    expect(await lostOf()).toHaveLength(4 * 1_500 - 250 + 1);
+  });
+});
+
 describe("the watermark", () => {
   test("has each bundle looked at once", async () => {
     await lose(3);

@@ -1,5 +1,6 @@
 /** Each database is cleared of what is old by itself; what is known of destinations is asked of the first. */
 import { beforeEach, expect, test } from "vitest";
+import { bundleOf } from "../../src/core/bundle.ts";
 import { removeOld } from "../../src/delivery/retention.ts";
 import { databaseNumberOf } from "../../src/policy/placement.ts";
 import { readVitals } from "../../src/store/vitals.ts";
@@ -19,7 +20,7 @@ beforeEach(async () => {
 
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
-/** Two events a minute, delivered; as many minutes as all databases have some of them. */
+/** A bundle of two events a minute, delivered; as many minutes as all databases have some of them. */
 async function history(): Promise<number[]> {
   for (let minute = 0; minute < 12; minute++) {
     await world.bring(await world.post(2));
@@ -29,20 +30,23 @@ async function history(): Promise<number[]> {
   return storedIds();
 }
 
-/** The last event of each database. */
+/** The events of the last bundle of each database. */
 function newestOf(ids: readonly number[]): number[] {
-  return [...Map.groupBy(ids, databaseNumberOf).values()].map((own) => Math.max(...own));
+  return [...Map.groupBy(ids, databaseNumberOf).values()].flatMap((own) => {
+    const newest = bundleOf(Math.max(...own));
+    return own.filter((id) => bundleOf(id) === newest);
+  });
 }
 
-test("every database keeps its newest event, and all that is old goes from each", async () => {
+test("every database keeps its newest bundle, and all that is old goes from each", async () => {
   const ids = await history();
   const newest = newestOf(ids);
-  expect(newest).toHaveLength(3);
+  expect(newest).toHaveLength(6);
   world.clock.pass(30 * DAY);
   await removeOld(world.services);
   expect(await storedIds()).toEqual(newest);
   expect((await storedRows()).map(({ eventId }) => eventId).sort((a, b) => a - b)).toEqual(newest);
-  expect(world.logged("removed")).toMatchObject([{ events: 21, deliveries: 21 }]);
+  expect(world.logged("removed")).toMatchObject([{ events: 18, deliveries: 18 }]);
   for (const id of await history()) expect(newest.includes(id) || !ids.includes(id)).toBe(true);
 });
 

@@ -5,8 +5,9 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { answerBells } from "../../src/delivery/drain.ts";
 import { tick } from "../../src/delivery/tick.ts";
-import { beforeFirstOf } from "../../src/policy/placement.ts";
+import { beforeFirstBundleOf, beforeFirstOf } from "../../src/policy/placement.ts";
 import type { Services } from "../../src/services.ts";
+import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
@@ -50,14 +51,20 @@ async function waitingFor(count: number, giveUpAt = NEVER): Promise<void> {
 
 /** So many accepted events in each database, each for one of the destinations, whose messages are gone. */
 async function lost(count: number, destinations: number): Promise<void> {
-  for (const [number, db] of testDatabases.entries())
-    await db
-      .prepare(
-        `${numbers(count)} INSERT INTO events (id, tenant, type, accepted_at, plan, body)
-         SELECT ${beforeFirstOf(number) + 1_000_000} + i, '${TENANT}', 'a', ${START},
-           json_array(printf('dst_%05d', 1 + i % ${destinations})), '{}' FROM n`,
-      )
-      .run();
+  const events = Array.from({ length: count }, (_, i) => ({
+    tenant: TENANT,
+    destinations: [`dst_${String(1 + ((i + 1) % destinations)).padStart(5, "0")}`],
+  }));
+  for (const [number, db] of testDatabases.entries()) {
+    const bundles = bundlesOf(events, { acceptedAt: START });
+    // Behind the events that wait.
+    const first = beforeFirstBundleOf(number) + 100;
+    await insertBundles(
+      db,
+      bundles.map((bundle, i) => ({ ...bundle, id: first + i })),
+      number,
+    );
+  }
 }
 
 /** An invocation: what D1 forbids is forbidden, and each gate only remembers that it was rung. */
@@ -121,7 +128,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
     await invocation(async (services) => {
       let repaired = -1;
       const db = interceptedD1(services.db, (sql, call) => {
-        if (repaired < 0 && /INSERT INTO deliveries|json_each\(page.plan\)/.test(sql)) repaired = rung.length;
+        if (repaired < 0 && /INSERT INTO deliveries|json_each\(b.plan\)/.test(sql)) repaired = rung.length;
         return call();
       });
       await tick({ ...services, db });

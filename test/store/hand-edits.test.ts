@@ -1,6 +1,6 @@
 /** A person may change limits with `wrangler d1 execute`: it holds from the next batch, and nonsense stops nothing. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { partsOf } from "../../src/core/bundle.ts";
+import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
 import { gateSettingsOf } from "../../src/store/destination-settings.ts";
 import { loadWork } from "../../src/store/work.ts";
 import { silence } from "../support/receivers.ts";
@@ -112,5 +112,60 @@ describe("nonsense", () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", "{not json");
     expect(await world.bring(await world.post())).toEqual([{ retryIn: 23 }]);
+  });
+});
+
+describe("an event that somebody removes", () => {
+  /** As the README has it. */
+  const remove = (event: number) =>
+    execute(`
+      INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at, ended_at)
+      SELECT p.value, e.id, 'cancelled', 'event_removed', 0, unixepoch() * 1000
+      FROM events e, json_each(e.plan) p WHERE e.bundle_id = ${event} / 128 AND e.id = ${event}
+      ON CONFLICT DO UPDATE SET state = 'cancelled', because = 'event_removed', next_attempt_at = NULL,
+        ended_at = excluded.ended_at WHERE state IN ('waiting', 'retrying')`);
+
+  test.each([
+    ["has not been tried", async () => {}],
+    [
+      "is to be tried again",
+      async (message: DeliveryName) => {
+        world.receiver.script(urlOf(destination), 500);
+        await world.bring([message]);
+        world.receiver.script(urlOf(destination), 204);
+      },
+    ],
+    [
+      "waits",
+      async (message: DeliveryName) => {
+        await edit("status", "paused");
+        await world.bring([message]);
+        await edit("status", "active");
+      },
+    ],
+  ])("is not sent any more when it %s, and its neighbours are", async (_, before) => {
+    const messages = await world.post(3);
+    const [, gone] = messages;
+    if (!gone) throw new Error("Three were posted");
+    await before(gone);
+    const calls = world.receiver.calls.length;
+    await remove(gone.event);
+    await remove(gone.event);
+    world.clock.pass(3_600_000);
+    await world.bring(messages);
+    await world.drain(destination);
+    expect(world.receiver.calls).toHaveLength(calls + 2);
+    expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
+      ["delivered", null],
+      ["cancelled", "event_removed"],
+      ["delivered", null],
+    ]);
+  });
+
+  test("stays as it was when it has been delivered", async () => {
+    const [message] = await world.post();
+    await world.bring([message]);
+    await remove(message?.event ?? 0);
+    expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
 });
