@@ -206,7 +206,9 @@ describe("a destination", () => {
     const previous = [{ secret: before?.secret, expires_at: NOW + 2 * 3_600_000 }];
     expect(await rowOf(id)).toMatchObject({ previous_secrets: JSON.stringify(previous) });
     const page = await browser.get(`/dashboard/destinations/${id}`);
-    expect(page.html).toContain("Two secrets sign at the moment; the last of those that were replaced stops in 2 h.");
+    expect(page.html).toContain(
+      "Two secrets sign at the moment; the last of those that were replaced stops in 2 h.",
+    );
   });
 
   it("gets one new secret from a page that is reloaded after it, and is told so", async () => {
