@@ -3,13 +3,16 @@ import { describe, expect, test } from "vitest";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../src/id.ts";
 import { beforeFirstOf, databaseNumberOf, MOST_DATABASES } from "../src/policy/placement.ts";
 
-const rows = fc.oneof(fc.integer({ min: 1, max: 10_000 }), fc.integer({ min: 1, max: 2 ** 40 - 1 }));
+/** A bundle has 128 places, and bundles are counted from 1. */
+const FIRST = 128;
+const rows = fc.oneof(fc.integer({ min: FIRST, max: 10_000 }), fc.integer({ min: FIRST, max: 2 ** 40 - 1 }));
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
 describe("an event's id", () => {
   test("names its row, whatever row it is", () => {
     fc.assert(fc.property(rows, (row) => eventNumber(eventId(row)) === row));
-    for (const row of [1, 2, 2 ** 31, 2 ** 32, 2 ** 40 - 1]) expect(eventNumber(eventId(row))).toBe(row);
+    for (const row of [FIRST, FIRST + 1, 2 ** 31, 2 ** 32, 2 ** 40 - 1])
+      expect(eventNumber(eventId(row))).toBe(row);
   });
 
   test("always has the same shape", () => {
@@ -39,15 +42,16 @@ describe("an event's id", () => {
   test("names its database too, of more than eight thousand", () => {
     const shards = fc.integer({ min: 0, max: MOST_DATABASES - 1 });
     fc.assert(
-      fc.property(shards, fc.integer({ min: 1, max: 2 ** 40 - 1 }), (shard, row) => {
+      fc.property(shards, fc.integer({ min: FIRST, max: 2 ** 40 - 1 }), (shard, row) => {
         const number = beforeFirstOf(shard) + row;
         return eventNumber(eventId(number)) === number && databaseNumberOf(number) === shard;
       }),
     );
   });
 
-  test("begins in each database after its first number, which names nothing", () => {
-    expect(eventNumber(eventId(beforeFirstOf(3)))).toBeUndefined();
+  test("begins in each database with its first bundle: numbers before that name nothing", () => {
+    expect(eventNumber(eventId(beforeFirstOf(3) + FIRST - 1))).toBeUndefined();
+    expect(eventNumber(eventId(beforeFirstOf(3) + FIRST))).toBe(beforeFirstOf(3) + FIRST);
   });
 
   test("with one wrong character names nothing, as good as always", () => {
@@ -71,13 +75,14 @@ describe("an event's id", () => {
     "1",
     "evt_1",
     "dst_0000000000000",
-    eventId(1).toUpperCase(),
-    `${eventId(1)}0`,
-    ` ${eventId(1)}`,
-    `${eventId(1)}\n`,
+    eventId(FIRST).toUpperCase(),
+    `${eventId(FIRST)}0`,
+    ` ${eventId(FIRST)}`,
+    `${eventId(FIRST)}\n`,
     "evt_ilouilouilou1",
     "evt_zzzzzzzzzzzzz",
     eventId(0),
+    eventId(FIRST - 1),
   ])("is not %j", (text) => {
     expect(eventNumber(text)).toBeUndefined();
   });
@@ -96,7 +101,7 @@ describe("a delivery's id", () => {
   });
 
   test("with a typo in its event names nothing", () => {
-    const id = deliveryId(1, newDestinationId());
+    const id = deliveryId(FIRST, newDestinationId());
     const wrong = id.replace(/^dlv_./, (start) => (start.endsWith("0") ? "dlv_1" : "dlv_0"));
     expect(deliveryKey(wrong)).toBeUndefined();
   });
@@ -106,7 +111,7 @@ describe("a delivery's id", () => {
     "dlv_",
     eventId(1),
     "dlv_a_b",
-    `${deliveryId(1, newDestinationId())}x`,
+    `${deliveryId(FIRST, newDestinationId())}x`,
   ])("is not %j", (text) => {
     expect(deliveryKey(text)).toBeUndefined();
   });
