@@ -25,6 +25,9 @@ export type SendSlots = Readonly<{
 /** Timers wake up early by that much. */
 const EARLY_MS = 1;
 
+/** A start due within a millisecond comes at its end, and is not late: or every start would put off all after it. */
+const ROUNDED_MS = 1;
+
 /** @param grantedAt when the grant arrived, by the holder's clock: never before the gate gave it */
 export function sendSlotsOf(
   { pace, deliveries }: Pick<Grant, "pace" | "deliveries">,
@@ -49,7 +52,7 @@ export function sendSlotsOf(
   function use(now: number): void {
     claimed -= 1;
     used += 1;
-    tat = Math.max(tat, now) + everyMs;
+    tat = (now - tat < ROUNDED_MS ? tat : now) + everyMs;
   }
 
   return {

@@ -35,6 +35,14 @@ describe("a lease's send slots", () => {
     );
   });
 
+  it("are not put off by the rounding of those before", () => {
+    const eleven = {
+      deliveries: Array.from({ length: 23 }, (_, i) => i),
+      pace: { ...lease.pace, everyMs: 1_000 / 11 },
+    };
+    expect(startsOf(eleven, now, now).at(-1)).toBe(now + 2_000);
+  });
+
   it("are made up for as far as the burst reaches", () => {
     const burst = { ...lease, pace: { ...lease.pace, slackMs: 200 } };
     expect(startsOf(burst, now, now + 150)).toEqual([150, 150, 200, 300, 400].map((ms) => now + ms));
