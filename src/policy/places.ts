@@ -28,6 +28,9 @@ const EARLY_MS = 1;
 /** A start due within a millisecond comes at its end, and is not late: or every start would put off all after it. */
 const ROUNDED_MS = 1;
 
+/** Sums of fractions of a millisecond since 1970 are wrong by less. */
+const INEXACT_MS = 0.1;
+
 /** @param grantedAt when the grant arrived, by the holder's clock: never before the gate gave it */
 export function sendSlotsOf(
   { pace, deliveries }: Pick<Grant, "pace" | "deliveries">,
@@ -40,7 +43,7 @@ export function sendSlotsOf(
 
   function nextAt(): number | undefined {
     if (used + claimed >= deliveries.length) return undefined;
-    return Math.ceil(tat - slackMs + claimed * everyMs);
+    return Math.ceil(tat - slackMs + claimed * everyMs - INEXACT_MS);
   }
 
   function claim(): number | undefined {
