@@ -60,16 +60,35 @@ export async function startGroup(services: Services, shared: Connections, group:
   const { after } = group;
   const succeeds = after && { succeeds: after.lease };
   const ask = { ...group.ask, connections: CONNECTIONS, lookedUpMsAgo, ...succeeds };
-  const answer = await askGate(services, destination.id, ask, settings);
-  const grant = answer?.grant;
+  const given = await askGate(services, destination.id, ask, settings);
   const grantedAt = services.now();
+  const doubtful = settledSince(group.lookedUpAt ?? askedAt, given, grantedAt);
+  const answer = given && withDoubt(given, doubtful, grantedAt);
+  const grant = answer?.grant;
   if (!grant) return { destination, answer, run: undefined, recoverAt: grantedAt };
-  const { works, left = 0 } = await load(services, group, grant);
+  const { works: loaded, left = 0 } = await load(services, group, grant);
+  const works = loaded.filter(({ event }) => !doubtful.includes(event.id));
   const { signer } = prepared;
   const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt, signer };
   const whole = { ...order, policy: retryPolicyOf(destination) };
   const run = after ? after.run.goOnWith(whole) : runLease(services, shared, whole);
   return { destination, answer, run, left, recoverAt: grantedAt + grant.expiresInMs };
+}
+
+/**
+ * Those let in that may have been settled after the look-up: the question was under way while that happened. An answer
+ * that took long makes more of them doubtful than were.
+ */
+function settledSince(lookedUpAt: number, answer: Answer | undefined, answeredAt: number): readonly number[] {
+  const since = (answer?.settled ?? []).filter(({ msAgo }) => answeredAt - msAgo > lookedUpAt);
+  return since.map(({ delivery }) => delivery);
+}
+
+/** Such have to be looked at again, like those that another lease holds. */
+function withDoubt(answer: Answer, doubtful: readonly number[], now: number): Answer {
+  if (doubtful.length === 0) return answer;
+  const { deliveries = [], until = now } = answer.inFlight ?? {};
+  return { ...answer, inFlight: { deliveries: [...deliveries, ...doubtful], until } };
 }
 
 /** What was let in. When it cannot be looked up, nothing comes of the lease: it is ended at once, as unused. */

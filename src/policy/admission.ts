@@ -22,7 +22,23 @@ export type Admission = Readonly<{ state: GateState; answer: Answer }>;
 export function admit(before: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
   const { state, answer } = decide(asked(before, ask, settings, now), ask, settings, now);
   const { holding, events } = doorChange(before, conditionAt(before.condition, now), now);
-  return { state: { ...state, holding }, answer: events.length > 0 ? { ...answer, events } : answer };
+  const settled = settledOf(state, ask, answer.grant?.deliveries ?? [], now);
+  const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
+  return { state: { ...state, holding }, answer: { ...answer, ...also } };
+}
+
+/** Who looks up after asking need not know. */
+function settledOf(
+  { settled }: GateState,
+  { lookedUpMsAgo = 0 }: Ask,
+  deliveries: readonly number[],
+  now: number,
+): NonNullable<Answer["settled"]> {
+  if (lookedUpMsAgo === 0 || deliveries.length === 0) return [];
+  const given = new Set(deliveries);
+  return settled.flatMap(([at, some]) =>
+    unpacked(some).flatMap((id) => (given.has(id) ? [{ delivery: id, msAgo: now - at }] : [])),
+  );
 }
 
 function decide(state: GateState, ask: Ask, settings: GateSettings, now: number): Admission {

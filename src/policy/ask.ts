@@ -52,6 +52,11 @@ export type Answer = Readonly<{
   refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
   /** The deliveries that another lease holds, or held a moment ago, and when to look at them again. */
   inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
+  /**
+   * Of those let in, which were settled of late, each with how long ago (ms): how long the question was under way the
+   * gate cannot know, so whether that was before the look-up the asker tells, when it has its answer.
+   */
+  settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
   /** What time has done to the door since it was last looked at, where it has done something. */
   events?: readonly DoorEvent[];
 }>;
