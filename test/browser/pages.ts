@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playw
 import { eventId } from "../../src/id.ts";
 import { apiClient } from "../../src/local/api-client.ts";
 import { billing, ledger } from "../scene/cast.ts";
-import { HERO } from "../scene/plot.ts";
+import { HERO_EVENT } from "../scene/plot.ts";
 import { signIn } from "./sign-in.ts";
 
 type Who = "admin" | "nobody" | "newcomer";
@@ -26,7 +26,7 @@ export const pages: readonly Shown[] = [
   { name: "destination", path: destination },
   { name: "dead", path: `${destination}?state=dead` },
   { name: "replay", path: `/dashboard/destinations/${ledger.row.id}` },
-  { name: "event", path: `/dashboard/events/${eventId(HERO)}` },
+  { name: "event", path: `/dashboard/events/${eventId(HERO_EVENT)}` },
   { name: "new-destination", path: "/dashboard/destinations/new" },
   { name: "lab", path: `/dashboard/lab?destination=${billing.row.id}` },
   { name: "test-event", path: destination, press: "Send a test event" },

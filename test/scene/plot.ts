@@ -1,4 +1,6 @@
 /** The events of the scene, and what became of them at Billing and Ledger. */
+import { eventAt } from "../../src/core/bundle.ts";
+import type { BundleRow } from "../support/bundle-rows.ts";
 import { billing, ledger } from "./cast.ts";
 import { NOW } from "./doors.ts";
 
@@ -8,23 +10,37 @@ const HOUR = 60 * MINUTE;
 const AGE_LIMIT = 72 * HOUR;
 
 type Row = Readonly<Record<string, unknown>>;
-type Scene = Readonly<{ events: readonly Row[]; deliveries: readonly Row[]; replays: readonly Row[] }>;
+type Scene = Readonly<{ bundles: readonly BundleRow[]; deliveries: readonly Row[]; replays: readonly Row[] }>;
 
 type Tried = Readonly<{ at: number; status?: number; error?: string; latencyMs: number; excerpt?: string }>;
 
 const down = { status: 503, latencyMs: 2_104, excerpt: "upstream connect error: connection refused" };
 
 /** The one whose page is shown: tried, refused, tried again, and now held at the door. */
-export const HERO = 9_001;
+const HERO = 9_001;
 
-function event(id: number, type: string, acceptedAt: number, data: object, plan: readonly string[]): Row {
-  const timestamp = new Date(acceptedAt).toISOString();
-  const body = JSON.stringify({ type, timestamp, data });
-  return { id, tenant: "acme", type, accepted_at: acceptedAt, plan, body };
+/** Each event of the scene is alone in the bundle of its number. */
+const eventOf = (bundle: number) => eventAt(bundle, 0);
+
+export const HERO_EVENT = eventOf(HERO);
+
+function event(
+  id: number,
+  type: string,
+  acceptedAt: number,
+  data: object,
+  destinations: string[],
+): BundleRow {
+  return { id, acceptedAt, events: [{ tenant: "acme", type, data, destinations }] };
 }
 
-function delivery(destination: string, eventId: number, acceptedAt: number, more: Row): Row {
-  return { destination_id: destination, event_id: eventId, give_up_at: acceptedAt + AGE_LIMIT, ...more };
+function delivery(destination: string, bundle: number, acceptedAt: number, more: Row): Row {
+  return {
+    destination_id: destination,
+    event_id: eventOf(bundle),
+    give_up_at: acceptedAt + AGE_LIMIT,
+    ...more,
+  };
 }
 
 function ended(log: readonly Tried[], state: "delivered" | "dead", because: string | null): Row {
@@ -56,7 +72,7 @@ function hero(): Scene {
   const data = { order: "A-20418", total: "149.90", currency: "EUR", items: 3 };
   const tries = [0.8, 33, 121].map((s) => ({ ...down, at: at + s * SECOND }));
   return {
-    events: [event(HERO, "order.created", at, data, [billing.row.id, ledger.row.id])],
+    bundles: [event(HERO, "order.created", at, data, [billing.row.id, ledger.row.id])],
     deliveries: [
       delivery(billing.row.id, HERO, at, waiting(tries)),
       delivery(
@@ -80,7 +96,7 @@ function before(): Scene {
   const at = (id: number) => NOW - (8 + (HERO - id) * 2.4) * MINUTE;
   const types = ["order.paid", "invoice.paid", "order.created"] as const;
   return {
-    events: ids.map((id) =>
+    bundles: ids.map((id) =>
       event(id, types[id % 3] ?? "order.paid", at(id), { order: `A-${id}` }, [billing.row.id]),
     ),
     deliveries: ids.map((id) => {
@@ -103,7 +119,7 @@ function since(): Scene {
   const ids = Array.from({ length: 34 }, (_, i) => HERO + 1 + i);
   const at = (id: number) => NOW - (6 - (id - HERO) * 0.16) * MINUTE;
   return {
-    events: ids.map((id) =>
+    bundles: ids.map((id) =>
       event(id, id % 2 ? "order.created" : "order.paid", at(id), { order: `A-${id}` }, [billing.row.id]),
     ),
     deliveries: ids.map((id) => delivery(billing.row.id, id, at(id), waiting([]))),
@@ -116,7 +132,7 @@ function replayed(): Scene {
   const ids = Array.from({ length: 30 }, (_, i) => 8_000 + i);
   const at = (id: number) => NOW - 20 * HOUR + (id - 8_000) * 7 * SECOND;
   return {
-    events: ids.map((id) => event(id, "payout.sent", at(id), { payout: id }, [ledger.row.id])),
+    bundles: ids.map((id) => event(id, "payout.sent", at(id), { payout: id }, [ledger.row.id])),
     deliveries: ids.map((id) =>
       delivery(ledger.row.id, id, at(id), ended([{ ...down, at: at(id) + 700 }], "dead", "exhausted")),
     ),
@@ -130,7 +146,7 @@ function replayed(): Scene {
         until: NOW - 4 * MINUTE,
         rate_per_minute: 100,
         state: "running",
-        cursor: 8_029,
+        cursor: eventOf(8_029),
         total: 1_240,
         moved: 612,
         delivered: 588,

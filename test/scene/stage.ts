@@ -1,5 +1,6 @@
 /** Puts the scene on: the Worker that stands still, with the rows that are written for it. */
 import { startBreakwater } from "../support/breakwater-runtime.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 import type { Runtime } from "../support/runtime.ts";
 import { MASTER_KEYS, vault } from "../support/vault.ts";
 import { parts } from "./cast.ts";
@@ -15,8 +16,8 @@ export async function startScene(): Promise<Runtime> {
   const vars = { ADMIN_KEY: SCENE_KEY, MASTER_KEYS, ALLOW_PRIVATE_DESTINATIONS: "false" };
   const runtime = await startBreakwater({ vars, main });
   for (const { row } of parts) await insert(runtime, "destinations", { ...(await usual(row.id)), ...row });
-  for (const { events, deliveries, replays } of scenes) {
-    for (const row of events) await insert(runtime, "events", row);
+  for (const { bundles, deliveries, replays } of scenes) {
+    await insertBundles(runtime.db, bundles);
     for (const row of deliveries) await insert(runtime, "deliveries", row);
     for (const row of replays) await insert(runtime, "replays", row);
   }

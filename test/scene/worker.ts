@@ -13,6 +13,7 @@ import { doors } from "./cast.ts";
 import { door, NOW, quiet } from "./doors.ts";
 
 export { DestinationGate } from "../../src/gate/destination-gate.ts";
+export { Intake } from "../../src/ingest/intake.ts";
 
 const idle = door(quiet);
 

@@ -11,6 +11,7 @@ import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "m
 export type Database = Readonly<{
   prepare: (sql: string) => {
     bind: (...values: unknown[]) => { run: () => Promise<unknown> };
+    first: <T>(column: string) => Promise<T | null>;
     run: () => Promise<unknown>;
   };
 }>;
