@@ -14,6 +14,7 @@ import type { News } from "../policy/news.ts";
 import type { Settlement } from "../policy/settlement.ts";
 import type { Toll } from "../policy/toll.ts";
 import type { Services } from "../services.ts";
+import { within } from "../within.ts";
 import type { DestinationGate } from "./destination-gate.ts";
 
 type Doors = Pick<Services, "gates" | "log" | "sleep">;
@@ -166,19 +167,14 @@ export function figuresAtGate(
 }
 
 async function reach<T>(
-  { gates, log, sleep }: Doors,
+  services: Doors,
   destination: string,
   call: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
 ): Promise<T | undefined> {
-  const silence = sleep(PATIENCE_MS).then(() => ({ silent: true }) as const);
+  const { gates, log } = services;
   try {
     const gate = gates.get(gates.idFromName(destination));
-    const answer = await Promise.race([
-      call(gate).then((value) => ({ silent: false, value }) as const),
-      silence,
-    ]);
-    if (answer.silent) throw new Error("The gate does not answer");
-    return answer.value;
+    return await within(services, PATIENCE_MS, call(gate), "The gate does not answer");
   } catch (error) {
     log({ what: "gate_unreachable", destination, error: faultOf(error) });
     return undefined;

@@ -32,6 +32,7 @@ import {
   type Unit,
 } from "../store/bundles.ts";
 import { databaseAt } from "../store/shards.ts";
+import { within } from "../within.ts";
 import type { Routes } from "./routing-cache.ts";
 
 export type PreparedEvent = Readonly<{
@@ -149,12 +150,12 @@ export async function commitEntries(
 async function floorFor(services: Services, database: number, entries: readonly Entry[]): Promise<number> {
   const { routing } = services;
   const db = databaseAt(services, database);
-  if (!routing.hasFloor(database)) await within(services, routing.readFloor(db, database));
+  if (!routing.hasFloor(database)) await answered(services, routing.readFloor(db, database));
   const known = routing.floor(database);
   const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
   const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
   if (tried.length === 0) return least;
-  return Math.min(least, await within(services, highestBefore(db, Math.min(...tried) - EARLIER_MS)));
+  return Math.min(least, await answered(services, highestBefore(db, Math.min(...tried) - EARLIER_MS)));
 }
 
 /** Of entries with the same key or token the first goes first: the others then find what became of it. */
@@ -294,7 +295,7 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
   const { services, database, floor, outcomes, bundles } = context;
   const db = databaseAt(services, database);
   const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
-  const [known] = await within(
+  const [known] = await answered(
     services,
     Promise.all([
       findCommitted(db, floor, missed.flatMap(tokensOf), keys),
@@ -308,7 +309,7 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
     const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
     return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
   });
-  const plans = await within(
+  const plans = await answered(
     services,
     plansOf(
       db,
@@ -342,9 +343,9 @@ export async function answerByKey(
 ): Promise<Outcome | undefined> {
   if (!entry.key) return undefined;
   const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
-  const { keys } = await within(services, findCommitted(db, 0, [], names));
+  const { keys } = await answered(services, findCommitted(db, 0, [], names));
   const [stored] = keys;
-  return stored && answerTo(stored, entry, await within(services, plansOf(db, numbersOf(stored))));
+  return stored && answerTo(stored, entry, await answered(services, plansOf(db, numbersOf(stored))));
 }
 
 function numbersOf({ bundles, places }: StoredKey): number[] {
@@ -455,9 +456,9 @@ async function routesFor(
   database: number,
   tenants: readonly string[],
 ): Promise<ReadonlyMap<string, Routes>> {
-  if (database > 0) return within(services, services.routing.fresh(services.db, tenants));
+  if (database > 0) return answered(services, services.routing.fresh(services.db, tenants));
   return (
-    services.routing.known(tenants) ?? (await within(services, services.routing.read(services.db, tenants)))
+    services.routing.known(tenants) ?? (await answered(services, services.routing.read(services.db, tenants)))
   );
 }
 
@@ -483,28 +484,19 @@ function tenantsOf(entries: readonly Entry[]): string[] {
 /** An uncertain answer is followed by the same commit: the tokens keep it from being stored twice. */
 async function repeatedOnce<T>(services: Services, deadlineAt: number, commit: () => Promise<T>): Promise<T> {
   try {
-    return await within(services, commit());
+    return await answered(services, commit());
   } catch (error) {
     if (isOfContent(error)) throw error;
     services.log({ what: "commit_repeated", error: faultOf(error) });
     await services.sleep(PAUSE_MS * (1 + services.random()));
     if (services.now() > deadlineAt) throw error;
-    return within(services, commit());
+    return answered(services, commit());
   }
 }
 
-/** The timer ends with the work: one that goes on would keep an object in memory, and billed. */
-export async function within<T>(services: Services, work: Promise<T>, ms = PATIENCE_MS): Promise<T> {
-  const done = new AbortController();
-  const late = services.sleep(ms, done.signal).then(() => {
-    throw new Error("No answer in time");
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    late.catch(() => {});
-    done.abort();
-  }
+/** What the database answers, if it does in time. */
+function answered<T>(services: Services, call: Promise<T>): Promise<T> {
+  return within(services, PATIENCE_MS, call);
 }
 
 /** What SQLite refuses for what is in it comes back however often it is repeated; everything else may pass. */

@@ -4,7 +4,8 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Entry, type Outcome, within } from "./commit.ts";
+import { within } from "../within.ts";
+import type { Entry, Outcome } from "./commit.ts";
 
 export const INTAKE_VERSION = 1;
 
@@ -61,8 +62,8 @@ export async function commitByIntake(
     const notTaken = triedAt === undefined ? undefined : unavailable;
     try {
       const stub = intake.get(intake.idFromName(`${database}.${shard}`), place);
-      const answered = stub.accept({ ...request, triedAt }) as Promise<IntakeAnswer>;
-      const answer = await within(services, answered, deadlineAt - askedAt);
+      const call = stub.accept({ ...request, triedAt }) as Promise<IntakeAnswer>;
+      const answer = await within(services, deadlineAt - askedAt, call);
       if (answer.kind === "done") return answer.outcome;
       return answer.kind === "full" ? unavailable : notTaken;
     } catch (error) {

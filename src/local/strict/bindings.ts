@@ -28,7 +28,7 @@ export function strictServices(services: Services, invocation: Invocation): Serv
     gates: strictGates(services.gates, current),
     ...(services.intake && { intake: strictGates(services.intake, current) }),
     fetch: strictFetch(services.fetch, current),
-    sleep: (ms) => invocation.timer(() => services.sleep(ms)),
+    sleep: (ms, signal) => invocation.timer(() => services.sleep(ms, signal)),
     log: (line) => {
       const text = JSON.stringify(line);
       const allowed = invocation.line(text);
