@@ -17,7 +17,7 @@ import {
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type DeliveryRow, ownerOf, type Work } from "../store/work.ts";
-import { type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
+import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
 import type { Verdict } from "./verdicts.ts";
 
 /** A message and what it alone brings: what another message of the batch brings as well is the first one's. */
@@ -41,8 +41,6 @@ export type Open = Readonly<{
 
 /** A message is replaced by new ones before the platform's limit of 100 retries makes it a dead letter. */
 const RETRIES = 90;
-/** Queues takes so many messages in one call. */
-const BATCH = 100;
 /** A delivery may come later than its time by so much, or by this share of what it has waited, to come with others. */
 const TOGETHER_MS = 1_000;
 const TOGETHER_SHARE = 0.05;
@@ -198,9 +196,7 @@ async function sendOpen(services: Services, open: readonly Open[]): Promise<void
   const messages = [...Map.groupBy(open, ({ owner }) => owner)].flatMap(([owner, some]) =>
     togetherOf(some).map((together) => messageFor(together, owner, services.now())),
   );
-  for (let from = 0; from < messages.length; from += BATCH) {
-    await services.deliveries.sendBatch(messages.slice(from, from + BATCH));
-  }
+  for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
 }
 
 /** By the invocations that they come in. */
@@ -229,9 +225,7 @@ function messageFor(
 /** A message for each of them alone, at its time. */
 export async function sendAlone(services: Services, open: readonly Open[]): Promise<void> {
   const messages = open.map((one) => messageFor([one], one.owner, services.now()));
-  for (let from = 0; from < messages.length; from += BATCH) {
-    await services.deliveries.sendBatch(messages.slice(from, from + BATCH));
-  }
+  for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
 }
 
 function dropUnreadable(services: Services, message: Message): void {

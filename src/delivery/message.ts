@@ -40,6 +40,15 @@ export type UpkeepMessage =
 /** Everything that goes over the queue of the drains. */
 export type BellMessage = DrainMessage | ReplayMessage | TollMessage | UpkeepMessage;
 
+/** Queues takes so many messages in one call. */
+const BATCH = 100;
+
+/** The messages in their order, in as many batches as it takes to send them. */
+export function batchesOf<T>(messages: readonly T[]): T[][] {
+  const batches = Math.ceil(messages.length / BATCH);
+  return Array.from({ length: batches }, (_, i) => messages.slice(i * BATCH, (i + 1) * BATCH));
+}
+
 /** The message, or undefined when the queue holds something that no version of ours has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
   const { bundles, owner } = (body ?? {}) as Partial<DeliveryMessage>;

@@ -13,7 +13,7 @@ import type { Services } from "../services.ts";
 import { inTurn } from "../store/query-count.ts";
 import { standingOf, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
 import { expireWaiting } from "../store/waiting-ends.ts";
-import type { DrainMessage } from "./message.ts";
+import { batchesOf, type DrainMessage } from "./message.ts";
 import { endReplaysOfDeleted } from "./replay.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 import { countDead } from "./tell-dead.ts";
@@ -33,8 +33,6 @@ const LOOKED_AT = 2_000;
  * rows read in a month, which cost a dollar. What a drain comes to is ended by the drain, without waiting for this.
  */
 const LOOKED_AT_IN_ALL = 24_000;
-/** Queues takes so many messages in one call. */
-const BATCH = 100;
 
 /** Wakes the next destinations for which something waits, in a round that goes on in the next step. */
 export async function wakeWaiting(
@@ -93,8 +91,7 @@ async function drainToCancel(services: Services, destinations: readonly string[]
   const messages = destinations.map((destination) => ({
     body: { destination, drains: 1 } satisfies DrainMessage,
   }));
-  for (let from = 0; from < messages.length; from += BATCH) {
-    const batch = messages.slice(from, from + BATCH);
+  for (const batch of batchesOf(messages)) {
     try {
       await services.drains.sendBatch(batch);
     } catch (error) {

@@ -1,14 +1,12 @@
 /** Putting committed bundles on the queue: ids only, in as few messages as name about a hundred deliveries each. */
 import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
-import { type DeliveryMessage, delaySecondsUntil } from "../delivery/message.ts";
+import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../delivery/message.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { CommittedBundle } from "./commit.ts";
 
 /** Deliveries that one message names: what an invocation can work on in a few seconds. */
 const DELIVERIES = 100;
-/** Queues takes so many messages in one call. */
-const BATCH = 100;
 
 /** How far ahead the sweep looks for what is scheduled: to the next one, and half as far again, should that one be late. */
 export const AHEAD_MS = 90_000;
@@ -29,9 +27,7 @@ export async function enqueueCommitted(
 
 /** A failure is logged, not thrown: the sweep finds what has no outcome. */
 export async function enqueueBundles(services: Services, bundles: readonly CommittedBundle[]): Promise<void> {
-  const messages = messagesFor(bundles, services.now());
-  for (let from = 0; from < messages.length; from += BATCH) {
-    const batch = messages.slice(from, from + BATCH);
+  for (const batch of batchesOf(messagesFor(bundles, services.now()))) {
     try {
       await services.deliveries.sendBatch(batch);
     } catch (error) {
