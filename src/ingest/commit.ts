@@ -23,9 +23,11 @@ import type { Services } from "../services.ts";
 import { storeBodies } from "../store/bodies.ts";
 import {
   commitUnits,
+  type EventPlace,
   findCommitted,
   findPlans,
   highestBefore,
+  type KnownToken,
   type NewBundle,
   type NewKey,
   type StoredKey,
@@ -106,8 +108,14 @@ const EARLIER_MS = 60_000;
 /** Before an uncertain commit is repeated, spread over as much again. */
 const PAUSE_MS = 50;
 
-/** Entries that are committed all or none, their events in bundles. */
-type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly (readonly Item[])[] }>;
+/** Entries that are committed all or none, their events in bundles: one entry of several events, or some of one each. */
+type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
+
+type DraftBundle = Readonly<{
+  /** Of each event in order, or one for all of them where an entry of several events has made the bundle. */
+  tokens: readonly string[];
+  items: readonly Item[];
+}>;
 
 type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
 
@@ -274,7 +282,7 @@ function accept(
     const { plan = {}, deliverAt } = planned[i] ?? {};
     services.routing.raiseFloor(database, id);
     bundles.set(id, { id, plan, ...(deliverAt !== undefined && { deliverAt }) });
-    for (const [index, { entry, place }] of (draft.bundles[i] ?? []).entries()) {
+    for (const [index, { entry, place }] of (draft.bundles[i]?.items ?? []).entries()) {
       const events = accepted.get(entry);
       if (events) events[place] = eventOf(id, index, plan, deliverAt);
     }
@@ -295,17 +303,19 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
   const { services, database, floor, outcomes, bundles } = context;
   const db = databaseAt(services, database);
   const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
+  const asked = missed.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
+  const tokens = asked.flatMap(({ bundles }) => bundles.flatMap((bundle) => bundle.tokens));
   const [known] = await answered(
     services,
     Promise.all([
-      findCommitted(db, floor, missed.flatMap(tokensOf), keys),
+      findCommitted(db, floor, tokens, keys),
       database === 0 && services.routing.read(services.db, tenantsOf(missed)),
     ]),
   );
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
-  const found = missed.map((entry) => {
-    const own = numbersByToken(entry, byToken);
+  const found = asked.map(({ entry, bundles }) => {
+    const own = numbersByToken(bundles, byToken);
     const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
     return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
   });
@@ -317,13 +327,14 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
     ),
   );
   for (const { entry, own, stored, numbers } of found) {
+    const events = storedEvents(plans, numbers);
     if (own) {
       for (const number of own) {
         const bundle = plans.get(bundleOf(number));
         if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, bundle);
       }
-      outcomes.set(entry, { kind: "accepted", events: storedEvents(plans, numbers) });
-    } else if (stored) outcomes.set(entry, answerTo(stored, entry, plans));
+      outcomes.set(entry, { kind: "accepted", events });
+    } else if (stored) outcomes.set(entry, answerTo(entry, stored, events));
   }
   return missed.filter((entry) => !outcomes.has(entry));
 }
@@ -345,16 +356,18 @@ export async function answerByKey(
   const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
   const { keys } = await answered(services, findCommitted(db, 0, [], names));
   const [stored] = keys;
-  return stored && answerTo(stored, entry, await answered(services, plansOf(db, numbersOf(stored))));
+  if (!stored) return undefined;
+  const numbers = numbersOf(stored);
+  return answerTo(entry, stored, storedEvents(await answered(services, plansOf(db, numbers)), numbers));
 }
 
 function numbersOf({ bundles, places }: StoredKey): number[] {
   return places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
 }
 
-function answerTo(stored: StoredKey, { key }: Entry, plans: Plans): Outcome {
-  if (stored.fingerprint !== key?.fingerprint) return { kind: "conflict" };
-  return { kind: "replayed", events: storedEvents(plans, numbersOf(stored)) };
+/** @param events those that stand under the key */
+function answerTo({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): Outcome {
+  return stored.fingerprint === key?.fingerprint ? { kind: "replayed", events } : { kind: "conflict" };
 }
 
 /** Events by their numbers. Of one that is there no more, its plan is over. */
@@ -366,20 +379,16 @@ function storedEvents(plans: Plans, numbers: readonly number[]): AcceptedEvent[]
   });
 }
 
-/** The numbers of the entry's events where its tokens are known; undefined where they are not. */
+/** The numbers of an entry's events where its tokens are known; undefined where they are not. */
 function numbersByToken(
-  entry: Entry,
-  known: ReadonlyMap<string, Readonly<{ id: number; place: number }>>,
+  bundles: readonly DraftBundle[],
+  known: ReadonlyMap<string, KnownToken>,
 ): number[] | undefined {
-  if (entry.events.length === 1) {
-    const found = known.get(entry.token);
-    return found && [eventAt(found.id, found.place)];
-  }
   const numbers: number[] = [];
-  for (const [i, items] of draftOf([entry]).bundles.entries()) {
-    const found = known.get(partOf(entry.token, i));
+  for (const { tokens, items } of bundles) {
+    const found = known.get(tokens[0] ?? "");
     if (!found) return undefined;
-    for (const [index, { place }] of items.entries()) numbers[place] = eventAt(found.id, index);
+    for (const [index, { place }] of items.entries()) numbers[place] = eventAt(found.id, found.place + index);
   }
   return numbers;
 }
@@ -401,53 +410,56 @@ function apart(entries: readonly Entry[]): Draft[] {
 function draftOf(entries: readonly Entry[]): Draft {
   const items = entries.flatMap((entry) => entry.events.map((event, place) => ({ entry, place, event })));
   const sizes = items.map(({ event: { body, deliverAt } }) => ({ bytes: body.byteLength, deliverAt }));
-  return { entries, bundles: bundled(sizes).map((places) => places.flatMap((place) => items[place] ?? [])) };
+  const several = entries.find(({ events }) => events.length > 1);
+  const bundles = bundled(sizes).map((places, i) => {
+    const own = places.flatMap((place) => items[place] ?? []);
+    return { tokens: several ? [`${several.token}.${i}`] : own.map(({ entry }) => entry.token), items: own };
+  });
+  return { entries, bundles };
 }
 
-async function unitOf(
-  { entries, bundles }: Draft,
-  database: number,
-  routes: ReadonlyMap<string, Routes>,
-): Promise<Unit> {
-  const [only] = entries.length === 1 ? entries : [];
-  const isRequest = only !== undefined && only.events.length > 1;
-  const news = await Promise.all(
-    bundles.map(async (items, i): Promise<NewBundle> => {
-      const { hex, ...stored } = await storeBodies(items.map(({ event }) => event.body));
-      const keys = entries.flatMap((entry): [string, string][] => {
-        const isFirst = bundles.findIndex((some) => some.some((item) => item.entry === entry)) === i;
-        return entry.key && isFirst ? [[ownerOf(entry), entry.key.key]] : [];
-      });
-      const headers = items.map(({ event: { tenant, type, body } }) => ({
-        tenant,
-        type,
-        bytes: body.byteLength,
-      }));
-      return {
-        tokens: isRequest ? [partOf(only.token, i)] : items.map(({ entry }) => entry.token),
-        deliverAt: items[0]?.event.deliverAt,
-        count: items.length,
-        plan: planOf(items.map(({ event }) => routeOf(event, routes))),
-        header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
-        hex,
-      };
-    }),
-  );
-  const tenants = database === 0 ? tenantsOf(entries) : [];
+async function unitOf(draft: Draft, database: number, routes: ReadonlyMap<string, Routes>): Promise<Unit> {
+  const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
+  const tenants = database === 0 ? tenantsOf(draft.entries) : [];
   const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
-  return { bundles: news, revisions, keys: entries.flatMap((entry) => keyOf(entry, bundles)) };
+  return { bundles, revisions, keys: keysOf(draft.bundles) };
 }
 
-function keyOf(entry: Entry, bundles: Draft["bundles"]): NewKey[] {
-  if (!entry.key) return [];
-  const own = bundles.flatMap((items, i) => (items.some((item) => item.entry === entry) ? [i] : []));
-  const places: (readonly [number, number])[] = [];
-  for (const [nth, i] of own.entries()) {
-    for (const [index, item] of (bundles[i] ?? []).entries()) {
-      if (item.entry === entry) places[item.place] = [nth, index];
+async function newBundle(
+  { tokens, items }: DraftBundle,
+  routes: ReadonlyMap<string, Routes>,
+): Promise<NewBundle> {
+  const events = items.map(({ event }) => event);
+  const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
+  const headers = events.map(({ tenant, type, body }) => ({ tenant, type, bytes: body.byteLength }));
+  // A key goes with the bundle of its first event.
+  const keys = items.flatMap(({ entry, place }): [string, string][] =>
+    entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
+  );
+  return {
+    tokens,
+    deliverAt: events[0]?.deliverAt,
+    count: events.length,
+    plan: planOf(events.map((event) => routeOf(event, routes))),
+    header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
+    hex,
+  };
+}
+
+/** The keys of the entries that have one, and where their events are. */
+function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
+  const keys = new Map<Entry, NewKey & { tokens: string[]; places: EventPlace[] }>();
+  for (const { tokens, items } of bundles) {
+    for (const [index, { entry, place }] of items.entries()) {
+      if (!entry.key) continue;
+      const own = keys.get(entry) ?? { tenant: ownerOf(entry), ...entry.key, tokens: [], places: [] };
+      keys.set(entry, own);
+      const token = tokens[index] ?? tokens[0] ?? "";
+      if (own.tokens.at(-1) !== token) own.tokens.push(token);
+      own.places[place] = [own.tokens.length - 1, index];
     }
   }
-  return [{ tenant: ownerOf(entry), ...entry.key, tokens: tokensOf(entry), places }];
+  return [...keys.values()];
 }
 
 /** In the first database revisions are compared at the commit; for another they are read once the request is there. */
@@ -460,16 +472,6 @@ async function routesFor(
   return (
     services.routing.known(tenants) ?? (await answered(services, services.routing.read(services.db, tenants)))
   );
-}
-
-function tokensOf(entry: Entry): string[] {
-  if (entry.events.length === 1) return [entry.token];
-  return draftOf([entry]).bundles.map((_, i) => partOf(entry.token, i));
-}
-
-/** The token of the i-th bundle of a request. */
-function partOf(token: string, i: number): string {
-  return `${token}.${i}`;
 }
 
 /** Whose the key of a request is: the last event's tenant. */
