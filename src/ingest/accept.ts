@@ -13,14 +13,8 @@ import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
 import { addToCount } from "../store/counts.ts";
 import { allOf } from "../store/shards.ts";
-import {
-  answerByKey,
-  commitEntries,
-  type Entry,
-  type Outcome,
-  type PreparedEvent,
-  WAIT_MS,
-} from "./commit.ts";
+import { answerByKey, commitEntries, type Outcome, WAIT_MS } from "./commit.ts";
+import type { Entry, PreparedEvent } from "./draft.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { commitByIntake } from "./intake-client.ts";
 

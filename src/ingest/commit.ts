@@ -1,67 +1,38 @@
 /**
  * Committing what was posted: routed, bundled and written in one transaction by whoever has gathered it.
  *
- * An entry is what one request posted; it is stored as a whole or not at all. Single events share bundles with
- * those that came at the same time. What is missed, because a tenant's destinations have changed, a key is taken or
- * a token is known, is looked up, and what is not found is committed again.
+ * What is missed, because a tenant's destinations have changed, a key is taken or a token is known, is looked up, and
+ * what is not found is committed again.
  */
-
 import { capsOf } from "../config.ts";
-import {
-  bundled,
-  bundleOf,
-  destinationsOf,
-  eventAt,
-  indexOf,
-  type Plan,
-  planOf,
-  storedHeader,
-} from "../core/bundle.ts";
-import { routed } from "../core/routing.ts";
+import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { storeBodies } from "../store/bodies.ts";
 import {
   commitUnits,
-  type EventPlace,
   findCommitted,
   findPlans,
   highestBefore,
   type KnownToken,
   type NewBundle,
-  type NewKey,
   type StoredKey,
-  type Unit,
 } from "../store/bundles.ts";
 import { databaseAt } from "../store/shards.ts";
 import { within } from "../within.ts";
+import {
+  apart,
+  type Draft,
+  type DraftBundle,
+  drafted,
+  draftOf,
+  type Entry,
+  kept,
+  ownerOf,
+  routeOf,
+  tenantsOf,
+  unitOf,
+} from "./draft.ts";
 import type { Routes } from "./routing-cache.ts";
-
-export type PreparedEvent = Readonly<{
-  tenant: string;
-  type: string;
-  /** What filters are applied to; asked for only where there is one. */
-  data: () => unknown;
-  /** The exact bytes that every attempt sends. */
-  body: Uint8Array;
-  /** Not to be delivered before this, epoch ms; at once without it. */
-  deliverAt?: number | undefined;
-}>;
-
-/** What one request posts. */
-export type Entry = Readonly<{
-  /** Random: a repeat of the same entry carries the same. */
-  token: string;
-  events: readonly PreparedEvent[];
-  /** The sender's name for it, of its last event's tenant, and the digest of its content. */
-  key?: Readonly<{ key: string; fingerprint: string }> | undefined;
-  /** Whoever posted it waits no longer than this, epoch ms: no commit is begun for it afterwards. */
-  deadlineAt: number;
-  /** The highest bundle that was known when it came in: its tokens are in none before. Absent: whatever is known now. */
-  floor?: number | undefined;
-  /** It has been handed in before, at this time, epoch ms, and nobody knows whether it was committed then. */
-  triedAt?: number | undefined;
-}>;
 
 /** How long whoever posts something waits for its commit. */
 export const WAIT_MS = 10_000;
@@ -107,17 +78,6 @@ const PATIENCE_MS = 5_000;
 const EARLIER_MS = 60_000;
 /** Before an uncertain commit is repeated, spread over as much again. */
 const PAUSE_MS = 50;
-
-/** Entries that are committed all or none, their events in bundles: one entry of several events, or some of one each. */
-type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
-
-type DraftBundle = Readonly<{
-  /** Of each event in order, or one for all of them where an entry of several events has made the bundle. */
-  tokens: readonly string[];
-  items: readonly Item[];
-}>;
-
-type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
 
 type Context = Readonly<{
   services: Services;
@@ -219,14 +179,6 @@ function inTime({ services }: Context, drafts: readonly Draft[]): readonly Draft
   return kept(drafts, ({ deadlineAt }) => now <= deadlineAt);
 }
 
-/** The drafts with no other entries than these. */
-function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
-  return drafts.flatMap((draft) => {
-    const rest = draft.entries.filter(isKept);
-    return rest.length === draft.entries.length ? [draft] : rest.length > 0 ? [draftOf(rest)] : [];
-  });
-}
-
 /** Answers the entries of the drafts that changed nothing. */
 async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
   if (given.length === 0) return [];
@@ -265,10 +217,6 @@ function withinCap(
     if (planned > most) outcomes.set(entry, { kind: "too_many", planned });
   }
   return kept(drafts, (entry) => !outcomes.has(entry));
-}
-
-function routeOf({ tenant, type, data }: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
-  return routed(routes.get(tenant)?.routes ?? [], type, data);
 }
 
 function accept(
@@ -393,75 +341,6 @@ function numbersByToken(
   return numbers;
 }
 
-/** A request with several events, and each with a key after a miss, is a draft of its own; single events share. */
-function drafted(entries: readonly Entry[]): Draft[] {
-  const single = entries.filter(({ events }) => events.length === 1);
-  const shared = [single.filter(({ key }) => !key), single.filter(({ key }) => key)];
-  const own = entries.filter(({ events }) => events.length > 1).map((entry) => [entry]);
-  return [...shared, ...own].filter((some) => some.length > 0).map(draftOf);
-}
-
-/** As before, but those with keys apart: one whose key is taken keeps no other waiting. */
-function apart(entries: readonly Entry[]): Draft[] {
-  const keyed = entries.filter(({ key }) => key).map((entry) => draftOf([entry]));
-  return [...drafted(entries.filter(({ key }) => !key)), ...keyed];
-}
-
-function draftOf(entries: readonly Entry[]): Draft {
-  const items = entries.flatMap((entry) => entry.events.map((event, place) => ({ entry, place, event })));
-  const sizes = items.map(({ event: { body, deliverAt } }) => ({ bytes: body.byteLength, deliverAt }));
-  const several = entries.find(({ events }) => events.length > 1);
-  const bundles = bundled(sizes).map((places, i) => {
-    const own = places.flatMap((place) => items[place] ?? []);
-    return { tokens: several ? [`${several.token}.${i}`] : own.map(({ entry }) => entry.token), items: own };
-  });
-  return { entries, bundles };
-}
-
-async function unitOf(draft: Draft, database: number, routes: ReadonlyMap<string, Routes>): Promise<Unit> {
-  const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
-  const tenants = database === 0 ? tenantsOf(draft.entries) : [];
-  const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
-  return { bundles, revisions, keys: keysOf(draft.bundles) };
-}
-
-async function newBundle(
-  { tokens, items }: DraftBundle,
-  routes: ReadonlyMap<string, Routes>,
-): Promise<NewBundle> {
-  const events = items.map(({ event }) => event);
-  const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
-  const headers = events.map(({ tenant, type, body }) => ({ tenant, type, bytes: body.byteLength }));
-  // A key goes with the bundle of its first event.
-  const keys = items.flatMap(({ entry, place }): [string, string][] =>
-    entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
-  );
-  return {
-    tokens,
-    deliverAt: events[0]?.deliverAt,
-    count: events.length,
-    plan: planOf(events.map((event) => routeOf(event, routes))),
-    header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
-    hex,
-  };
-}
-
-/** The keys of the entries that have one, and where their events are. */
-function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
-  const keys = new Map<Entry, NewKey & { tokens: string[]; places: EventPlace[] }>();
-  for (const { tokens, items } of bundles) {
-    for (const [index, { entry, place }] of items.entries()) {
-      if (!entry.key) continue;
-      const own = keys.get(entry) ?? { tenant: ownerOf(entry), ...entry.key, tokens: [], places: [] };
-      keys.set(entry, own);
-      const token = tokens[index] ?? tokens[0] ?? "";
-      if (own.tokens.at(-1) !== token) own.tokens.push(token);
-      own.places[place] = [own.tokens.length - 1, index];
-    }
-  }
-  return [...keys.values()];
-}
-
 /** In the first database revisions are compared at the commit; for another they are read once the request is there. */
 async function routesFor(
   services: Services,
@@ -472,15 +351,6 @@ async function routesFor(
   return (
     services.routing.known(tenants) ?? (await answered(services, services.routing.read(services.db, tenants)))
   );
-}
-
-/** Whose the key of a request is: the last event's tenant. */
-function ownerOf({ events }: Entry): string {
-  return events.at(-1)?.tenant ?? "";
-}
-
-function tenantsOf(entries: readonly Entry[]): string[] {
-  return [...new Set(entries.flatMap(({ events }) => events.map(({ tenant }) => tenant)))];
 }
 
 /** An uncertain answer is followed by the same commit: the tokens keep it from being stored twice. */

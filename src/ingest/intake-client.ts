@@ -5,7 +5,8 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../within.ts";
-import type { Entry, Outcome } from "./commit.ts";
+import type { Outcome } from "./commit.ts";
+import type { Entry } from "./draft.ts";
 
 export const INTAKE_VERSION = 1;
 

@@ -9,7 +9,8 @@ import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type CommittedBundle, commitEntries, type Entry, type Outcome } from "./commit.ts";
+import { type CommittedBundle, commitEntries, type Outcome } from "./commit.ts";
+import type { Entry } from "./draft.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./intake-client.ts";
 
