@@ -89,7 +89,7 @@ type Context = Readonly<{
   bundles: Map<number, CommittedBundle>;
 }>;
 
-/** Commits the entries to the database of that number. Never throws for trouble of the database. */
+/** Commits the entries to the database of that number. Never throws: where there is trouble, entries are unavailable. */
 export async function commitEntries(
   services: Services,
   database: number,

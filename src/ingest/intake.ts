@@ -7,9 +7,8 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
-import { faultOf } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type CommittedBundle, commitEntries, type Outcome } from "./commit.ts";
+import { type CommittedBundle, commitEntries } from "./commit.ts";
 import type { Entry } from "./draft.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./intake-client.ts";
@@ -84,7 +83,9 @@ export class GroupCommit {
       while (this.#pending.length > 0) {
         await this.#linger();
         const taken = this.#take();
-        const { outcomes, bundles } = await this.#commit(database, taken);
+        const entries = taken.map(({ entry }) => entry);
+        const now = this.#services.now();
+        const { outcomes, bundles } = await commitEntries(this.#services, database, entries, now);
         for (const [i, { answer }] of taken.entries()) {
           answer({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
         }
@@ -114,17 +115,6 @@ export class GroupCommit {
     }
     this.#bytes -= bytes;
     return this.#pending.splice(0, count);
-  }
-
-  async #commit(database: number, taken: readonly Pending[]) {
-    try {
-      const entries = taken.map(({ entry }) => entry);
-      return await commitEntries(this.#services, database, entries, this.#services.now());
-    } catch (error) {
-      this.#services.log({ what: "intake_failed", events: taken.length, error: faultOf(error) });
-      const outcomes = taken.map((): Outcome => ({ kind: "unavailable" }));
-      return { outcomes, bundles: [] };
-    }
   }
 }
 
