@@ -3,7 +3,8 @@
  * UTF-8, JSON, and an object.
  */
 import type { MiddlewareHandler } from "hono";
-import { joined, readAtMost } from "./body-bytes.ts";
+import { joined } from "../core/bytes.ts";
+import { readAtMost } from "./body-bytes.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { parseExactly } from "./exact-json.ts";
 import { parseJson } from "./json-text.ts";

@@ -1,5 +1,5 @@
 /** Bytes cut into lines while they come. A line ends with LF or CRLF; the last one need not end. */
-import { joined } from "./body-bytes.ts";
+import { joined } from "../core/bytes.ts";
 
 export type Line = Readonly<{
   /** Counted from 1, blank ones too: as an editor shows it. */

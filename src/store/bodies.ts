@@ -3,6 +3,7 @@
  * where that saves. Hexadecimal on the wire, because D1's is JSON, where a blob would travel as a list of numbers.
  */
 import { checksumOf, headersOf, type StoredHeader } from "../core/bundle.ts";
+import { joined } from "../core/bytes.ts";
 
 export type StoredBodies = Readonly<{ hex: string }> & Pick<StoredHeader, "encoding" | "checksum">;
 
@@ -10,7 +11,7 @@ export type StoredBodies = Readonly<{ hex: string }> & Pick<StoredHeader, "encod
 const WORTH_COMPRESSING = 128;
 
 export async function storeBodies(bodies: readonly Uint8Array[]): Promise<StoredBodies> {
-  const plain = concatenated(bodies);
+  const plain = joined(bodies);
   const zipped =
     plain.byteLength < WORTH_COMPRESSING ? plain : await through(plain, new CompressionStream("gzip"));
   return zipped.byteLength < plain.byteLength
@@ -42,14 +43,4 @@ async function plainOf(hex: string, { encoding, checksum }: StoredHeader): Promi
 
 async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise<Uint8Array> {
   return new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream)).bytes();
-}
-
-function concatenated(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.byteLength;
-  }
-  return whole;
 }
