@@ -2,25 +2,15 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Principal } from "../../src/api/auth.ts";
-import { capsOf, parseConfig } from "../../src/config.ts";
+import { type Config, capsOf, parseConfig } from "../../src/config.ts";
 import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
+import { testConfig } from "../support/config.ts";
 import { testDashboard } from "../support/dashboard.ts";
-import { keysOf, MASTER_KEYS } from "../support/vault.ts";
+import { MASTER_KEYS } from "../support/vault.ts";
 
 beforeEach(emptyDatabase);
 
-const config = (caps: object) => ({
-  adminKey: KEY,
-  masterKeys: keysOf(MASTER_KEYS),
-  graceMs: 300_000,
-  retentionMs: 30 * 86_400_000,
-  allowPrivateDestinations: false,
-  intakeShards: 1,
-  intakeLingerMs: 0,
-  ...caps,
-});
-
-const apiWith = (caps: object) => testApi({ services: { config: config(caps) } });
+const apiWith = (caps: Partial<Config>) => testApi({ services: { config: testConfig(caps) } });
 const place = { url: "https://example.com/hook", tenant: "acme" };
 
 async function destinations(count: number, tenant = "acme"): Promise<void> {
@@ -88,7 +78,7 @@ describe("destinations of a tenant", () => {
 
   test("are refused in the portal in the same words", async () => {
     await destinations(3, "default");
-    const browser = testDashboard({ services: { config: config({ maxDestinationsPerTenant: 3 }) } });
+    const browser = testDashboard({ services: { config: testConfig({ maxDestinationsPerTenant: 3 }) } });
     await browser.signIn();
     const { status, html } = await browser.post("/dashboard/destinations/new", { url: place.url });
     expect(status).toBe(422);
@@ -160,7 +150,7 @@ describe("deliveries of a request", () => {
     await destinations(5);
     await destinations(5, "them");
     const admin: Principal = { scopes: ["events:write"] };
-    const { call } = testApi({ services: { config: config(caps) }, authenticate: async () => admin });
+    const { call } = testApi({ services: { config: testConfig(caps) }, authenticate: async () => admin });
     const events = [event, { ...event, tenant: "them" }];
     expect((await call("POST", "/v1/events/batch", { events })).status).toBe(202);
     expect((await call("POST", "/v1/events/batch", { events: [...events, event] })).status).toBe(422);

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
-import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
+import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { testConfig } from "../support/config.ts";
+import { vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
 
@@ -246,15 +247,7 @@ describe("POST /v1/destinations", () => {
   });
 
   it("takes private addresses where the deployment allows them", async () => {
-    const config = {
-      adminKey: "",
-      masterKeys: keysOf(MASTER_KEYS),
-      graceMs: 1,
-      retentionMs: 1,
-      allowPrivateDestinations: true,
-      intakeShards: 1,
-      intakeLingerMs: 0,
-    };
+    const config = testConfig({ allowPrivateDestinations: true });
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
   });
@@ -267,16 +260,7 @@ describe("POST /v1/destinations", () => {
       const Answer = searchParams.get("type") === "1" ? [{ type: 1, TTL: 60, data }] : [];
       return Response.json({ Status: 0, Answer });
     }) as unknown as typeof fetch;
-    const config = {
-      adminKey: KEY,
-      masterKeys: keysOf(MASTER_KEYS),
-      graceMs: 1,
-      retentionMs: 1,
-      allowPrivateDestinations: false,
-      intakeShards: 1,
-      intakeLingerMs: 0,
-      dnsResolver: "https://dns.example/",
-    };
+    const config = testConfig({ dnsResolver: "https://dns.example/" });
     const { call } = testApi({ services: { config, fetch: dns } });
     const errors = [
       { field: "url", fault: "leads to 10.0.0.1", expected: expect.stringContaining("public") },

@@ -9,12 +9,12 @@ import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { KEY, testConfig } from "./config.ts";
 import { emptyAll } from "./databases.ts";
 import { learn, listenedTo, overhear } from "./secrecy.ts";
-import { keysOf, MASTER_KEYS } from "./vault.ts";
 import { named } from "./world.ts";
 
-export const KEY = "test-admin-key-0123456789";
+export { KEY };
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 
 /** What a gate says when it is asked why a delivery waits; null lets everything in. */
@@ -41,15 +41,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
   });
   const world = {
-    config: {
-      adminKey: KEY,
-      masterKeys: keysOf(MASTER_KEYS),
-      graceMs: 300_000,
-      retentionMs: 30 * 86_400_000,
-      allowPrivateDestinations: false,
-      intakeShards: 1,
-      intakeLingerMs: 0,
-    },
+    config: testConfig(),
     intake: undefined,
     routing: new RoutingCache(),
     deliveries: {

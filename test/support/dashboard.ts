@@ -13,6 +13,7 @@ import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
 import { calmView } from "./calm-view.ts";
+import { testConfig } from "./config.ts";
 import { figuresOf } from "./figures.ts";
 import { listenedTo, overhear } from "./secrecy.ts";
 import { vault } from "./vault.ts";
@@ -50,7 +51,7 @@ export function testDashboard({
     vault,
     deliveries: { sendBatch: async () => {} },
     drains: { send: async () => {}, sendBatch: async () => {} },
-    config: { adminKey, graceMs: 300_000, retentionMs: 30 * 86_400_000, allowPrivateDestinations: false },
+    config: testConfig({ adminKey }),
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({

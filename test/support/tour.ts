@@ -16,13 +16,14 @@ import { newTallies } from "../../src/policy/tallies.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
 import { calmView } from "./calm-view.ts";
+import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
 import { figuresOf } from "./figures.ts";
 import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
-import { keysOf, MASTER_KEYS, vault } from "./vault.ts";
+import { vault } from "./vault.ts";
 
 export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
 
@@ -82,16 +83,7 @@ export async function tour(routes: readonly string[]) {
   const pending: Promise<unknown>[] = [];
   const services = {
     ...servicesOf(env, { waitUntil: () => {} }),
-    config: {
-      adminKey: KEY,
-      masterKeys: keysOf(MASTER_KEYS),
-      graceMs: 300_000,
-      retentionMs: 30 * 86_400_000,
-      allowPrivateDestinations: false,
-      intakeShards: 1,
-      intakeLingerMs: 0,
-      alertEmail: { from: "a@example.com", to: "b@example.com" },
-    },
+    config: testConfig({ alertEmail: { from: "a@example.com", to: "b@example.com" } }),
     vault,
     db,
     intake: undefined,

@@ -33,12 +33,13 @@ import { storeBodies as encodeBodies } from "../../src/store/bodies.ts";
 import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 import { START, standingClock } from "./clock.ts";
+import { testConfig } from "./config.ts";
 import { emptyAll, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
 import { learn, overhear } from "./secrecy.ts";
-import { keysOf, MASTER_KEYS, vault } from "./vault.ts";
+import { vault } from "./vault.ts";
 
 export { START };
 export const TENANT = "acme";
@@ -64,15 +65,7 @@ export async function newWorld() {
   let random = 0.5;
 
   const services: Services = {
-    config: {
-      adminKey: "a key of no use here",
-      masterKeys: keysOf(MASTER_KEYS),
-      graceMs: GRACE_MS,
-      retentionMs: 30 * 86_400_000,
-      allowPrivateDestinations: false,
-      intakeShards: 1,
-      intakeLingerMs: 0,
-    },
+    config: testConfig({ adminKey: "a key of no use here", graceMs: GRACE_MS }),
     routing: new RoutingCache(),
     vault,
     db: d1.db,
