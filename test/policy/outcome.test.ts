@@ -7,6 +7,7 @@ import {
   healthOf,
   type StatusRules,
 } from "../../src/policy/outcome.ts";
+import { failureKinds } from "../support/failure-kinds.ts";
 
 const response = (status: number): Exchange => ({ kind: "response", status });
 const strict: StatusRules = { clientErrors: { retried: [429] }, attemptLimits: {} };
@@ -43,13 +44,7 @@ describe("classify", () => {
     expect(classify(response(418), lenient)).toBe("retry");
   });
 
-  it.each([
-    "timeout",
-    "connection_lost",
-    "refused",
-    "dns",
-    "network",
-  ] as const)("retries after %s", (kind) => {
+  it.each(failureKinds)("retries after %s", (kind) => {
     expect(classify({ kind }, strict)).toBe("retry");
   });
 });
@@ -67,13 +62,7 @@ describe("healthOf", () => {
     expect(healthOf({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
   });
 
-  it.each([
-    "timeout",
-    "connection_lost",
-    "refused",
-    "dns",
-    "network",
-  ] as const)("sees trouble behind %s", (kind) => {
+  it.each(failureKinds)("sees trouble behind %s", (kind) => {
     expect(healthOf({ kind })).toBe("unhealthy");
   });
 
@@ -87,13 +76,7 @@ describe("backsOff", () => {
     expect(backsOff(response(status))).toBe(true);
   });
 
-  it.each([
-    "timeout",
-    "connection_lost",
-    "refused",
-    "dns",
-    "network",
-  ] as const)("halves the window after %s", (kind) => {
+  it.each(failureKinds)("halves the window after %s", (kind) => {
     expect(backsOff({ kind })).toBe(true);
   });
 
@@ -107,13 +90,7 @@ describe("causeOf", () => {
     expect(causeOf(response(503))).toBe("http_503");
   });
 
-  it.each([
-    "timeout",
-    "connection_lost",
-    "refused",
-    "dns",
-    "network",
-  ] as const)("names %s as itself", (kind) => {
+  it.each(failureKinds)("names %s as itself", (kind) => {
     expect(causeOf({ kind })).toBe(kind);
   });
 });

@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { classify, type Exchange, type Verdict } from "../../src/policy/outcome.ts";
 import { type PresetName, presetNames, presets } from "../../src/policy/presets.ts";
 import { transition } from "../../src/policy/transition.ts";
+import { failureKinds } from "../support/failure-kinds.ts";
 
 type Row = {
   /** The 4xx that end a delivery; or, after "all but", the ones that do not. */
@@ -146,13 +147,7 @@ describe.each(presetNames)("%s", (name) => {
     expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
   });
 
-  it.each([
-    "timeout",
-    "connection_lost",
-    "refused",
-    "dns",
-    "network",
-  ] as const)("retries after %s", (kind) => {
+  it.each(failureKinds)("retries after %s", (kind) => {
     expect(classify({ kind }, policy.rules)).toBe("retry");
   });
 

@@ -1,0 +1,10 @@
+import type { Exchange } from "../../src/policy/outcome.ts";
+
+/** The ways in which an exchange can end without a response. */
+export const failureKinds = [
+  "timeout",
+  "connection_lost",
+  "refused",
+  "dns",
+  "network",
+] as const satisfies readonly Exchange["kind"][];
