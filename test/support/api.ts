@@ -10,11 +10,11 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, testConfig } from "./config.ts";
-import { emptyAll } from "./databases.ts";
+import { emptyDatabase } from "./databases.ts";
 import { learn, listenedTo, overhear } from "./secrecy.ts";
 import { named } from "./world.ts";
 
-export { KEY };
+export { emptyDatabase, KEY };
 export const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 
 /** What a gate says when it is asked why a delivery waits; null lets everything in. */
@@ -115,25 +115,6 @@ const contextless = {
 
 function isJson(response: Response): boolean {
   return /json/.test(response.headers.get("content-type") ?? "");
-}
-
-/** The tables, all of them empty. */
-export async function emptyDatabase(): Promise<void> {
-  const tables = [
-    "bundles",
-    "idempotency_keys",
-    "tenants",
-    "deliveries",
-    "destinations",
-    "sweeps",
-    "cursors",
-    "counts",
-    "api_keys",
-    "sessions",
-    "replays",
-    "mails",
-  ];
-  await emptyAll(tables);
 }
 
 /** How many rows a table holds. */

@@ -34,7 +34,7 @@ import { deliveries, destinations } from "../../src/store/schema.ts";
 import type { DeliveryRow } from "../../src/store/work.ts";
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
-import { emptyAll, rowsOfAll, testDatabases } from "./databases.ts";
+import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, type Fate, fakeQueue } from "./queues.ts";
 import { receivers } from "./receivers.ts";
@@ -53,7 +53,7 @@ type Posted = Readonly<{ type?: string; data?: unknown }>;
 export type World = Awaited<ReturnType<typeof newWorld>>;
 
 export async function newWorld() {
-  await emptyTables();
+  await emptyDatabase();
   const clock = standingClock();
   const receiver = receivers();
   const d1 = meteredD1(env.DB, ...testDatabases.slice(1));
@@ -285,17 +285,4 @@ export async function storeBodies(bundle: number, bodies: readonly string[]): Pr
   }));
   const header = JSON.stringify(storedHeader(headers, stored));
   await execute("UPDATE bundles SET header = ?2, body = unhex(?3) WHERE id = ?1", bundle, header, hex);
-}
-
-async function emptyTables(): Promise<void> {
-  const tables = [
-    "bundles",
-    "idempotency_keys",
-    "tenants",
-    "deliveries",
-    "destinations",
-    "status_changes",
-    "backlog_looks",
-  ];
-  await emptyAll([...tables, "sweeps", "cursors", "counts", "replays", "mails"]);
 }
