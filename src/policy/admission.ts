@@ -10,7 +10,7 @@ import { doorChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, succeeded, tatOf } from "./lease.ts";
-import { type Packed, packed, unpacked } from "./packed.ts";
+import { packed, sharedWith } from "./packed.ts";
 import { nextSendAt, type Reservation, reserve, reserveNow } from "./rate.ts";
 import { type Room, roomFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
@@ -20,29 +20,47 @@ import { reopened } from "./window.ts";
 export type Admission = Readonly<{ state: GateState; answer: Answer }>;
 
 export function admit(before: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
-  const { state, answer } = decide(asked(before, ask, settings, now), ask, settings, now);
+  const start = asked(before, ask, settings, now);
+  const known = knownOf(start, ask.deliveries);
+  const { state, answer } = decide(start, known, ask, settings, now);
   const { holding, events } = doorChange(before, conditionAt(before.condition, now), now);
-  const settled = settledOf(state, ask, answer.grant?.deliveries ?? [], now);
+  const settled = settledOf(known, ask, answer.grant?.deliveries ?? [], now);
   const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
   return { state: { ...state, holding }, answer: { ...answer, ...also } };
 }
 
+/** What the gate knows of the deliveries asked for: when each was settled of late, and until when leases hold it. */
+type Known = Readonly<{
+  settled: readonly (readonly [delivery: number, at: number])[];
+  leased: ReadonlyMap<number, number>;
+}>;
+
+/** One pass over what is remembered: a busy gate remembers much, and is asked often. */
+function knownOf({ leases, settled }: GateState, deliveries: readonly number[]): Known {
+  const sorted = deliveries.toSorted((a, b) => a - b);
+  const leased = new Map<number, number>();
+  for (const lease of leases)
+    for (const id of sharedWith(sorted, lease.deliveries)) leased.set(id, lease.expiresAt);
+  return {
+    settled: settled.flatMap(([at, some]) => sharedWith(sorted, some).map((id) => [id, at] as const)),
+    leased,
+  };
+}
+
 /** Who looks up after asking need not know. */
 function settledOf(
-  { settled }: GateState,
+  { settled }: Known,
   { lookedUpMsAgo = 0 }: Ask,
   deliveries: readonly number[],
   now: number,
 ): NonNullable<Answer["settled"]> {
-  if (lookedUpMsAgo === 0 || deliveries.length === 0) return [];
+  if (lookedUpMsAgo === 0 || settled.length === 0) return [];
   const given = new Set(deliveries);
-  return settled.flatMap(([at, some]) =>
-    unpacked(some).flatMap((id) => (given.has(id) ? [{ delivery: id, msAgo: now - at }] : [])),
-  );
+  return settled.flatMap(([id, at]) => (given.has(id) ? [{ delivery: id, msAgo: now - at }] : []));
 }
 
-function decide(state: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
-  const { free, inFlight } = apart(state, ask, now);
+function decide(state: GateState, known: Known, ask: Ask, settings: GateSettings, now: number): Admission {
+  const { free, inFlight } = apart(state, known, ask, now);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };
   const room = roomFor(withoutFormer(state, ask), ask.lane, settings, now);
@@ -91,19 +109,17 @@ function asked(before: GateState, ask: Ask, settings: GateSettings, now: number)
  * it up may have ended since: it has to be looked at again.
  */
 function apart(
-  { leases, settled, forgottenAt }: GateState,
+  { forgottenAt }: GateState,
+  { settled, leased }: Known,
   { deliveries, most, lookedUpMsAgo = 0 }: Ask,
   now: number,
 ) {
   const lookedUpAt = now - lookedUpMsAgo;
   const isTooOld = lookedUpMsAgo > LOOK_UP_MS || lookedUpAt < forgottenAt;
   const busy = new Map(isTooOld ? deliveries.map((id) => [id, now]) : []);
-  const asked = new Set(deliveries);
-  const note = (some: Packed, until: number) => {
-    for (const id of unpacked(some)) if (asked.has(id) && !isTooOld) busy.set(id, until);
-  };
-  for (const [at, some] of settled) if (at > lookedUpAt) note(some, now);
-  for (const lease of leases) note(lease.deliveries, lease.expiresAt);
+  for (const [id, at] of settled) if (at > lookedUpAt) busy.set(id, now);
+  if (!isTooOld) for (const [id, until] of leased) busy.set(id, until);
+  if (busy.size === 0) return { free: deliveries.slice(0, most), inFlight: null };
   const held = deliveries.filter((id) => busy.has(id));
   const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
   const inFlight = held.length > 0 ? { deliveries: held, until } : null;
@@ -171,7 +187,8 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
     pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
     condition: state.condition,
   };
-  const left = free.filter((id) => !deliveries.includes(id));
+  const given = new Set(deliveries);
+  const left = free.filter((id) => !given.has(id));
   const rest =
     left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease, deliveries.length) : undefined;
   if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };

@@ -4,18 +4,52 @@ import { admit } from "../../src/policy/admission.ts";
 import type { Sign } from "../../src/policy/condition.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { packed, unpacked } from "../../src/policy/packed.ts";
+import { packed, sharedWith, unpacked } from "../../src/policy/packed.ts";
 import { settle } from "../../src/policy/settlement.ts";
 import { start, steady } from "../support/gate-arbitraries.ts";
 
 describe("packed deliveries", () => {
+  const ascending = (list: readonly number[]) => list.toSorted((a, b) => a - b);
+  const run = fc
+    .tuple(fc.oneof(fc.nat(500), fc.nat(2 ** 52)), fc.integer({ min: 1, max: 130 }))
+    .map(([first, count]) => Array.from({ length: count }, (_, i) => first + i));
+  /** Single numbers, and runs of neighbours, in no order. */
+  const numbers = fc
+    .array(
+      fc.oneof(
+        fc.nat(2_000).map((one) => [one]),
+        fc.maxSafeNat().map((one) => [one]),
+        run,
+      ),
+    )
+    .chain((parts) => fc.shuffledSubarray([...new Set(parts.flat())]));
+
   it("are the same numbers, in order", () => {
-    const numbers = fc.uniqueArray(fc.oneof(fc.nat(2_000), fc.maxSafeNat()));
     fc.assert(
       fc.property(numbers, (list) => {
-        expect(unpacked(packed(list))).toEqual(list.toSorted((a, b) => a - b));
+        expect(unpacked(packed(list))).toEqual(ascending(list));
       }),
     );
+  });
+
+  it("tell which of other numbers are among them", () => {
+    fc.assert(
+      fc.property(numbers, numbers, fc.nat(50), (set, others, both) => {
+        const asked = ascending([...new Set([...others, ...set.slice(0, both)])]);
+        expect(sharedWith(asked, packed(set))).toEqual(asked.filter((number) => set.includes(number)));
+      }),
+    );
+  });
+
+  it("that were written one by one, as an earlier version did it, are the same", () => {
+    expect(unpacked("KBBBBBC")).toEqual([10, 11, 12, 13, 14, 15, 17]);
+  });
+
+  it("take a few characters for a whole bundle of neighbours, and eight bundles in a row nine each", () => {
+    const bundle = (number: number) => Array.from({ length: 100 }, (_, i) => 128 * number + i);
+    expect(packed(bundle(30_000_000)).length).toBeLessThanOrEqual(10);
+    const eight = Array.from({ length: 8 }, (_, i) => bundle(30_000_000 + i)).flat();
+    expect(packed(eight).length).toBeLessThanOrEqual(8 * 9);
   });
 
   it("take one character each where they are close together", () => {
