@@ -2,15 +2,18 @@
  * The gate: one object per destination, the only place that knows what is in flight to it anywhere.
  *
  * It must be a Durable Object because a semaphore and a circuit that hold globally need one writer. It
- * decides nothing itself: each method reads the clock, loads the state, lets a pure function decide and
- * saves. State is read from storage at every call, never kept in memory, so that an eviction or a second
- * instance after a deploy cannot grant what was granted already.
+ * decides nothing itself: each method reads the clock, lets a pure function decide on the state in memory, and
+ * writes what must be stored before the answer goes out. What may be written later, and why an eviction or a second
+ * instance after a deploy cannot grant what was granted already: see write-behind.ts. A crash loses less than ten
+ * seconds of successes from the figures, and nothing else.
+ *
+ * No timer waits for a later write, because it would keep the object in memory, which is billed: the alarm does.
  */
 import { DurableObject } from "cloudflare:workers";
 import { faultOf, logToConsole } from "../log.ts";
 import { admit, refusalAt } from "../policy/admission.ts";
 import type { Answer, Ask, Refusal } from "../policy/ask.ts";
-import { rings, unsent } from "../policy/bell.ts";
+import { unsent } from "../policy/bell.ts";
 import type { Condition } from "../policy/condition.ts";
 import type { DoorEvent } from "../policy/door-events.ts";
 import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
@@ -30,12 +33,16 @@ import {
 } from "../policy/settlement.ts";
 import { type Toll, tollPaid } from "../policy/toll.ts";
 import { trialRefusedUntil } from "../policy/trial.ts";
+import { kept, type Memory, remembered, rung, type Step } from "../policy/write-behind.ts";
 import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 
 /** Messages that one call of a queue takes. */
 const QUEUE_PAGE = 100;
 
 export class DestinationGate extends DurableObject<Env> {
+  /** Undefined before the first call, and after a write that has failed. */
+  #memory: Memory | undefined;
+
   /** Lets a group of deliveries in, or says why and until when they must wait. */
   async admit(ask: Ask, settings: GateSettings): Promise<Answer> {
     const { answer } = await this.#decide((state, now) => admit(state, ask, settings, now));
@@ -65,8 +72,12 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** The destination has been deleted and nothing waits for it: forgets everything, the alarm too. Safe to repeat. */
   async forget(): Promise<void> {
-    await this.ctx.storage.deleteAlarm();
-    await this.ctx.storage.deleteAll();
+    try {
+      await this.ctx.storage.deleteAlarm();
+      await this.ctx.storage.deleteAll();
+    } finally {
+      this.#memory = undefined;
+    }
   }
 
   /**
@@ -92,7 +103,7 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** The dead of whom nobody has been told. Changes nothing. */
   toll(): Toll {
-    return this.#load(Date.now()).toll;
+    return this.#state(Date.now()).toll;
   }
 
   /** They have been told of; whether more have died meanwhile. Safe to repeat. */
@@ -106,47 +117,49 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** Whether a test event may be sent now: null, or else when it may be (epoch ms). */
   async tryOut(): Promise<number | null> {
-    const now = Date.now();
-    const state = this.#load(now);
-    const until = trialRefusedUntil(state.testedAt, now);
-    if (until === undefined) await saveGate(this.ctx.storage, state, { ...state, testedAt: now });
+    const { until } = await this.#decide((state, now) => {
+      const until = trialRefusedUntil(state.testedAt, now);
+      return { state: until === undefined ? { ...state, testedAt: now } : state, until };
+    });
     return until ?? null;
   }
 
   /** What a waiting delivery would be told now; null when it would be let in. Changes nothing. */
   look(settings: GateSettings): Refusal | null {
     const now = Date.now();
-    return refusalAt(this.#load(now), "backlog", settings, now) ?? null;
+    return refusalAt(this.#state(now), "backlog", settings, now) ?? null;
   }
 
   /** What has been learned of the destination, by whomever. For the holders of long leases; costs no row. */
   condition(): Condition {
-    return this.#load(Date.now()).condition;
+    return this.#state(Date.now()).condition;
   }
 
   /** The gate as it stands, for people. Changes nothing. */
   view(settings: GateSettings): GateView {
     const now = Date.now();
-    return viewOf(this.#load(now), settings, now);
+    return viewOf(this.#state(now), settings, now);
   }
 
   /** What it has counted, and how it stands. Changes nothing. */
   figures(look: Look, settings: GateSettings): GateFigures {
     const now = Date.now();
-    return figuresOf(this.#load(now), loadHours(this.ctx.storage), look, settings, now);
+    return figuresOf(this.#state(now), loadHours(this.ctx.storage), look, settings, now);
   }
 
-  /** The bell: sends for drains when the door is open. May run twice: more drains find the leases taken. */
+  /**
+   * Writes what is behind; and the bell: sends for drains when the door is open. May run twice: more drains find the
+   * leases taken.
+   */
   override async alarm(): Promise<void> {
     const now = Date.now();
-    const state = this.#load(now);
-    const { bell, drains, abreast } = rings(state, now);
-    // Saved before anything is awaited: what is admitted while the messages are sent must not be overwritten.
-    await saveGate(this.ctx.storage, { ...state, bell: { ...state.bell, at: null } }, { ...state, bell });
-    const sent = await this.#sendDrains(drains, abreast);
-    if (sent === drains) return;
+    const step = rung(this.#recall(now), now);
+    // Kept before anything is awaited: what is admitted while the messages are sent must not be overwritten.
+    await this.#keep(step);
+    const sent = await this.#sendDrains(step.drains, step.abreast);
+    if (sent === step.drains) return;
     await this.#decide((current, at) => ({
-      state: { ...current, bell: unsent(current.bell, drains - sent, at) },
+      state: { ...current, bell: unsent(current.bell, step.drains - sent, at) },
     }));
   }
 
@@ -167,20 +180,42 @@ export class DestinationGate extends DurableObject<Env> {
     return sent;
   }
 
-  /** Loads, decides, saves; nothing comes between the reading and the writing. */
+  /** Recalls, decides, keeps; nothing comes between. */
   async #decide<T extends Readonly<{ state: GateState }>>(
     decide: (state: GateState, now: number) => T,
   ): Promise<T> {
     const now = Date.now();
-    const state = this.#load(now);
-    const decision = decide(state, now);
-    await saveGate(this.ctx.storage, state, decision.state);
+    const memory = this.#recall(now);
+    const decision = decide(memory.state, now);
+    await this.#keep(kept(memory, decision.state, now));
     return decision;
   }
 
-  #load(now: number): GateState {
+  /** Nothing is remembered that could not be written: whoever comes next begins with what is stored. */
+  async #keep({ memory, writes, alarm }: Step): Promise<void> {
+    const { storage } = this.ctx;
+    this.#memory = undefined;
+    const state = writes ? saveGate(storage, memory.state) : memory.state;
+    // In the same turn, so that both are stored or neither.
+    const set =
+      alarm === undefined ? undefined : alarm === null ? storage.deleteAlarm() : storage.setAlarm(alarm);
+    this.#memory = { ...memory, state };
+    try {
+      await set;
+    } catch (error) {
+      this.#memory = undefined;
+      throw error;
+    }
+  }
+
+  #recall(now: number): Memory {
     const onCorrupt = () => logToConsole({ what: "gate_state_corrupt", destination: this.#destination() });
-    return loadGate(this.ctx.storage, now, onCorrupt);
+    this.#memory ??= remembered(loadGate(this.ctx.storage, onCorrupt), now);
+    return this.#memory;
+  }
+
+  #state(now: number): GateState {
+    return this.#recall(now).state;
   }
 
   /** Gates are named after their destinations. */

@@ -4,25 +4,24 @@
  * value that is not a state of ours is replaced by a new one and reported: no delivery is lost by that,
  * because D1 knows what waits and the sweep rings for it.
  *
- * The state is stored as JSON. It is read and written at every call, and the storage's own structured clone
- * takes several times as long, for a state of many small parts, as to parse or to write its text.
+ * The state is stored as JSON: the storage's own structured clone takes several times as long, for a state of many
+ * small parts, as to write its text.
  */
 import { closedCircuit } from "../policy/circuit.ts";
 import { type GateState, newGateState } from "../policy/gate-state.ts";
-
 import { type Hours, isHourOver, newTallies, rolledUp, type Tallies } from "../policy/tallies.ts";
 import { isTally } from "../policy/tally.ts";
 
 const KEY = "gate";
 const HOURS = "hours";
 
-export function loadGate(storage: DurableObjectStorage, now: number, onCorrupt: () => void): GateState {
+/** Undefined when nothing is stored, or nothing that could be used. */
+export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): GateState | undefined {
   const stored = storage.kv.get(KEY);
-  if (stored === undefined) return newGateState(now);
+  if (stored === undefined) return undefined;
   const state = gateStateOf(parsed(stored));
-  if (state) return state;
-  onCorrupt();
-  return newGateState(now);
+  if (!state) onCorrupt();
+  return state;
 }
 
 /** The hours counted so far; what is no tally of today is left out. */
@@ -32,19 +31,15 @@ export function loadHours(storage: DurableObjectStorage): Hours {
 }
 
 /**
- * Writes the state, and the alarm when the bell's time has changed: at most two rows. The first count of a
- * new hour writes one more, for the hour that is over.
+ * Writes the state: one row, and one more for the hour that is over with the first count of a new one. Returns what
+ * is stored: the hours have taken over what they have of it.
  */
-export async function saveGate(
-  storage: DurableObjectStorage,
-  before: GateState,
-  after: GateState,
-): Promise<void> {
-  const rolled = isHourOver(after.tallies) ? rolledUp(after.tallies, loadHours(storage)) : undefined;
-  storage.kv.put(KEY, JSON.stringify(rolled ? { ...after, tallies: rolled.tallies } : after));
+export function saveGate(storage: DurableObjectStorage, state: GateState): GateState {
+  const rolled = isHourOver(state.tallies) ? rolledUp(state.tallies, loadHours(storage)) : undefined;
+  const saved = rolled ? { ...state, tallies: rolled.tallies } : state;
+  storage.kv.put(KEY, JSON.stringify(saved));
   if (rolled) storage.kv.put(HOURS, rolled.hours);
-  if (after.bell.at === before.bell.at) return;
-  await (after.bell.at === null ? storage.deleteAlarm() : storage.setAlarm(after.bell.at));
+  return saved;
 }
 
 /** Undefined when it is no JSON. */
@@ -74,7 +69,9 @@ function gateStateOf(value: unknown): GateState | undefined {
     tallies: areTallies(stored.tallies) ? stored.tallies : newTallies(0),
   };
   const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
-  const readable = state.leases.every((held) => isLike(lease, held));
+  const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
+  const readable =
+    state.leases.every((held) => isLike(lease, held)) && (state.slack === null || isLike(slack, state.slack));
   return state.version === fresh.version && readable ? state : undefined;
 }
 

@@ -220,7 +220,7 @@ function leaseFor(
 ): Lease {
   const slots = Math.min(room.slots, ask.connections, deliveries.length);
   return {
-    id: `${now.toString(36)}-${state.granted + 1}`,
+    id: `${now.toString(36)}-${state.incarnation.toString(36)}-${state.granted + 1}`,
     lane: ask.lane,
     slots,
     width: Math.min(room.width, slots),

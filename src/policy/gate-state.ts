@@ -51,6 +51,19 @@ export type Happening = Readonly<{
 /** A lease that was settled. */
 export type Past = readonly [at: number, deliveries: Packed];
 
+/** How much may be in flight under leases that are granted from memory and not stored (see write-behind.ts). */
+export type Slack = Readonly<{
+  slots: number;
+  /** As much of the window. */
+  width: number;
+  /** Whoever has stored it may grant leases out of it until then, and no other. */
+  grantsUntil: number;
+  /** By then they have expired. */
+  expiresAt: number;
+  /** How far ahead of the clock they may take the rate's theoretical arrival time. */
+  aheadMs: number;
+}>;
+
 /** Of finite numbers, texts and truths alone: it is stored as JSON. */
 export type GateState = Readonly<{
   version: 1;
@@ -64,6 +77,9 @@ export type GateState = Readonly<{
   forgottenAt: number;
   /** Leases ever granted: part of the next one's name. */
   granted: number;
+  /** How often the object has begun without a memory: part of the names too, because what it granted last is unknown. */
+  incarnation: number;
+  slack: Slack | null;
   turns: Readonly<Record<Side, Turn>>;
   /** The destination's `max_concurrency` as last seen: how wide drains may be. */
   breadth: number;
@@ -102,6 +118,8 @@ export function newGateState(now: number): GateState {
     settled: [],
     forgottenAt: 0,
     granted: 0,
+    incarnation: 0,
+    slack: null,
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
     rate: { perSecond: 1_000_000, burst: 1_000_000 },

@@ -23,6 +23,8 @@ export type Lease = Readonly<{
   probe?: true;
   /** What it has of another lease, whose attempts may still be under way; that one has it back when this is over. */
   took?: Readonly<{ lease: string; slots: number; width: number }>;
+  /** What a former incarnation may have granted without storing it. Nobody settles it. */
+  lost?: true;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;

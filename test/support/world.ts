@@ -218,12 +218,7 @@ export function alarmOf(destination: string): Promise<number | null> {
 
 /** Gates outlive a world: those of destinations that come again in the next forget what they know. */
 export async function newGates(destinations: readonly string[]): Promise<void> {
-  await Promise.all(destinations.map((destination) => runInDurableObject(gateOf(destination), forget)));
-}
-
-async function forget(_: unknown, { storage }: DurableObjectState): Promise<void> {
-  await storage.deleteAlarm();
-  await storage.deleteAll();
+  await Promise.all(destinations.map((destination) => gateOf(destination).forget()));
 }
 
 type Columns = Partial<typeof destinations.$inferInsert>;
