@@ -1,7 +1,8 @@
 /**
  * The consumer: a batch of messages becomes attempts, outcomes and the next times.
  *
- * load → sort out → through the gate, all destinations at once → record → settle → acknowledge or retry.
+ * load → sort out → through the gate, all destinations at once, each recorded and settled as it ends → acknowledge or
+ * retry.
  *
  * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
  * whole batches have ended: a receiver that does not answer soon is awaited in the background.
@@ -17,6 +18,7 @@ import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
 import { type GroupRun, startGroup } from "./group.ts";
+import { Recorder } from "./report.ts";
 import { sortOut } from "./sort-out.ts";
 import { refusedVerdicts, type Verdict } from "./verdicts.ts";
 
@@ -34,7 +36,7 @@ export async function consume(given: Services, batch: MessageBatch): Promise<voi
   try {
     await deliverAll(services, carriers);
   } catch (error) {
-    services.log({ what: "batch_failed", messages: carriers.length, error: faultOf(error) });
+    logFailed(services, carriers.length, error);
     for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
   } finally {
     logCounts(services);
@@ -45,10 +47,11 @@ export async function consume(given: Services, batch: MessageBatch): Promise<voi
 async function deliverAll(services: Services, carriers: readonly Carrier[]): Promise<void> {
   const carrierOf = carrierFinder(carriers, services.now());
   const again = new Map<Carrier | undefined, Verdict[]>();
-  const later = new Set<number>();
+  const later = new Set<Carrier>();
+  const recorder = new Recorder(services);
   let parts: readonly BundlePart[] = carriers.flatMap((carrier) => carrier.parts);
   while (parts.length > 0) {
-    const delivered = await deliver(services, carriers, parts, carrierOf);
+    const delivered = await deliver(services, recorder, carriers, parts, carrierOf);
     for (const verdict of delivered.verdicts) {
       if (verdict.againAt === undefined) continue;
       const carrier = carrierOf(verdict.work);
@@ -56,26 +59,26 @@ async function deliverAll(services: Services, carriers: readonly Carrier[]): Pro
       if (some) some.push(verdict);
       else again.set(carrier, [verdict]);
     }
-    for (const bundle of delivered.later) later.add(bundle);
+    for (const carrier of delivered.later) later.add(carrier);
     parts = delivered.rest;
   }
   for (const carrier of carriers) {
-    if (carrier.parts.some(({ bundle }) => later.has(bundle)))
-      await postpone(services, carrier, pauseFor(carrier));
+    if (later.has(carrier)) await postpone(services, carrier, pauseFor(carrier));
     else await dispose(services, carrier, openOf(again.get(carrier) ?? []));
   }
 }
 
 type Delivered = Readonly<{
   verdicts: readonly Verdict[];
-  /** Bundles that others must deliver. */
-  later: ReadonlySet<number>;
+  /** Those that must come again with all that they bring. */
+  later: readonly Carrier[];
   /** To be delivered next. */
   rest: readonly BundlePart[];
 }>;
 
 async function deliver(
   services: Services,
+  recorder: Recorder,
   carriers: readonly Carrier[],
   parts: readonly BundlePart[],
   carrierOf: (work: Work) => Carrier | undefined,
@@ -92,13 +95,26 @@ async function deliver(
   const runs = await startGroups(services, groups, lookedUpAt);
   const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const { verdicts } = await attemptGroups(services, runs, {
+  const { verdicts, failures } = await attemptGroups(services, recorder, runs, {
     also,
     ownerOf: (work) => carrierOf(work)?.owner,
     continues: () => false,
   });
-  const later = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
+  const unrecorded = failures.flatMap(({ groupRun }) =>
+    groupRun ? (groups[runs.indexOf(groupRun)] ?? []) : also.map(({ work }) => work),
+  );
+  const failed = new Set(unrecorded.map(carrierOf));
+  if (failures[0]) logFailed(services, failed.size, failures[0].error);
+  const others = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
+  const later = carriers.filter(
+    (carrier) => failed.has(carrier) || carrier.parts.some(({ bundle }) => others.has(bundle)),
+  );
   return { verdicts, later, rest };
+}
+
+/** So many messages come again, because nothing is known of what they brought. */
+function logFailed({ log }: Services, messages: number, error: unknown): void {
+  log({ what: "batch_failed", messages, error: faultOf(error) });
 }
 
 /** Bundles whose message has come before: it has come for what is due now. */

@@ -16,6 +16,7 @@ import { attemptGroups, hasCome } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import type { Connections } from "./connections.ts";
 import { type Group, type GroupRun, startGroup } from "./group.ts";
+import type { Recorder } from "./report.ts";
 import { sortOut } from "./sort-out.ts";
 import { countDead } from "./tell-dead.ts";
 import type { Verdict } from "./verdicts.ts";
@@ -132,12 +133,12 @@ export function isAnswered({ groupRun: { answer } }: Lot): boolean {
 }
 
 /** Awaits the end of what was started, records and settles it. */
-export async function endStep(services: Services, lot: Lot): Promise<Step> {
+export async function endStep(services: Services, recorder: Recorder, lot: Lot): Promise<Step> {
   const { groupRun, over } = lot;
   const { answer } = groupRun;
   // When it has asked already, the gate knows more than this.
   const continues = () => mayGoOn(lot) && !lot.isFollowed;
-  const { verdicts, late } = await attemptGroups(services, [groupRun], {
+  const { verdicts, late, failures } = await attemptGroups(services, recorder, [groupRun], {
     also: over,
     continues,
   });
@@ -145,6 +146,7 @@ export async function endStep(services: Services, lot: Lot): Promise<Step> {
     services,
     verdicts.filter(({ row }) => row?.state === "retrying"),
   );
+  for (const { error } of failures) throw error;
   // It was let in, and nothing has come of it: the gate has a drain come again in a while.
   const isIdle = Boolean(answer?.grant) && !hasCome(verdicts);
   if (late || isIdle || !answer || answer.refused) return "gate";

@@ -13,6 +13,7 @@ import { type Connections, connections } from "./connections.ts";
 import { beginStep, endStep, isAnswered, type Lot, mayGoOn, type Step } from "./drain-step.ts";
 import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
+import { Recorder } from "./report.ts";
 import { goOnWith } from "./tick.ts";
 import { askForToll } from "./toll.ts";
 
@@ -32,11 +33,12 @@ const PAUSE_S = 10;
 export async function answerBells(given: Services, batch: MessageBatch): Promise<void> {
   const services = withCounts(given, "drain");
   const shared = connections(batch.messages.length);
+  const recorder = new Recorder(services);
   await Promise.all(
     batch.messages.map(async (message) => {
       try {
         const bell = drainMessage(message.body);
-        if (bell) await drain(services, shared, bell, portionAt(message.attempts));
+        if (bell) await drain(services, shared, recorder, bell, portionAt(message.attempts));
         const step = replayMessage(message.body);
         if (step) await stepReplay(services, step.replay);
         const asked = tollMessage(message.body);
@@ -60,6 +62,7 @@ function portionAt(attempts: number): number {
 async function drain(
   services: Services,
   shared: Connections,
+  recorder: Recorder,
   bell: DrainMessage,
   portion: number,
 ): Promise<void> {
@@ -101,11 +104,11 @@ async function drain(
       step = begun;
       continue;
     }
-    const [ended, next] = await Promise.allSettled([endStep(services, begun), beginAfter(begun)]);
+    const [ended, next] = await Promise.allSettled([endStep(services, recorder, begun), beginAfter(begun)]);
     if (next.status === "fulfilled") ahead = next.value;
     if (ended.status === "rejected" || next.status === "rejected") {
       // What has been started is to be recorded, whatever becomes of the other.
-      if (ahead) await endStep(services, ahead);
+      if (ahead) await endStep(services, recorder, ahead);
       throw ended.status === "rejected" ? ended.reason : (next as PromiseRejectedResult).reason;
     }
     step = ended.value;

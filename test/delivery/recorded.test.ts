@@ -1,0 +1,253 @@
+/** Each destination of a batch is recorded and settled as it ends, whatever its neighbours do. */
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { consume } from "../../src/delivery/consume.ts";
+import { Recorder } from "../../src/delivery/report.ts";
+import { interceptedD1 } from "../support/intercept.ts";
+import { batchOf } from "../support/queues.ts";
+import { silence } from "../support/receivers.ts";
+import { wireOf } from "../support/wire.ts";
+import {
+  calm,
+  execute,
+  FIRST_EVENT,
+  messageFor,
+  newDestination,
+  newWorld,
+  rowOf,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+/** How long one answer is awaited. */
+const PATIENCE_MS = 1_000;
+/** A refusal that is tried again and says that somebody is there. */
+const BUSY = 409;
+const WRITE = "INSERT INTO deliveries";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+const event = FIRST_EVENT;
+
+/** A destination that gives no answer until its `end` is called. */
+async function silentDestination() {
+  const id = await newDestination();
+  const { script, end } = silence();
+  world.receiver.script(urlOf(id), script);
+  return { id, end };
+}
+
+/** Brings the messages, and tells what has become of each as soon as that is so. */
+function bring(messages: readonly unknown[]) {
+  let over = false;
+  const fates = world.bring(messages).finally(() => {
+    over = true;
+  });
+  return { fates, isOver: () => over };
+}
+
+/** Until it is so, without moving the clock. */
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (let turn = 0; turn < 200; turn++) {
+    if (await isSo()) return;
+    await calm();
+  }
+  throw new Error("It has not come to be so");
+}
+
+/** Gates that were settled with, in their order. */
+function settledGates(): readonly string[] {
+  const settled: string[] = [];
+  world.gates.before((method, destination) => {
+    if (method === "settle") settled.push(destination);
+  });
+  return settled;
+}
+
+/** Lets the time pass in which others may come to share a write. */
+async function noCompany(): Promise<void> {
+  await world.clock.asleep(10);
+  world.clock.pass(10);
+}
+
+describe("a destination that answers, beside one of the same batch that hangs", () => {
+  test("is recorded and settled before the other one's patience is over", async () => {
+    const slow = await silentDestination();
+    const quick = await newDestination();
+    const settled = settledGates();
+    const batch = bring(await world.post());
+    await world.receiver.called(2);
+    await noCompany();
+    await until(() => settled.includes(quick));
+    expect(await rowOf({ event, destination: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event, destination: slow.id })).toBeUndefined();
+    expect(batch.isOver()).toBe(false);
+
+    world.clock.pass(PATIENCE_MS);
+    expect(await batch.fates).toEqual(["acked", "acked"]);
+    expect(await rowOf({ event, destination: slow.id })).toMatchObject({ because: "in_flight" });
+    expect(settled).toEqual([quick]);
+    slow.end(204);
+    await world.settled();
+    expect(settled).toEqual([quick, slow.id]);
+  });
+
+  test("takes along what was decided without an attempt", async () => {
+    const slow = await silentDestination();
+    const quick = await newDestination();
+    const paused = await newDestination({ status: "paused" });
+    const messages = await world.post();
+    world.d1.used();
+    const batch = bring(messages);
+    await world.receiver.called(2);
+    await noCompany();
+    await until(async () => (await storedRows()).length === 2);
+    expect(await rowOf({ event, destination: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ event, destination: paused })).toMatchObject({ state: "waiting" });
+    expect(batch.isOver()).toBe(false);
+    world.clock.pass(PATIENCE_MS);
+    expect(await batch.fates).toEqual(Array(3).fill("acked"));
+    // To load, for those two, and for the one that hangs.
+    expect(world.d1.used().roundTrips).toBe(3);
+    slow.end(204);
+  });
+});
+
+test("a crash behind the first destination's record repeats the others alone", async () => {
+  const quick = await newDestination();
+  const slow = await newDestination();
+  const others = [slow, await newDestination()];
+  // The clock of the wire moves by itself.
+  const late = () => world.clock.sleep(700).then(() => new Response(null, { status: 204 }));
+  for (const id of others) world.receiver.script(urlOf(id), late, 204);
+  const messages = (await world.post()).map((name) => messageFor(name));
+  const wire = wireOf(world);
+  const brought = async () => {
+    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    const survived = await wire.invoke("consume", (services) => consume(services, batch));
+    return { survived, fates };
+  };
+  wire.arm((call) => call.includes(WRITE), "crash");
+  expect(await brought()).toEqual({ survived: false, fates: Array(3).fill("left") });
+  expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
+    [quick, "delivered"],
+  ]);
+
+  wire.mend();
+  // Until the leases of the dead one are over.
+  world.clock.pass(120_000);
+  expect(await brought()).toEqual({ survived: true, fates: Array(3).fill("acked") });
+  expect(world.receiver.to(urlOf(quick))).toHaveLength(1);
+  for (const id of others) expect(world.receiver.to(urlOf(id))).toHaveLength(2);
+  expect((await storedRows()).map(({ state }) => state)).toEqual(Array(3).fill("delivered"));
+});
+
+test("destinations that end together share a write, and no row is written twice", async () => {
+  for (let i = 0; i < 10; i++) await newDestination();
+  const messages = await world.post(3);
+  world.d1.used();
+  await world.bring(messages);
+  // To load, and to record.
+  expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 30 });
+});
+
+describe("a write that fails", () => {
+  afterEach(() => execute("DROP TRIGGER IF EXISTS poison"));
+
+  async function passTries(): Promise<void> {
+    for (const pause of [250, 500]) {
+      await world.clock.asleep(pause);
+      world.clock.pass(pause);
+    }
+  }
+
+  test("for good sends back the messages that it was for, and no others", async () => {
+    const quick = await newDestination();
+    const slow = await silentDestination();
+    const messages = await world.post();
+    const settled = settledGates();
+    let writes = 0;
+    world.d1.failing((sql) => (sql.includes(WRITE) && ++writes <= 3 ? "before" : undefined));
+    const batch = bring(messages);
+    await world.receiver.called(2);
+    await noCompany();
+    await world.clock.asleep(250);
+    slow.end(204);
+    await passTries();
+    const fates = await batch.fates;
+    expect(fates[messages.findIndex(({ destination }) => destination === quick)]).toEqual({ retryIn: 5 });
+    expect(fates[messages.findIndex(({ destination }) => destination === slow.id)]).toBe("acked");
+    expect(settled).toEqual([slow.id]);
+    expect(await storedRows()).toMatchObject([{ destinationId: slow.id, state: "delivered" }]);
+    expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
+  });
+
+  test("because of one destination fails for that one alone, also when others share it", async () => {
+    const places = [await newDestination(), await newDestination(), await newDestination()];
+    for (const id of places) world.receiver.script(urlOf(id), BUSY);
+    const poisoned = places[1] ?? "";
+    await execute(`CREATE TRIGGER poison BEFORE INSERT ON deliveries WHEN new.destination_id = '${poisoned}'
+      BEGIN SELECT raise(ABORT, 'poison'); END`);
+    const messages = await world.post();
+    const settled = settledGates();
+    const batch = bring(messages);
+    await passTries();
+    const fates = await batch.fates;
+    for (const [i, { destination }] of messages.entries())
+      expect(fates[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
+    expect([...settled].sort()).toEqual(places.filter((id) => id !== poisoned).sort());
+    expect(await storedRows()).toHaveLength(2);
+    // Twice all of them, and once each.
+    expect(world.logged("record_failed").map(({ deliveries }) => deliveries)).toEqual([3, 3, 1]);
+  });
+});
+
+describe("a recorder", () => {
+  /** Writes that are under way until they are let go. */
+  function heldWrites() {
+    const held: (() => void)[] = [];
+    const db = interceptedD1(env.DB, async (_, work) => {
+      await new Promise<void>((letGo) => held.push(letGo));
+      return work();
+    });
+    return { recorder: new Recorder({ ...world.services, db, further: [] }), held };
+  }
+
+  async function verdicts(count: number) {
+    const destination = await newDestination();
+    await world.bring(await world.post(count));
+    const rows = (await storedRows()).filter((row) => row.destinationId === destination);
+    return rows.map((row) => ({ work: {} as never, row }));
+  }
+
+  test("has one write under way, and what comes meanwhile shares the next", async () => {
+    const [a, b, c] = await verdicts(3);
+    if (!a || !b || !c) throw new Error("They are there");
+    const { recorder, held } = heldWrites();
+    const done: string[] = [];
+    void recorder.report([a]).then(() => done.push("a"));
+    void recorder.report([b]).then(() => done.push("b"));
+    void recorder.report([c], true).then(() => done.push("c"));
+    await calm();
+    expect(held).toHaveLength(1);
+    expect(done).toEqual([]);
+    held[0]?.();
+    await until(() => held.length === 2);
+    expect(done).toEqual(["a"]);
+    held[1]?.();
+    await until(() => done.length === 3);
+    await calm();
+    expect(held).toHaveLength(2);
+  });
+
+  test("has nothing to write for those who have nothing to say", async () => {
+    const { recorder, held } = heldWrites();
+    expect(await recorder.report([])).toEqual([]);
+    expect(await recorder.report([{ work: {} as never }], true)).toEqual([]);
+    expect(held).toEqual([]);
+  });
+});
