@@ -111,6 +111,28 @@ CREATE TABLE `mails` (
 	`sent_at` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE `packs` (
+	`destination_id` text NOT NULL,
+	`bundle_id` integer NOT NULL,
+	`waiting0` integer DEFAULT 0 NOT NULL,
+	`waiting1` integer DEFAULT 0 NOT NULL,
+	`in_flight0` integer DEFAULT 0 NOT NULL,
+	`in_flight1` integer DEFAULT 0 NOT NULL,
+	`delivered0` integer DEFAULT 0 NOT NULL,
+	`delivered1` integer DEFAULT 0 NOT NULL,
+	`cancelled0` integer DEFAULT 0 NOT NULL,
+	`cancelled1` integer DEFAULT 0 NOT NULL,
+	`because` text,
+	`next_attempt_at` integer,
+	`recover_at` integer,
+	`give_up_at` integer,
+	`ended_at` integer,
+	`ends` text DEFAULT '' NOT NULL,
+	PRIMARY KEY(`destination_id`, `bundle_id`)
+) WITHOUT ROWID;
+--> statement-breakpoint
+CREATE INDEX `packs_waiting` ON `packs` (`destination_id`,`bundle_id`) WHERE (waiting0 | waiting1) <> 0;--> statement-breakpoint
+CREATE INDEX `packs_in_flight` ON `packs` (`recover_at`) WHERE recover_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `replays` (
 	`id` text PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,
@@ -202,6 +224,28 @@ CREATE TRIGGER `destinations_removed` AFTER DELETE ON `destinations` BEGIN
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
 END;
 --> statement-breakpoint
+CREATE TRIGGER `deliveries_ended_in_pack` BEFORE INSERT ON `deliveries` WHEN new.`life` = 0 AND EXISTS (
+	SELECT 1 FROM `packs` WHERE `destination_id` = new.`destination_id` AND `bundle_id` = new.`event_id` / 128
+		AND (((`delivered0` | `cancelled0`) & iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0)) | ((`delivered1` | `cancelled1`) & iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)))) <> 0)
+BEGIN
+	SELECT RAISE(IGNORE);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `deliveries_out_of_pack` AFTER INSERT ON `deliveries` BEGIN
+	UPDATE `packs` SET
+		`waiting0` = `waiting0` & ~iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0),
+		`waiting1` = `waiting1` & ~iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)),
+		`in_flight0` = `in_flight0` & ~iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0),
+		`in_flight1` = `in_flight1` & ~iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)),
+		`delivered0` = `delivered0` & ~iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0),
+		`delivered1` = `delivered1` & ~iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)),
+		`cancelled0` = `cancelled0` & ~iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0),
+		`cancelled1` = `cancelled1` & ~iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)),
+		`recover_at` = iif(((`in_flight0` & ~iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0)) | (`in_flight1` & ~iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)))) = 0, NULL, `recover_at`)
+	WHERE `destination_id` = new.`destination_id` AND `bundle_id` = new.`event_id` / 128
+		AND (((`waiting0` | `in_flight0` | `delivered0` | `cancelled0`) & iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0)) | ((`waiting1` | `in_flight1` | `delivered1` | `cancelled1`) & iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)))) <> 0;
+END;
+--> statement-breakpoint
 CREATE VIEW `events` AS
 SELECT b.`id` * 128 + i.key / 3 AS `id`, b.`id` AS `bundle_id`,
 	b.`header` ->> ('$.tenants[' || i.value || ']') AS `tenant`,
@@ -211,3 +255,21 @@ SELECT b.`id` * 128 + i.key / 3 AS `id`, b.`id` AS `bundle_id`,
 		SELECT 1 FROM json_each(p.value) r
 		WHERE r.key % 2 = 0 AND i.key / 3 BETWEEN r.value AND p.value ->> (r.key + 1))) AS `plan`
 FROM `bundles` b JOIN json_each(b.`header`, '$.events') i ON i.key % 3 = 0;
+--> statement-breakpoint
+CREATE VIEW `delivery_states` AS
+WITH RECURSIVE `bits` (`i`, `low`, `high`) AS (
+	SELECT 0, 1, 0 UNION ALL SELECT `i` + 1, iif(`i` < 49, `low` << 1, 0), iif(`i` = 49, 1, `high` << 1) FROM `bits` WHERE `i` < 99
+)
+SELECT `destination_id`, `event_id`, `state`, `because`, `attempts`, `next_attempt_at`, `give_up_at`, `ended_at` FROM `deliveries`
+UNION ALL
+SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'waiting', p.`because`, 0, p.`next_attempt_at`, p.`give_up_at`, NULL
+FROM `packs` p JOIN `bits` b ON ((p.`waiting0` & b.`low`) | (p.`waiting1` & b.`high`)) <> 0 WHERE (p.`waiting0` | p.`waiting1`) <> 0
+UNION ALL
+SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'retrying', 'in_flight', 0, p.`recover_at`, p.`give_up_at`, NULL
+FROM `packs` p JOIN `bits` b ON ((p.`in_flight0` & b.`low`) | (p.`in_flight1` & b.`high`)) <> 0
+UNION ALL
+SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'delivered', NULL, 1, NULL, NULL, p.`ended_at`
+FROM `packs` p JOIN `bits` b ON ((p.`delivered0` & b.`low`) | (p.`delivered1` & b.`high`)) <> 0
+UNION ALL
+SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'cancelled', 'destination_deleted', 0, NULL, p.`give_up_at`, p.`ended_at`
+FROM `packs` p JOIN `bits` b ON ((p.`cancelled0` & b.`low`) | (p.`cancelled1` & b.`high`)) <> 0;

@@ -45,7 +45,7 @@ const getDeliveries = createRoute({
   tags,
   description:
     "By destination and event, descending; of one destination, the newest event first. A page looks at a " +
-    "thousand deliveries and destinations at most for those that are asked for: it may be short, or empty, and " +
+    "few hundred deliveries and destinations at most for those that are asked for: it may be short, or empty, and " +
     "still have a next_cursor. Deliveries that no attempt has been made of are listed by state=queued alone: the newest " +
     "event first, then those that are scheduled for later, the first due first.",
   middleware: [requires("read")],

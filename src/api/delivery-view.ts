@@ -6,8 +6,8 @@ import { isoTime } from "../iso-time.ts";
 import { ageLimitOf } from "../policy/retry-policy.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
-import type { AttemptEntry } from "../store/schema.ts";
-import { type DeliveryRow, dueAtOf } from "../store/work.ts";
+import type { AttemptEntry, DeliveryRow } from "../store/schema.ts";
+import { dueAtOf } from "../store/work.ts";
 import type { DeliveryJson } from "./delivery-schema.ts";
 
 /** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */

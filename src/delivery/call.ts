@@ -57,10 +57,14 @@ async function readAnswer(response: Response, now: number): Promise<Answer> {
   const excerpt = response.ok ? await unread(response) : await excerptOf(response);
   return {
     exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
-    ...(location !== null && { location }),
+    ...(location !== null && isRedirect(status) && { location }),
     ...(limits && { limits }),
     ...(excerpt && { excerpt }),
   };
+}
+
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
 }
 
 /** A success needs no explanation: its body is not read. */

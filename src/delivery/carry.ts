@@ -16,7 +16,8 @@ import {
 } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type DeliveryRow, ownerOf, type Work } from "../store/work.ts";
+import type { DeliveryRow } from "../store/schema.ts";
+import { ownerOf, type Work } from "../store/work.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
 import type { Verdict } from "./verdicts.ts";
 

@@ -7,8 +7,8 @@ import { type Cause, causeOf } from "../policy/outcome.ts";
 import { ageLimitOf, type RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
-import type { AttemptEntry } from "../store/schema.ts";
-import { type DeliveryRow, dueAtOf, type Work } from "../store/work.ts";
+import type { AttemptEntry, DeliveryRow } from "../store/schema.ts";
+import { dueAtOf, type Work } from "../store/work.ts";
 import type { Attempt } from "./send.ts";
 
 /** Entries that a delivery's log keeps: with more attempts the oldest go. */

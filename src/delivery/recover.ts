@@ -1,7 +1,7 @@
 /**
  * Finding what was lost between acceptance and its first outcome, and retries that nobody brought. A planned
- * delivery without a row becomes a waiting one; the row is written before the walk moves past its event, so that a
- * walk that breaks down begins again where nothing is missing.
+ * delivery that has neither a bit nor a row becomes a waiting one; that is written before the walk moves past its
+ * event, so that a walk that breaks down begins again where nothing is missing.
  *
  * Two walks see every event once when it is overdue. One goes by row and passes those that are scheduled for
  * later; the other goes by time, and had not come so far when they were passed.
@@ -13,8 +13,8 @@ import { findLostScheduled } from "../store/scheduled.ts";
 import {
   destinationsNamed,
   findLost,
-  insertRecovered,
   type LostDelivery,
+  letWait,
   moveWatermark,
   readWatermark,
   recoverOverdue,
@@ -23,10 +23,10 @@ import { waitingRow } from "./outcome-rows.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 
 /** What one statement looks at. */
-const PAGE = { bundles: 1_000, deliveries: 5_000 };
+const PAGE = { bundles: 1_000, deliveries: 20_000 };
 /** Pages of the walk by time in one step: the walk by row is to get its share. */
 const SCHEDULED_PAGES = 5;
-/** Retries that one statement lets wait. */
+/** Rows of retries, and packs with some in flight, that one statement lets wait. */
 const OVERDUE = 500;
 
 /** Lets wait what was due by the horizon and has no outcome. */
@@ -35,7 +35,7 @@ export async function recoverLost(services: Services, turn: PartTurn): Promise<P
   let lost = 0;
   const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
     const letSomeWait = async (found: readonly LostDelivery[]) => {
-      await letWait(services, db, found, turn.now);
+      await letLostWait(services, db, found, turn.now);
       for (const { destination } of found) woken.add(destination);
       lost += found.length;
     };
@@ -84,7 +84,7 @@ async function walkByRow({ db, turn, letWait }: Walk, scheduledUpto: Position): 
 }
 
 /** What is for a destination whose row somebody has removed is for nobody. */
-async function letWait(
+async function letLostWait(
   services: Services,
   db: D1Database,
   lost: readonly LostDelivery[],
@@ -101,7 +101,7 @@ async function letWait(
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];
   });
-  await insertRecovered(db, rows);
+  await letWait(db, rows);
 }
 
 /** Lets wait the retries that were due by the horizon and were not brought. */
@@ -111,10 +111,10 @@ export async function recoverRetries(services: Services, turn: PartTurn): Promis
   const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
     let more = false;
     do {
-      const recovered = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);
-      for (const destination of recovered) woken.add(destination);
-      overdue += recovered.length;
-      more = recovered.length === OVERDUE;
+      const found = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);
+      for (const destination of found.destinations) woken.add(destination);
+      overdue += found.recovered;
+      more = found.more;
     } while (more && turn.mayGoOn());
     return more;
   });

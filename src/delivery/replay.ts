@@ -70,7 +70,8 @@ async function letWait(
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
-  const { events, cursor, isLast } = await portionOf(services, part, portion);
+  const found = await portionOf(services, part, portion);
+  const { events, isLast } = found;
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
   const isEnd = isLast && part.db === db;
@@ -81,7 +82,7 @@ async function letWait(
   const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
   const isDone =
     (await isClaimed(services, part, job)) &&
-    (await advanceReplay(part.db, part.replay, { events, cursor }, after, giveUpAt, now()));
+    (await advanceReplay(part.db, part.replay, found, after, giveUpAt, now()));
   if (isDone && events.length > 0) await ringGate(services, destination.id);
   services.log({
     what: "replay_step",
@@ -107,7 +108,7 @@ async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): 
 }
 
 async function portionOf({ config }: Services, { db, replay }: Part, size: number): Promise<Portion> {
-  if (size === 0) return { events: [], cursor: replay.cursor, isLast: false };
+  if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
   const { last } = await eventRangeOf(db, { until: replay.until });
   return findPortion(db, replay, last, size, config.retentionMs);
 }

@@ -5,8 +5,8 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { recordOutcomes } from "../store/record.ts";
+import type { DeliveryRow } from "../store/schema.ts";
 import type { StatusChange } from "../store/status-changes.ts";
-import type { DeliveryRow } from "../store/work.ts";
 import type { Verdict } from "./verdicts.ts";
 
 const TRIES = 3;

@@ -27,10 +27,10 @@ import {
 } from "../store/retention.ts";
 import type { UpkeepMessage } from "./message.ts";
 
-/** What one statement looks at: a step with one database gets through 10,000 events. */
-const PAGE = { bundles: 500, deliveries: 2_000 };
+/** What one statement looks at: a step with one database gets through 3,000 full bundles. */
+const PAGE = { bundles: 500, deliveries: 25_000 };
 /** Queries after which a step begins nothing more. */
-const QUERIES = 80;
+const QUERIES = 100;
 /** A step begins nothing more after this. */
 const STEP_MS = 15_000;
 /** No page is sent for after this: then the next tick is about to go on. */

@@ -4,7 +4,8 @@
  */
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
-import type { DeliveryRow, Work } from "../store/work.ts";
+import type { DeliveryRow } from "../store/schema.ts";
+import type { Work } from "../store/work.ts";
 import { logAttempt } from "./attempt-log.ts";
 import { type GroupRun, leftoverReason } from "./group.ts";
 import { inFlightRow, type Outcome, ownedBy, waitingRow } from "./outcome-rows.ts";

@@ -2,7 +2,7 @@
  * Looking after what waits: its gates are rung, what is over its age limit ends, and what waits for a deleted
  * destination is cancelled, whatever its gate would say to that.
  *
- * Both walks go round: over the destinations for which something waits, and over all that waits. An index by the age
+ * The walks go round: over the destinations for which something waits, and over all that waits, packs and rows. An index by the age
  * limit would find what is over at once, and cost two more written rows for each delivery that ever waits; to walk
  * costs rows read, of which a thousand cost as much as one written.
  */
@@ -12,7 +12,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { inTurn } from "../store/query-count.ts";
 import { standingOf, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
-import { expireWaiting } from "../store/waiting-ends.ts";
+import { expireWaiting, expireWaitingPacks } from "../store/waiting-ends.ts";
 import { batchesOf, type DrainMessage } from "./message.ts";
 import { endReplaysOfDeleted } from "./replay.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
@@ -25,7 +25,7 @@ import { countDead } from "./tell-dead.ts";
 const DESTINATIONS = 500;
 /** Gates called at once: as many connections as an invocation has. */
 const GATES = 6;
-/** Waiting deliveries looked at in one statement for their age limits. */
+/** Waiting deliveries, or packs of some, looked at in one statement for their age limits. */
 const LOOKED_AT = 2_000;
 /**
  * And in one tick, in all databases together: each of `n`, spread evenly over `d` databases, is looked at within
@@ -118,18 +118,21 @@ export async function expireOverdue(
   const ended = new Map<string, number>();
   let looked = 0;
   const mayLook = () => looked < LOOKED_AT_IN_ALL && mayGoOn();
-  const next = async (db: D1Database, after: DeliveryName) => {
-    const found = await expireWaiting(db, after, now, Math.min(LOOKED_AT, LOOKED_AT_IN_ALL - looked));
-    looked += found.looked;
-    for (const [id, count] of found.ended) ended.set(id, (ended.get(id) ?? 0) + count);
-    return found.upto;
-  };
   const walked = await inTurn(services, Number(first) || 0, mayLook, async (db, number) => {
-    const [destination = "", event = 0] = places.slice(2 * number, 2 * number + 2);
-    const start: DeliveryName = { destination: String(destination), event: Number(event) };
-    const upto = await walkRound(start, (after) => next(db, after), mayLook);
-    while (places.length < 2 * number) places.push("", 0);
-    places.splice(2 * number, 2, upto.destination, upto.event);
+    for (const [place, expire] of [expireWaitingPacks, expireWaiting].entries()) {
+      const at = 2 * (2 * number + place);
+      while (places.length < at + 2) places.push("");
+      const [destination, event] = places.slice(at);
+      const start: DeliveryName = { destination: String(destination), event: Number(event) };
+      const next = async (after: DeliveryName) => {
+        const found = await expire(db, after, now, Math.min(LOOKED_AT, LOOKED_AT_IN_ALL - looked));
+        looked += found.looked;
+        for (const [id, count] of found.ended) ended.set(id, (ended.get(id) ?? 0) + count);
+        return found.upto;
+      };
+      const upto = await walkRound(start, next, mayLook);
+      places.splice(at, 2, upto.destination, upto.event);
+    }
     return false;
   });
   await tellExpired(services, ended, hasTime);

@@ -7,8 +7,8 @@
  * side by side. Only where that is taken too, it looks at as many as all of them together may hold.
  */
 
-/** Deliveries that one drain leases at once. */
-export const LEASED = 60;
+/** Deliveries that one drain leases at once: as many as a bundle has, so that each is loaded once. */
+export const LEASED = 100;
 
 export type Reach = Readonly<{
   /** Deliveries looked at from each end of what waits, and from a place between them. */

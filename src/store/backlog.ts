@@ -1,11 +1,11 @@
 /** What is not done, for many destinations at once. */
 import { addedUp, allOf, type Databases } from "./shards.ts";
+import { waitingCount } from "./waiting.ts";
 
 /** Walks the partial indexes, `?2` entries of each at most: a million waiting cost no more than a page. */
 const BACKLOG = `
   SELECT d.value AS id,
-    (SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_waiting
-      WHERE destination_id = d.value AND state = 'waiting' LIMIT ?2)) AS waiting,
+    ${waitingCount("d.value", "?2")} AS waiting,
     (SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_dead
       WHERE destination_id = d.value AND state = 'dead' LIMIT ?2)) AS dead
   FROM json_each(?1) d`;

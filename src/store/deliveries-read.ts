@@ -1,17 +1,34 @@
 /**
- * Deliveries as they are shown. One with a row is what the row says; one without is so far only promised by
- * its event's plan.
+ * Deliveries as they are shown. One with a row of its own, or a bit in a pack, is what that says; one without is so
+ * far only promised by its event's plan.
  */
 import { and, desc, eq, getTableColumns, lte, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryFilter, type DeliveryKey, isWanted } from "./delivery-filter.ts";
+import { eventAt, headerAt, indexOf } from "../core/bundle.ts";
+import {
+  type DeliveryFilter,
+  type DeliveryKey,
+  isEventWanted,
+  isRowWanted,
+  isWanted,
+} from "./delivery-filter.ts";
 import { type MergedPage, mergedPage, type Positions } from "./delivery-pages.ts";
-import { leadsTo, RETRIES_SORTED, STEPS, type Walk, walkOf, walkOfRetries } from "./delivery-walk.ts";
+import {
+  leadsTo,
+  RETRIES_SORTED,
+  STEPS,
+  type Walk,
+  walkOf,
+  walkOfPacks,
+  walkOfPacksInFlight,
+  walkOfRetries,
+} from "./delivery-walk.ts";
 import type { Destination } from "./destination-settings.ts";
 import { eventRangeOf } from "./moments.ts";
-import { deliveries, destinations, type StoredState } from "./schema.ts";
+import { eventsOver } from "./over.ts";
+import { packedRows } from "./packs.ts";
+import { bundles, type DeliveryRow, deliveries, destinations, packs, type StoredState } from "./schema.ts";
 import type { Databases } from "./shards.ts";
-import type { DeliveryRow } from "./work.ts";
 
 /** `destination` is null only when somebody removed its row by hand, or in a database that has none. */
 export type FoundDelivery = Readonly<{
@@ -30,11 +47,8 @@ export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: Del
 /** What a list is narrowed to, and where its page starts in each database. */
 export type ListFilter = Omit<DeliveryFilter, "before"> & Readonly<{ before?: Positions | undefined }>;
 
-/** The columns of a delivery, which may be read from any table that is called `deliveries`. */
-const delivery = getTableColumns(deliveries);
-
 /**
- * Deliveries with a row: of one destination the newest event first, else by destination and event,
+ * Deliveries of which something is known: of one destination the newest event first, else by destination and event,
  * descending. A page looks at `STEPS` deliveries and destinations in each database: it may be short, or
  * empty, and still have a next one.
  */
@@ -75,32 +89,68 @@ async function ownDestinations(
   return rows.map(({ id }) => id);
 }
 
+type Stored = Extract<FoundDelivery, { kind: "stored" }>;
+
+/** What one of the two walks has found. */
+type Found = Readonly<{
+  found: readonly Stored[];
+  /** Everything up to this place has been looked at; undefined when that is all. */
+  upto: DeliveryKey | undefined;
+}>;
+
+/**
+ * Rows and packs are walked through apart. As far as both have been looked at their deliveries are one list, and the
+ * next page goes on where that ends: so what moves from a pack to a row meanwhile is neither shown twice nor left out.
+ */
 async function storedIn(
   db: D1Database,
   databases: Databases,
   state: StoredState | undefined,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
-  const { limit, before, accepted } = filter;
+  const { limit, accepted, over } = filter;
   const destinations = await ownDestinations(databases, filter);
   if (destinations?.length === 0) return { found: [], next: undefined };
   const range = accepted && (await eventRangeOf(db, accepted));
-  const walk = { state, destinations, before, range };
-  const rows = await storedQuery(db, walk, filter, state === "retrying" && (await areFewRetries(db)));
-  const found = rows.filter(({ isWanted }) => isWanted).map(foundOf);
-  if (found.length > limit) return { found: found.slice(0, limit), next: found[limit - 1] };
-  const last = rows.at(-1);
-  if (last?.n !== STEPS) return { found, next: undefined };
-  // Of a destination that has no more, nothing is left before its first event.
-  return { found, next: { destinationId: last.destinationId, eventId: last.eventId ?? 1 } };
+  const walk = { state, destinations, before: filter.before, range };
+  const byIndex = state === "retrying" && (await areFewRetries(db));
+  const [rows, packed] = await Promise.all([
+    rowsIn(db, walk, filter, byIndex),
+    packedIn(db, walk, filter, byIndex),
+  ]);
+  const upto = [rows.upto, packed.upto].filter((one) => one !== undefined).sort(descending)[0];
+  const all = [...rows.found, ...packed.found]
+    .filter((one) => upto === undefined || descending(one, upto) <= 0)
+    .sort(descending);
+  const shown = all.slice(0, limit);
+  const gone = over
+    ? await eventsOver(
+        db,
+        shown.map(({ row }) => row),
+        over,
+      )
+    : new Set();
+  return {
+    found: shown.filter(({ eventId }) => !gone.has(eventId)),
+    next: all.length > limit ? shown.at(-1) : upto,
+  };
 }
 
-/** What is wanted of the walk, one more than asked for, and in any case its last step, wanted or not. */
-function storedQuery(db: D1Database, walk: Walk, filter: DeliveryFilter, byIndex: boolean) {
+function descending(a: DeliveryKey, b: DeliveryKey): number {
+  if (a.destinationId !== b.destinationId) return a.destinationId < b.destinationId ? 1 : -1;
+  return b.eventId - a.eventId;
+}
+
+/** The columns of a delivery, which may be read from any table that is called `deliveries`. */
+const delivery = getTableColumns(deliveries);
+const destinationColumns = getTableColumns(destinations);
+
+/** What is wanted of the walk through rows, one more than asked for, and in any case its last step, wanted or not. */
+async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byIndex: boolean): Promise<Found> {
   const isOfState = byIndex || leadsTo(walk.state) ? sql`true` : sql`${deliveries.state} = ${walk.state}`;
   const wanted = sql<number>`(${deliveries.eventId} IS NOT NULL AND ${isOfState} AND ${isWanted(filter) ?? sql`true`})`;
   const walked = { destinationId: sql<string>`walk.destination`, eventId: sql<number | null>`walk.event` };
-  return drizzle(db)
+  const steps = await drizzle(db)
     .select({
       n: sql<number>`walk.n`,
       ...walked,
@@ -116,28 +166,81 @@ function storedQuery(db: D1Database, walk: Walk, filter: DeliveryFilter, byIndex
     .leftJoin(destinations, eq(destinations.id, deliveries.destinationId))
     .where(sql`${wanted} OR walk.n = ${STEPS}`)
     .limit(filter.limit + 1);
+  const found = steps.flatMap(({ isWanted, row, destination }): Stored[] =>
+    isWanted && row ? [foundOf(row, destination)] : [],
+  );
+  if (found.length > filter.limit) return { found, upto: found.at(-1) };
+  const last = steps.at(-1);
+  // Of a destination that has no more, nothing is left before its first event.
+  const upto =
+    last?.n === STEPS ? { destinationId: last.destinationId, eventId: last.eventId ?? 1 } : undefined;
+  return { found, upto };
 }
 
-const destinationColumns = getTableColumns(destinations);
+/** Packs read for one page: those of batches hold a hundred deliveries each. */
+const PACKS = 100;
+
+/** What is wanted of the packs that the walk leads to. What is dead has a row of its own. */
+async function packedIn(
+  db: D1Database,
+  walk: Walk,
+  filter: DeliveryFilter,
+  byIndex: boolean,
+): Promise<Found> {
+  const { state, before } = walk;
+  if (state === "dead") return { found: [], upto: undefined };
+  const isHeaderAsked = filter.type !== undefined || filter.tenant !== undefined;
+  const walked = { destinationId: sql<string>`walk.destination`, bundleId: sql<number | null>`walk.event` };
+  const read = await drizzle(db)
+    .select({
+      n: sql<number>`walk.n`,
+      ...walked,
+      pack: getTableColumns(packs),
+      acceptedAt: bundles.acceptedAt,
+      header: isHeaderAsked ? bundles.header : sql<null>`NULL`,
+      destination: destinationColumns,
+    })
+    .from(byIndex ? walkOfPacksInFlight(walk) : walkOfPacks(walk))
+    .leftJoin(packs, and(eq(packs.destinationId, walked.destinationId), eq(packs.bundleId, walked.bundleId)))
+    .leftJoin(bundles, eq(bundles.id, walked.bundleId))
+    .leftJoin(destinations, eq(destinations.id, walked.destinationId))
+    .where(sql`${walked.bundleId} IS NOT NULL OR walk.n = ${STEPS}`)
+    .limit(PACKS);
+  const found = read.flatMap(({ pack, destination, acceptedAt, header }) => {
+    if (!pack) return [];
+    const isOfEvent = (event: number) =>
+      isEventWanted(filter, {
+        acceptedAt,
+        owner: destination?.tenant,
+        about: header ? headerAt(header, indexOf(event)) : undefined,
+      });
+    return packedRows(pack, destination)
+      .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
+      .filter((row) => before === undefined || descending(row, before) > 0)
+      .filter(({ eventId }) => isOfEvent(eventId))
+      .map((row) => foundOf(row, destination));
+  });
+  const last = read.at(-1);
+  const isEnd = read.length < PACKS && last?.n !== STEPS;
+  const first = (bundle: number | null) => (bundle === null ? 1 : eventAt(bundle, 0));
+  const upto =
+    last && !isEnd ? { destinationId: last.destinationId, eventId: first(last.bundleId) } : undefined;
+  return { found, upto };
+}
 
 async function areFewRetries(db: D1Database): Promise<boolean> {
   const counted = await db
     .prepare(
-      `SELECT count(*) AS count FROM (
-         SELECT 1 FROM deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying' LIMIT ?1)`,
+      `SELECT (SELECT count(*) FROM (
+         SELECT 1 FROM deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying' LIMIT ?1))
+       + (SELECT count(*) FROM (
+         SELECT 1 FROM packs INDEXED BY packs_in_flight WHERE recover_at IS NOT NULL LIMIT ?1)) AS count`,
     )
     .bind(RETRIES_SORTED + 1)
     .first<number>("count");
   return (counted ?? 0) <= RETRIES_SORTED;
 }
 
-function foundOf({
-  row,
-  destination,
-}: {
-  row: DeliveryRow | null;
-  destination: Destination | null;
-}): FoundDelivery {
-  if (row === null) throw new Error("A delivery that is wanted has a row");
+function foundOf(row: DeliveryRow, destination: Destination | null): Stored {
   return { kind: "stored", eventId: row.eventId, destinationId: row.destinationId, row, destination };
 }

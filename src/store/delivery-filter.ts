@@ -3,10 +3,11 @@
  * walk leads by itself (delivery-walk.ts).
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import type { EventHeader } from "../core/bundle.ts";
 import { bundleIdOf, tenantOf, typeOf } from "./event-columns.ts";
 import type { TimeRange } from "./moments.ts";
-import { isOver, type Over } from "./over.ts";
-import { bundles, deliveries, destinations } from "./schema.ts";
+import type { Over } from "./over.ts";
+import { bundles, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 
 /** The key of a delivery: every list is in its order, descending. */
 export type DeliveryKey = Readonly<{ destinationId: string; eventId: number }>;
@@ -29,17 +30,42 @@ export type DeliveryFilter = EventFilter &
     limit: number;
   }>;
 
-/** What remains to be tried; undefined when nothing does. */
-export function isWanted({ tenant, status, because, over, ...filter }: DeliveryFilter): SQL | undefined {
+/** What remains to be tried of rows, but for whether they are over; undefined when nothing does. */
+export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter): SQL | undefined {
   const ofEvent = isOfEvent(filter);
   return and(
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
     because === undefined ? undefined : eq(deliveries.because, because),
     ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
-    over && sql`NOT ${isOver(over)}`,
   );
 }
+
+/** The same of a row as a pack tells it. */
+export function isRowWanted({ status, because }: DeliveryFilter, row: DeliveryRow): boolean {
+  return (
+    (status === undefined || row.lastStatus === status) && (because === undefined || row.because === because)
+  );
+}
+
+/** The same of an event: when its bundle was accepted, whose its destination is, and what the header tells of it. */
+export function isEventWanted(
+  { tenant, type, accepted: { since, until } = {} }: DeliveryFilter,
+  { acceptedAt, owner, about }: Told,
+): boolean {
+  if (since === undefined && until === undefined && type === undefined && tenant === undefined) return true;
+  // Without a time, somebody has removed the bundle by hand.
+  if (since !== undefined && (acceptedAt ?? -1) < since) return false;
+  if (until !== undefined && (acceptedAt ?? until) >= until) return false;
+  if (type !== undefined && about?.type !== type) return false;
+  return tenant === undefined || (owner ?? about?.tenant) === tenant;
+}
+
+type Told = Readonly<{
+  acceptedAt: number | null;
+  owner: string | undefined;
+  about: EventHeader | undefined;
+}>;
 
 const EVENT = "deliveries.event_id";
 const BUNDLE = sql.raw(bundleIdOf(EVENT));

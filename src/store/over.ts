@@ -2,8 +2,9 @@
  * What is over is shown no more: an event that is older than the deployment keeps events, and whose own deliveries
  * have all ended. Its bundle may stay, because of a neighbour; nothing that a user can see depends on that.
  */
-import { type SQL, sql } from "drizzle-orm";
-import { bundles, deliveries } from "./schema.ts";
+import { bundleOf, destinationsOf, indexOf, type Plan } from "../core/bundle.ts";
+import { rowsIn } from "./packs.ts";
+import type { DeliveryRow } from "./schema.ts";
 
 /** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
 export const QUIET_MS = 60 * 60_000;
@@ -37,25 +38,36 @@ export function hasEnded({ state, endedAt }: End, { endedBy }: Over): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
 }
 
-/**
- * SQL: whether the event of a row of `deliveries` is over. Of a delivery that has not ended it reads nothing more, of
- * one that has the bundle, and the others of its event only when that is old.
- */
-export function isOver({ dueBy, endedBy }: Over): SQL {
-  const ended = (table: string) =>
-    sql.raw(
-      `(${table}.state IN ('delivered', 'dead', 'cancelled') AND coalesce(${table}.ended_at, 0) <= ${Number(endedBy)})`,
-    );
-  return sql`(${ended("deliveries")} AND EXISTS (
-    SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${deliveries.eventId} / 128
-      AND coalesce(${bundles.deliverAt}, ${bundles.acceptedAt}) <= ${dueBy}
-      AND NOT EXISTS (
-        SELECT 1 FROM json_each(${bundles.plan}) planned
-        WHERE EXISTS (
-          SELECT 1 FROM json_each(planned.value) run
-          WHERE run.key % 2 = 0
-            AND ${deliveries.eventId} % 128 BETWEEN run.value AND planned.value ->> (run.key + 1))
-        AND NOT EXISTS (
-          SELECT 1 FROM deliveries other WHERE other.destination_id = planned.key
-            AND other.event_id = ${deliveries.eventId} AND ${ended("other")}))))`;
+const TIMES = `
+  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value`;
+
+/** Which events of these deliveries are over. Of those that have not ended, or are not old, nothing more is read. */
+export async function eventsOver(
+  db: D1Database,
+  rows: readonly DeliveryRow[],
+  over: Over,
+): Promise<ReadonlySet<number>> {
+  const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
+  if (ended.size === 0) return new Set();
+  const ids = JSON.stringify([...new Set([...ended].map(bundleOf))]);
+  const { results } = await db.prepare(TIMES).bind(ids).all<Times & { id: number; plan: string }>();
+  const old = new Map(
+    results.filter((one) => isOld(one, over)).map(({ id, plan }) => [id, JSON.parse(plan) as Plan]),
+  );
+  const planned = [...ended].flatMap((event) => {
+    const plan = old.get(bundleOf(event));
+    return plan ? [{ event, destinations: destinationsOf(plan, indexOf(event)) }] : [];
+  });
+  if (planned.length === 0) return new Set();
+  const pairs = planned.flatMap(({ event, destinations }) =>
+    destinations.map((destination) => [bundleOf(event), destination] as const),
+  );
+  const known = await rowsIn(db, pairs);
+  const isEnded = new Set(
+    known.filter((row) => hasEnded(row, over)).map((row) => `${row.eventId} ${row.destinationId}`),
+  );
+  const isOver = ({ event, destinations }: (typeof planned)[number]) =>
+    destinations.every((destination) => isEnded.has(`${event} ${destination}`));
+  return new Set(planned.filter(isOver).map(({ event }) => event));
 }

@@ -1,8 +1,8 @@
 /**
- * Deliveries as their bundle's plan promises them, with the row of each that has one. The plan is the only
- * trace of a delivery before its first outcome.
+ * Deliveries as their bundle's plan promises them, with what is known of each. The plan is the only trace of a delivery
+ * before its first outcome.
  */
-import { and, eq, getTableColumns } from "drizzle-orm";
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
@@ -22,15 +22,15 @@ import { type Position, readCursor } from "./cursors.ts";
 import type { DeliveryPage, FoundDelivery, ListFilter } from "./deliveries-read.ts";
 import type { DeliveryFilter, DeliveryKey } from "./delivery-filter.ts";
 import { type MergedPage, mergedPage } from "./delivery-pages.ts";
-import { isInBundle } from "./event-columns.ts";
+import type { Destination } from "./destination-settings.ts";
 import { withDestinations } from "./found-destinations.ts";
 import { eventRangeOf } from "./moments.ts";
 import { hasEnded, isOld, type Over } from "./over.ts";
-import { modelOf, type RawRow } from "./row-model.ts";
+import { knownOf, packedRows } from "./packs.ts";
 import { scheduledAfter } from "./scheduled.ts";
-import { bundles, deliveries, destinations } from "./schema.ts";
+import { bundles, type DeliveryRow, deliveries, destinations, type PackRow, packs } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
-import type { DeliveryRow } from "./work.ts";
+import { destinationsByIds } from "./watched-destinations.ts";
 
 export type StoredEvent = Readonly<{
   id: number;
@@ -100,62 +100,90 @@ export async function findDelivery(
   const home = homeOf(databases, eventId);
   const stored = home && (await bundleAndRow(home, eventId, destinationId));
   if (!stored) return undefined;
-  const { bundle, row, destination } = stored;
+  const { bundle } = stored;
   const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
   const isPlanned = isIn((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
-  const found = foundOf({ eventId, destinationId, ...bundle }, row ?? undefined);
-  const [placed] = await withDestinations(databases, [{ ...found, destination }]);
-  if (!isOverWith(bundle, [found], over)) return placed;
+  const [placed] = stored.destination
+    ? [stored.destination]
+    : await destinationsByIds(databases.db, [destinationId]);
+  const destination = placed ?? null;
+  const row = stored.row ?? rowIn(stored.pack, eventId, destination);
+  const { acceptedAt, deliverAt } = bundle;
+  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+  if (!isOverWith(bundle, [found], over)) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
   const others = await foundAt(databases, home, bundle, eventId, all);
-  return isOverWith(bundle, others, over) ? undefined : placed;
+  return isOverWith(bundle, others, over) ? undefined : found;
 }
 
 /** In one statement, for this is asked more often than all else. */
 async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
   const { acceptedAt, deliverAt, plan, header } = bundles;
-  return drizzle(home)
+  const found = await drizzle(home)
     .select({
       bundle: { acceptedAt, deliverAt, plan, header },
       row: getTableColumns(deliveries),
+      pack: getTableColumns(packs),
       destination: getTableColumns(destinations),
     })
     .from(bundles)
     .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
+    .leftJoin(packs, and(eq(packs.destinationId, destinationId), eq(packs.bundleId, bundleOf(eventId))))
     .leftJoin(destinations, eq(destinations.id, destinationId))
     .where(eq(bundles.id, bundleOf(eventId)))
     .get();
+  if (!found) return undefined;
+  const { bundle, destination, pack } = found;
+  return { bundle, destination, row: found.row ?? undefined, pack: pack ?? undefined };
 }
-
-/** Joined, because to look each up in a list makes three rows read of two. */
-const ROWS = `
-  SELECT d.* FROM json_each(?2) w CROSS JOIN deliveries d ON d.destination_id = w.value AND d.event_id = ?1`;
 
 /** The deliveries of one event to these destinations, in their order. */
 async function foundAt(
-  databases: Databases,
+  { db: first }: Databases,
   home: D1Database,
   { acceptedAt, deliverAt }: Times,
   eventId: number,
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
-  const { results } = await home.prepare(ROWS).bind(eventId, JSON.stringify(ids)).all<RawRow>();
-  const known = results.map((raw) => modelOf(deliveries, raw));
-  const rows = new Map(known.map((row) => [row.destinationId, row]));
-  const found = ids.map((destinationId) =>
-    foundOf({ eventId, destinationId, acceptedAt, deliverAt }, rows.get(destinationId)),
-  );
-  return withDestinations(databases, found);
+  const [placed, stored] = await Promise.all([destinationsByIds(first, ids), storedOf(home, eventId, ids)]);
+  const targets = new Map(placed.map((one) => [one.id, one]));
+  return ids.map((destinationId) => {
+    const destination = targets.get(destinationId) ?? null;
+    const known = stored.get(destinationId);
+    const row = known?.row ?? rowIn(known?.pack, eventId, destination);
+    return foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+  });
 }
 
-function foundOf({ eventId, destinationId, ...times }: Planned, row: DeliveryRow | undefined): FoundDelivery {
-  const key = { eventId, destinationId, destination: null };
+/** The row and the pack of each, joined, because to look each up in a list makes three rows read of two. */
+async function storedOf(home: D1Database, eventId: number, ids: readonly string[]) {
+  const named = sql`json_each(${JSON.stringify(ids)}) AS named`;
+  const id = sql<string>`named.value`;
+  const found = await drizzle(home)
+    .select({ id, row: getTableColumns(deliveries), pack: getTableColumns(packs) })
+    .from(named)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, id), eq(deliveries.eventId, eventId)))
+    .leftJoin(packs, and(eq(packs.destinationId, id), eq(packs.bundleId, bundleOf(eventId))));
+  return new Map(found.map(({ id, row, pack }) => [id, { row: row ?? undefined, pack: pack ?? undefined }]));
+}
+
+/** What a pack tells of an event, if it tells anything. */
+function rowIn(pack: PackRow | undefined, eventId: number, destination: Destination | null) {
+  return pack && packedRows(pack, destination).find((row) => row.eventId === eventId);
+}
+
+function foundOf(
+  { eventId, destinationId, ...times }: Planned,
+  row: DeliveryRow | undefined,
+  destination: Destination | null,
+): FoundDelivery {
+  const key = { eventId, destinationId, destination };
   return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", ...times };
 }
 
 /**
- * Deliveries without a row: first those of events to be delivered at once that the sweep has not passed yet, the
+ * Deliveries without an outcome: first those of events to be delivered at once that the sweep has not passed yet, the
  * newest event first; then the scheduled ones whose time it has not looked after yet, the first due first. Which of
  * the two an event belongs to never changes, so no page shows again, or leaves out, what moves meanwhile. A page may
  * be short, or empty, and still have a next one: so many bundles and no more are looked at for each.
@@ -302,14 +330,10 @@ function plannedIn(
     .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
 }
 
-const KNOWN = `
-  SELECT d.event_id AS eventId, d.destination_id AS destinationId FROM json_each(?1) w CROSS JOIN deliveries d
-  ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
-
 /** Bundle and destination pairs asked for at once. */
 const PAIRS = 200;
 
-/** The first so many of the planned deliveries that have no row, and whose destination is there. */
+/** The first so many of the planned deliveries that have neither a bit nor a row, and whose destination is there. */
 async function queuedOf(
   { databases, d1 }: Place,
   planned: readonly Planned[],
@@ -324,15 +348,11 @@ async function queuedOf(
       const one = planned[to];
       if (one) names.set(nameOf(one), [bundleOf(one.eventId), one.destinationId]);
     }
-    const { results } = await d1
-      .prepare(KNOWN)
-      .bind(JSON.stringify([...names.values()]))
-      .all<DeliveryKey>();
-    const known = new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
+    const known = await knownOf(d1, [...names.values()]);
     const queued = planned
       .slice(from, to)
       .filter((one) => !known.has(`${one.eventId} ${one.destinationId}`))
-      .map((one) => foundOf(one, undefined));
+      .map((one) => foundOf(one, undefined, null));
     const placed = await withDestinations(databases, queued);
     found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
     from = to;

@@ -1,13 +1,16 @@
 /**
- * Writing outcomes: one statement for everything a batch has to say of a database. Safe to repeat and safe against
- * stragglers: a delivery that has ended never changes again, and what knows of fewer attempts than the
- * row already counts is too late to say anything. So is what knows of an earlier life: the delivery has ended
- * since and was made to wait again.
+ * Writing outcomes: one transaction for everything a batch has to say of a database. A plain fate is a bit of a pack
+ * (packs.ts), all else a row. Safe to repeat and safe against stragglers: a delivery that has ended never changes
+ * again, and what knows of fewer attempts than the row already counts is too late to say anything. So is what knows of
+ * an earlier life: the delivery has ended since and was made to wait again.
  */
+import { bundleOf } from "../core/bundle.ts";
+import { fateOf, ownNames, settingBits, unset } from "./packs.ts";
 import { isNews, tallyOf } from "./replay-tally.ts";
+import type { RawRow } from "./row-model.ts";
+import type { DeliveryRow } from "./schema.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 import { pausing, type StatusChange, untoldChanges } from "./status-changes.ts";
-import type { DeliveryRow } from "./work.ts";
 
 const RECORD = `
   INSERT INTO deliveries (destination_id, event_id, state, because, attempts, next_attempt_at, life,
@@ -37,15 +40,44 @@ export async function recordOutcomes(
   now: number,
 ): Promise<readonly StatusChange[]> {
   const { db: first } = databases;
-  const shares = sharesOf(databases, rows, ({ eventId }) => eventId);
-  const writes = new Map([...shares].map(([db, share]) => [db, recording(db, share)]));
-  if (gone.length > 0) {
-    const paused = untoldChanges(first, { ids: gone, at: now });
-    writes.set(first, [...(writes.get(first) ?? []), pausing(first, gone, "gone", now), paused]);
-  }
-  const written = [...writes].map(async ([db, statements]) => ({ db, results: await db.batch(statements) }));
-  const inFirst = (await Promise.all(written)).find(({ db }) => db === first);
-  return gone.length > 0 ? ((inFirst?.results.at(-1)?.results ?? []) as StatusChange[]) : [];
+  const shares = new Map(sharesOf(databases, rows, ({ eventId }) => eventId));
+  if (gone.length > 0 && !shares.has(first)) shares.set(first, []);
+  const pauses = gone.length === 0 ? [] : pausesOf(first, gone, now);
+  const written = await Promise.all(
+    [...shares].map(([db, share]) => recordIn(db, share, db === first ? pauses : [])),
+  );
+  return written.flat() as StatusChange[];
+}
+
+function pausesOf(first: D1Database, gone: readonly string[], now: number): D1PreparedStatement[] {
+  return [pausing(first, gone, "gone", now), untoldChanges(first, { ids: gone, at: now })];
+}
+
+/** Returns what the last of the statements `also` has brought. */
+async function recordIn(
+  db: D1Database,
+  rows: readonly DeliveryRow[],
+  also: readonly D1PreparedStatement[],
+): Promise<readonly unknown[]> {
+  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (fateOf(row) ? "plain" : "own"));
+  const results = await db.batch<RawRow>([
+    ...(plain.length > 0 ? [settingBits(db, plain)] : []),
+    ...(own.length > 0 ? recording(db, own) : []),
+    ...also,
+  ]);
+  if (plain.length > 0) await recordOwned(db, unset(plain, results[0]?.results ?? []));
+  return also.length > 0 ? (results.at(-1)?.results ?? []) : [];
+}
+
+/** Another worker, or a person, has given rows to some of what has a plain fate: then these have to tell of it. */
+async function recordOwned(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const owned = await ownNames(
+    db,
+    rows.map(({ eventId, destinationId }) => [bundleOf(eventId), destinationId]),
+  );
+  const late = rows.filter(({ eventId, destinationId }) => owned.has(`${eventId} ${destinationId}`));
+  if (late.length > 0) await db.batch(recording(db, late));
 }
 
 function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {

@@ -5,9 +5,8 @@
  */
 import type { DeliveryKey } from "./delivery-filter.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
-import { deliveries } from "./schema.ts";
+import { type DeliveryRow, deliveries } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
-import type { DeliveryRow } from "./work.ts";
 
 /** The columns of a delivery that begins again; `?1` is its age limit until it is attempted, epoch ms. */
 export const REOPENED = `

@@ -3,7 +3,7 @@
  * them, by the same guard, so that no repeat is counted twice and no crash leaves one out. A row is written
  * for each batch of ends, and none for deliveries that no replay has set to wait.
  */
-import type { DeliveryRow } from "./work.ts";
+import type { DeliveryRow } from "./schema.ts";
 
 /** Whether what is said of a stored delivery is not too late, given what it says itself. */
 export function isNews(attempts: string, life: string): string {

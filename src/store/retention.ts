@@ -1,5 +1,5 @@
 /**
- * Removing what is old: a bundle, its deliveries and its idempotency keys together, in one transaction, once all of
+ * Removing what is old: a bundle, its packs, deliveries and idempotency keys together, in one transaction, once all of
  * its deliveries have ended. What is over in a bundle that stays is hidden by whoever lists it.
  *
  * A row of a delivery without its bundle cannot arise. Whoever writes one has loaded the bundle before, a few
@@ -10,6 +10,7 @@ import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
 import { isInBundle } from "./event-columns.ts";
 import { QUIET_MS } from "./over.ts";
+import { anyOf, countIn, endedOf } from "./packs.ts";
 import { allOf, type Databases } from "./shards.ts";
 import { fitting } from "./sweep.ts";
 
@@ -109,7 +110,11 @@ const REMOVE = `
     WHERE b.value ->> 'ends' = (
       SELECT count(*) FROM json_each(b.value -> 'destinations') p
       CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
-      WHERE d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?2))
+      WHERE d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?2
+    ) + (
+      SELECT coalesce(sum(${countIn(endedOf())}), 0) FROM json_each(b.value -> 'destinations') p
+      CROSS JOIN packs ON destination_id = p.value AND bundle_id = b.value ->> 'bundle'
+      WHERE coalesce(ended_at, 0) <= ?2))
   RETURNING count`;
 
 const GONE = "NOT EXISTS (SELECT 1 FROM bundles WHERE id = b.value ->> 'bundle')";
@@ -119,6 +124,11 @@ const REMOVE_DELIVERIES = `
     SELECT d.destination_id, d.event_id FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p
     CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
     WHERE ${GONE})`;
+
+const REMOVE_PACKS = `
+  DELETE FROM packs WHERE (destination_id, bundle_id) IN (
+    SELECT p.value, b.value ->> 'bundle' FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p WHERE ${GONE})
+  RETURNING ${countIn(anyOf())} AS count`;
 
 const REMOVE_KEYS = `
   DELETE FROM idempotency_keys WHERE (tenant, key) IN (
@@ -148,13 +158,15 @@ export async function removeEnded(
   const keys = JSON.stringify(
     bundles.filter(({ keys }) => keys.length > 0).map(({ bundle, keys }) => ({ bundle, keys })),
   );
-  const [removed, deliveries] = await db.batch<{ count: number }>([
+  const [removed, deliveries, packed] = await db.batch<{ count: number }>([
     db.prepare(REMOVE).bind(JSON.stringify(ending), now - QUIET_MS),
     db.prepare(REMOVE_DELIVERIES).bind(list),
+    db.prepare(REMOVE_PACKS).bind(list),
     ...(keys !== "[]" ? [db.prepare(REMOVE_KEYS).bind(keys)] : []),
   ]);
-  const events = (removed?.results ?? []).reduce((sum, { count }) => sum + count, 0);
-  return { events, deliveries: deliveries?.meta.changes ?? 0 };
+  const sumOf = (counted: D1Result<{ count: number }> | undefined) =>
+    (counted?.results ?? []).reduce((sum, { count }) => sum + count, 0);
+  return { events: sumOf(removed), deliveries: (deliveries?.meta.changes ?? 0) + sumOf(packed) };
 }
 
 /** A deleted destination, and its place in the order in which they were deleted. */
@@ -177,7 +189,8 @@ export async function oldTombstones(
 
 const REFERRED = `
   SELECT value AS id FROM json_each(?1)
-  WHERE EXISTS (SELECT 1 FROM deliveries WHERE destination_id = value)`;
+  WHERE EXISTS (SELECT 1 FROM deliveries WHERE destination_id = value)
+    OR EXISTS (SELECT 1 FROM packs WHERE destination_id = value)`;
 
 /** Those of the destinations that have no delivery left in any database. */
 export async function withoutDeliveries(

@@ -3,6 +3,7 @@
  * else. Every count is bounded, because counting costs a row read for each.
  */
 import { bundleIdOf, tenantOf } from "./event-columns.ts";
+import { countIn, inFlightOf } from "./packs.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 
 /** Retries counted in each database, and retrying and waiting ones looked at for their age. */
@@ -13,12 +14,15 @@ export const AGES_COUNTED = 5_000;
 const OLD_MS = 24 * 3_600_000;
 
 const RETRYING = `
-  SELECT destination_id AS id, count(*) AS count FROM (
-    SELECT destination_id FROM deliveries WHERE state = 'retrying'
-    ORDER BY next_attempt_at LIMIT ${RETRIES_COUNTED})
+  SELECT destination_id AS id, sum(count) AS count FROM (
+    SELECT * FROM (SELECT destination_id, 1 AS count FROM deliveries WHERE state = 'retrying'
+      ORDER BY next_attempt_at LIMIT ${RETRIES_COUNTED})
+    UNION ALL
+    SELECT * FROM (SELECT destination_id, ${countIn(inFlightOf())} FROM packs WHERE recover_at IS NOT NULL
+      ORDER BY recover_at LIMIT ${RETRIES_COUNTED}))
   GROUP BY destination_id`;
 
-/** How many of the retries that are due first are for which destination. */
+/** How many of the retries that are due first, and of the first attempts under way, are for which destination. */
 export async function retriesByDestination(databases: Databases): Promise<ReadonlyMap<string, number>> {
   const counted = await Promise.all(
     allOf(databases).map((db) => db.prepare(RETRYING).all<{ id: string; count: number }>()),

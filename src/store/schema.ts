@@ -1,10 +1,10 @@
 /**
  * The tables, as design: D1 remembers, and every written row is paid for.
  *
- * An event delivered at its first attempt costs two written rows: the event and the outcome. So bodies
- * live in a rowid table (compact, ids in order, one row a write), deliveries in a `WITHOUT ROWID` table
- * keyed by destination (its message log for free, one row a write), and every index is partial and is
- * touched only by what goes wrong.
+ * What goes right, or merely waits, costs two written rows for a whole bundle and destination: the bundle and the
+ * pack. So bodies live in a rowid table (compact, ids in order, one row a write), packs and deliveries in `WITHOUT
+ * ROWID` tables keyed by destination (its message log for free, one row a write), and every index is partial and is
+ * touched only by what waits or goes wrong.
  *
  * Drizzle cannot say `WITHOUT ROWID`: it is added to the generated migration by hand, and a test holds
  * this file and the migrations together. Columns named `…_at` are epoch milliseconds.
@@ -96,7 +96,7 @@ export const idempotencyKeys = sqliteTable(
   (t) => [primaryKey({ columns: [t.tenant, t.key] })],
 );
 
-/** One event for one destination, written with its first outcome. */
+/** One event for one destination, once more is to be said of it than a bit of its pack could. */
 export const deliveries = sqliteTable(
   "deliveries",
   {
@@ -128,6 +128,49 @@ export const deliveries = sqliteTable(
     index("deliveries_dead").on(t.destinationId, t.eventId).where(sql`state = 'dead'`),
   ],
 );
+
+export type DeliveryRow = typeof deliveries.$inferSelect;
+
+/** A mask has two integers: of the events 0 to 49 of the bundle, and of those from 50 on. */
+const half = (name: string) => integer(name).notNull().default(0);
+
+/**
+ * The deliveries of one bundle at one destination whose fate is plain, a bit for each: see store/packs.ts. Whatever
+ * else becomes of one is told by its own row.
+ */
+export const packs = sqliteTable(
+  "packs",
+  {
+    destinationId: text("destination_id").notNull(),
+    bundleId: integer("bundle_id").notNull(),
+    waiting0: half("waiting0"),
+    waiting1: half("waiting1"),
+    inFlight0: half("in_flight0"),
+    inFlight1: half("in_flight1"),
+    delivered0: half("delivered0"),
+    delivered1: half("delivered1"),
+    cancelled0: half("cancelled0"),
+    cancelled1: half("cancelled1"),
+    /** Why those that wait were turned away last, and until when. */
+    because: text(),
+    nextAttemptAt: integer("next_attempt_at"),
+    /** When the sweep takes up what is in flight; null while nothing is. */
+    recoverAt: integer("recover_at"),
+    /** The age limit of the unattempted; null while none has waited or been in flight. */
+    giveUpAt: integer("give_up_at"),
+    /** When the last of those that have ended did. */
+    endedAt: integer("ended_at"),
+    /** How and when each has ended: see core/pack.ts. */
+    ends: text().notNull().default(""),
+  },
+  (t) => [
+    primaryKey({ columns: [t.destinationId, t.bundleId] }),
+    index("packs_waiting").on(t.destinationId, t.bundleId).where(sql`(waiting0 | waiting1) <> 0`),
+    index("packs_in_flight").on(t.recoverAt).where(sql`recover_at IS NOT NULL`),
+  ],
+);
+
+export type PackRow = typeof packs.$inferSelect;
 
 /** A URL with its limits. Limits are plain columns, so that a person can change one by hand. */
 export const destinations = sqliteTable(

@@ -6,8 +6,8 @@ import { type DeliveryName, eventAt, indexesOf } from "../core/bundle.ts";
 import type { Position } from "./cursors.ts";
 import type { Destination } from "./destination-settings.ts";
 import { countOf, isInBundle } from "./event-columns.ts";
-import { destinations, type SweepPart } from "./schema.ts";
-import type { DeliveryRow } from "./work.ts";
+import { anyOf, countIn, inFlightOf, knownOf, settingBits } from "./packs.ts";
+import { type DeliveryRow, destinations, type SweepPart } from "./schema.ts";
 
 /** The sweep's own row. */
 const ID = 1;
@@ -129,13 +129,14 @@ export function fitting<T extends Readonly<{ planned: number }>>(
 const NEXT = `
   SELECT id, accepted_at AS acceptedAt, planned FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
 
-/** SQL: what a bundle `b` has planned for a destination and has fewer rows of. */
+/** SQL: what a bundle `b` has planned for a destination and has neither bits nor rows of. */
 export const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
     b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
   FROM bundles b JOIN json_each(b.plan) p
-  WHERE ${countOf("p.value")} > (
-    SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "b.id")})`;
+  WHERE ${countOf("p.value")} >
+    coalesce((SELECT ${countIn(anyOf())} FROM packs WHERE destination_id = p.key AND bundle_id = b.id), 0)
+    + (SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "b.id")})`;
 
 /** Those that are scheduled are passed, unless the walk in order of time has been where they are. */
 const LOST = `
@@ -175,7 +176,7 @@ export async function findLost(
   return { upto, more, lost: await lostOf(db, parts.results) };
 }
 
-/** What a bundle has planned for a destination and has fewer rows of. */
+/** What a bundle has planned for a destination, of which something is missing. */
 export type LostPart = Readonly<{
   bundle: number;
   destination: string;
@@ -184,16 +185,13 @@ export type LostPart = Readonly<{
   deliverAt: number | null;
 }>;
 
-const KNOWN = `
-  SELECT d.destination_id AS destination, d.event_id AS event FROM json_each(?1) w CROSS JOIN deliveries d
-  ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
-
-/** The deliveries of the parts that have no row. */
+/** The deliveries of the parts that have neither a bit nor a row. */
 export async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<readonly LostDelivery[]> {
   if (parts.length === 0) return [];
-  const pairs = JSON.stringify(parts.map(({ bundle, destination }) => [bundle, destination]));
-  const { results } = await db.prepare(KNOWN).bind(pairs).all<DeliveryName>();
-  const known = new Set(results.map(({ event, destination }) => `${event} ${destination}`));
+  const known = await knownOf(
+    db,
+    parts.map(({ bundle, destination }) => [bundle, destination]),
+  );
   return parts.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt }) =>
     indexesOf(JSON.parse(runs))
       .map((index) => eventAt(bundle, index))
@@ -214,30 +212,13 @@ export async function destinationsNamed(
     .where(sql`${destinations.id} IN (SELECT value FROM json_each(${list}))`);
 }
 
-/** What has got a row meanwhile is not lost, and keeps it. */
-const RECOVER = `
-  INSERT INTO deliveries (destination_id, event_id, state, because, next_attempt_at, give_up_at)
-  SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'because',
-    value ->> 'nextAttemptAt', value ->> 'giveUpAt'
-  FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
+/** Deliveries that one statement writes: a parameter may have 2 MB. */
+const WRITTEN = 10_000;
 
-/** Rows that one statement writes: a parameter may have 2 MB. */
-const WRITTEN = 2_000;
-
-/** Stores rows of deliveries that have none, in the database of their events. */
-export async function insertRecovered(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
-  for (let from = 0; from < rows.length; from += WRITTEN) {
-    const some = rows.slice(from, from + WRITTEN);
-    const values = some.map(({ destinationId, eventId, state, because, nextAttemptAt, giveUpAt }) => ({
-      destinationId,
-      eventId,
-      state,
-      because,
-      nextAttemptAt,
-      giveUpAt,
-    }));
-    await db.prepare(RECOVER).bind(JSON.stringify(values)).run();
-  }
+/** Lets wait what has neither a bit nor a row, in the database of its events; what has got one meanwhile keeps it. */
+export async function letWait(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
+  for (let from = 0; from < rows.length; from += WRITTEN)
+    await settingBits(db, rows.slice(from, from + WRITTEN)).run();
 }
 
 const OVERDUE = `
@@ -245,15 +226,41 @@ const OVERDUE = `
   WHERE (destination_id, event_id) IN (
     SELECT destination_id, event_id FROM deliveries
     WHERE state = 'retrying' AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?3)
-  RETURNING destination_id AS destination`;
+  RETURNING destination_id AS destination, 1 AS count`;
 
-/** Lets up to `limit` retries wait that were due by `horizon` and were not brought; returns the destination of each. */
+const COUNT_OVERDUE = `
+  SELECT destination_id AS destination, ${countIn(inFlightOf())} AS count FROM packs
+  WHERE recover_at <= ?1 ORDER BY recover_at LIMIT ?2`;
+
+const OVERDUE_PACKS = `
+  UPDATE packs SET ${overdueSet(0)}, ${overdueSet(1)}, because = 'recovered', next_attempt_at = ?2, recover_at = NULL
+  WHERE (destination_id, bundle_id) IN (
+    SELECT destination_id, bundle_id FROM packs WHERE recover_at <= ?1 ORDER BY recover_at LIMIT ?3)`;
+
+function overdueSet(half: 0 | 1): string {
+  return `waiting${half} = waiting${half} | in_flight${half}, in_flight${half} = 0`;
+}
+
+/**
+ * Lets wait up to `limit` rows, and as many packs, of what was due by `horizon` and was not brought, or was in flight
+ * under leases that have ended by then; returns their destinations, and whether there may be more.
+ */
 export async function recoverOverdue(
   db: D1Database,
   horizon: number,
   now: number,
   limit: number,
-): Promise<readonly string[]> {
-  const { results } = await db.prepare(OVERDUE).bind(horizon, now, limit).all<{ destination: string }>();
-  return results.map(({ destination }) => destination);
+): Promise<Readonly<{ destinations: readonly string[]; recovered: number; more: boolean }>> {
+  type Recovered = { destination: string; count: number };
+  const results = await db.batch<Recovered>([
+    db.prepare(OVERDUE).bind(horizon, now, limit),
+    db.prepare(COUNT_OVERDUE).bind(horizon, limit),
+    db.prepare(OVERDUE_PACKS).bind(horizon, now, limit),
+  ]);
+  const recovered = results.flatMap(({ results }) => results);
+  return {
+    destinations: recovered.map(({ destination }) => destination),
+    recovered: recovered.reduce((sum, { count }) => sum + count, 0),
+    more: results.some(({ results }) => results.length === limit),
+  };
 }

@@ -6,7 +6,9 @@ const DATABASE_BYTES = 10_000_000_000;
 
 const VITALS = `
   SELECT (SELECT heartbeat_at FROM sweeps WHERE id = 1 AND heartbeat_at > 0) AS heartbeatAt,
-    (SELECT min(next_attempt_at) FROM deliveries WHERE state = 'retrying') AS oldestDueAt,
+    (SELECT min(at) FROM (
+      SELECT min(next_attempt_at) AS at FROM deliveries WHERE state = 'retrying'
+      UNION ALL SELECT min(recover_at) FROM packs WHERE recover_at IS NOT NULL)) AS oldestDueAt,
     coalesce((SELECT count FROM counts WHERE name = 'deduplicated'), 0) AS deduplicated,
     coalesce((SELECT count FROM counts WHERE name = 'keyed'), 0) AS keyed`;
 

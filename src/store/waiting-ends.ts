@@ -2,8 +2,13 @@
  * The ends of what waits, without an attempt: its age limit is over, its destination is deleted, or its event
  * is gone. Looked for first, then ended together with the count of the replays that set it to wait.
  */
-import type { DeliveryName } from "../core/bundle.ts";
+import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
+import { indexesIn } from "../core/pack.ts";
+import { bundleIdOf } from "./event-columns.ts";
+import { hasBit, packedRows, packsOf, settingBits, WAITS, waitingOf } from "./packs.ts";
 import { tallyFailed } from "./replay-tally.ts";
+import type { RawRow } from "./row-model.ts";
+import type { DeliveryRow, PackRow } from "./schema.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 type End = Readonly<{
@@ -18,6 +23,15 @@ const END = `
   WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
     AND state = 'waiting' AND give_up_at <= ?5`;
 
+/** Those that wait in packs get rows of their own. */
+const END_PACKED = `
+  INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at, ended_at)
+  SELECT p.destination_id, w.value ->> 1, ?2, ?3, p.give_up_at, ?4
+  FROM json_each(?1) w CROSS JOIN packs p
+    ON p.destination_id = w.value ->> 0 AND p.bundle_id = ${bundleIdOf("(w.value ->> 1)")}
+  WHERE p.give_up_at <= ?5 AND ${hasBit(waitingOf("p"), "(w.value ->> 1)")}
+  ON CONFLICT DO NOTHING RETURNING 1`;
+
 /** Ends what still waits of these; returns how many. */
 async function endWaiting(
   db: D1Database,
@@ -26,26 +40,51 @@ async function endWaiting(
   now: number,
 ): Promise<number> {
   if (deliveries.length === 0) return 0;
-  const keys = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
-  const [, ended] = await db.batch([
-    tallyFailed(db, keys, dueBy),
-    db.prepare(END).bind(keys, state, because, now, dueBy),
+  const names = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
+  const values = [names, state, because, now, dueBy];
+  const [, ended, packed] = await db.batch([
+    tallyFailed(db, names, dueBy),
+    db.prepare(END).bind(...values),
+    db.prepare(END_PACKED).bind(...values),
   ]);
-  return ended?.meta.changes ?? 0;
+  return (ended?.meta.changes ?? 0) + (packed?.results.length ?? 0);
 }
 
 const SOME = "SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2";
 
-/** Cancels up to `limit` waiting deliveries of a deleted destination; returns how many. */
+const SOME_PACKS = `SELECT * FROM packs INDEXED BY packs_waiting WHERE destination_id = ?1 AND ${WAITS} LIMIT ?2`;
+
+/** So many packs are as quickly cancelled as ten times as many rows. */
+const ROWS_PER_PACK = 10;
+
+/** Cancels waiting deliveries of a deleted destination, those of up to `limit` rows and a tenth as many packs; returns how many. */
 export async function cancelWaiting(
   db: D1Database,
   destination: string,
   now: number,
   limit: number,
 ): Promise<number> {
-  const events = await eventsOf(db.prepare(SOME).bind(destination, limit));
+  const [some, found] = await db.batch<RawRow>([
+    db.prepare(SOME).bind(destination, limit),
+    db.prepare(SOME_PACKS).bind(destination, Math.ceil(limit / ROWS_PER_PACK)),
+  ]);
+  const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
   const end = { state: "cancelled", because: "destination_deleted" } as const;
-  return endWaiting(db, keysOf(destination, events), end, now);
+  const waiting = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
+  if (waiting.length > 0) await settingBits(db, waiting).run();
+  return waiting.length + (await endWaiting(db, keysOf(destination, events), end, now));
+}
+
+/** What waits in the pack, as it is to be: what has gone on its way meanwhile is left alone. */
+function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
+  const waiting = packedRows(pack, null).filter(({ state }) => state === "waiting");
+  return waiting.map((row) => ({
+    ...row,
+    state: "cancelled",
+    because: "destination_deleted",
+    nextAttemptAt: null,
+    endedAt: now,
+  }));
 }
 
 /** Ends those that wait of events that somebody has removed, for which nothing is left to send; how many. */
@@ -61,21 +100,26 @@ export async function buryOrphans(
   return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
 }
 
-/** The index is named, because the planner would rather walk all that was ever delivered. */
+/** The indexes are named, because the planner would rather walk all that was ever delivered. */
 const NEXT = `
   SELECT destination_id AS destination, event_id AS event, give_up_at AS giveUpAt
   FROM deliveries INDEXED BY deliveries_waiting
   WHERE state = 'waiting' AND (destination_id, event_id) > (?1, ?2) ORDER BY destination_id, event_id LIMIT ?3`;
 
+const NEXT_PACKS = `
+  SELECT * FROM packs INDEXED BY packs_waiting
+  WHERE ${WAITS} AND (destination_id, bundle_id) > (?1, ?2) ORDER BY destination_id, bundle_id LIMIT ?3`;
+
 export type Expired = Readonly<{
   /** The last one looked at; undefined when there is none after it. */
   upto: DeliveryName | undefined;
+  /** Rows or packs. */
   looked: number;
   /** How many have ended, by destination. */
   ended: ReadonlyMap<string, number>;
 }>;
 
-/** Ends those of the next `limit` waiting deliveries of all destinations whose age limit is over. */
+/** Ends those of the next `limit` waiting deliveries with rows, of all destinations, whose age limit is over. */
 export async function expireWaiting(
   db: D1Database,
   after: DeliveryName,
@@ -85,21 +129,59 @@ export async function expireWaiting(
   type Row = DeliveryName & { giveUpAt: number };
   const { results } = await db.prepare(NEXT).bind(after.destination, after.event, limit).all<Row>();
   const over = results.filter(({ giveUpAt }) => giveUpAt <= now);
-  const count = await endWaiting(db, over, { state: "dead", because: "expired", dueBy: now }, now);
-  // Where one has been brought meanwhile, who it was is not asked: these are figures.
-  const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destination }) => destination)];
   return {
     upto: results.length < limit ? undefined : results.at(-1),
     looked: results.length,
-    ended: new Map(ended.map(([destination, theirs]) => [destination, theirs.length])),
+    ended: await expired(db, over, now),
   };
+}
+
+/** Deliveries of packs ended by one statement, unless one pack alone has more. */
+const ENDED = 2_000;
+
+/** The same of the next `limit` packs, or fewer where much ends: the events named are the last of their bundles. */
+export async function expireWaitingPacks(
+  db: D1Database,
+  after: DeliveryName,
+  now: number,
+  limit: number,
+): Promise<Expired> {
+  const place = [after.destination, bundleOf(after.event)];
+  const { results } = await db
+    .prepare(NEXT_PACKS)
+    .bind(...place, limit)
+    .all<RawRow>();
+  const found = packsOf(results);
+  const over: DeliveryName[] = [];
+  let looked = 0;
+  for (const pack of found) {
+    if (over.length >= ENDED) break;
+    looked += 1;
+    if ((pack.giveUpAt ?? 0) > now) continue;
+    for (const index of indexesIn([pack.waiting0, pack.waiting1]))
+      over.push({ destination: pack.destinationId, event: eventAt(pack.bundleId, index) });
+  }
+  const last = found[looked - 1];
+  const isEnd = looked === found.length && found.length < limit;
+  return {
+    upto:
+      isEnd || !last ? undefined : { destination: last.destinationId, event: eventAt(last.bundleId, 127) },
+    looked,
+    ended: await expired(db, over, now),
+  };
+}
+
+/** Where one has been brought meanwhile, who it was is not asked: these are figures. */
+async function expired(
+  db: D1Database,
+  over: readonly DeliveryName[],
+  now: number,
+): Promise<ReadonlyMap<string, number>> {
+  const count = await endWaiting(db, over, { state: "dead", because: "expired", dueBy: now }, now);
+  const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destination }) => destination)];
+  return new Map(ended.map(([destination, theirs]) => [destination, theirs.length]));
 }
 
 function keysOf(destination: string, events: readonly number[]): DeliveryName[] {
   return events.map((event) => ({ destination, event }));
-}
-
-async function eventsOf(statement: D1PreparedStatement): Promise<number[]> {
-  const { results } = await statement.all<{ event_id: number }>();
-  return results.map(({ event_id }) => event_id);
 }

@@ -1,14 +1,23 @@
 /** What waits in D1: found for the sweep and for people. For a drain: waiting-look.ts. How it ends: waiting-ends.ts. */
+import { countIn, WAITS, waitingOf } from "./packs.ts";
 import type { RawRow } from "./row-model.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 
-/** One index step for each destination that has something waiting, however much it is. */
+/** Behind every id of a destination, in order. */
+const BEHIND_ALL = "'~'";
+
+/** SQL of the first destination after an id for which something waits: two index steps, however much it is. */
+export function nextWaiting(after: string): string {
+  return `nullif(min(
+    coalesce((SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > ${after}), ${BEHIND_ALL}),
+    coalesce((SELECT min(destination_id) FROM packs WHERE ${WAITS} AND destination_id > ${after}), ${BEHIND_ALL})
+  ), ${BEHIND_ALL})`;
+}
+
 const FOUND = `
   WITH RECURSIVE found (id) AS (
-    SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > ?1
-    UNION ALL
-    SELECT (SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > found.id)
-    FROM found WHERE found.id IS NOT NULL LIMIT ?2
+    SELECT ${nextWaiting("?1")}
+    UNION ALL SELECT ${nextWaiting("found.id")} FROM found WHERE found.id IS NOT NULL LIMIT ?2
   )`;
 
 const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
@@ -53,14 +62,17 @@ export async function standingOf({ db }: Databases, ids: readonly string[]): Pro
   });
 }
 
-/** The index is named, because the planner would rather walk all that the destination ever had. */
+/** The indexes are named, because the planner would rather walk all that the destination ever had. */
 const BY_REASON = `
-  SELECT because, count(*) AS count FROM (
-    SELECT because FROM deliveries INDEXED BY deliveries_waiting
-    WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)
+  SELECT because, sum(count) AS count FROM (
+    SELECT * FROM (SELECT because, 1 AS count FROM deliveries INDEXED BY deliveries_waiting
+      WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)
+    UNION ALL
+    SELECT * FROM (SELECT because, ${countIn(waitingOf())} FROM packs INDEXED BY packs_waiting
+      WHERE destination_id = ?1 AND ${WAITS} LIMIT ?2))
   GROUP BY because ORDER BY because`;
 
-/** How many of the first `limit` waiting deliveries of each database were turned away for which reason. */
+/** How many waiting deliveries of the first `limit` rows and packs of each database were turned away for which reason. */
 export async function waitingByReason(
   databases: Databases,
   destination: string,
@@ -75,9 +87,15 @@ export async function waitingByReason(
   return Object.fromEntries(addedUp(counts.map(({ because, count }) => [because, count])));
 }
 
-const COUNT = `
-  SELECT count(*) AS n FROM (
-    SELECT 1 FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)`;
+const COUNT = `SELECT ${waitingCount("?1", "?2")} AS n`;
+
+/** SQL of how many deliveries wait for a destination, in rows and packs of which so many are looked at. */
+export function waitingCount(destination: string, limit: string): string {
+  return `(SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_waiting
+      WHERE destination_id = ${destination} AND state = 'waiting' LIMIT ${limit}))
+    + (SELECT coalesce(sum(count), 0) FROM (SELECT ${countIn(waitingOf())} AS count FROM packs INDEXED BY packs_waiting
+      WHERE destination_id = ${destination} AND ${WAITS} LIMIT ${limit}))`;
+}
 
 /** How many deliveries wait for the destination; `limit` stands for more. */
 export async function countWaiting(

@@ -3,12 +3,15 @@
  * first, then what is due next, then what the newest events are for. Rates are made of some that chance chose:
  * of those in trouble they would be worse than they are.
  */
-import { ROW_BITS } from "../policy/placement.ts";
+import { BUNDLE_BITS } from "../policy/placement.ts";
 import type { Destination } from "./destination-settings.ts";
 import { listDestinations } from "./destinations.ts";
+import { bundleIdOf } from "./event-columns.ts";
+import { WAITS } from "./packs.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { destinations } from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { nextWaiting } from "./waiting.ts";
 
 /** Retries, the newest bundles, and destinations of these looked at. */
 const LOOKED_AT = 1_000;
@@ -17,10 +20,8 @@ const COUNTED = 10_000;
 
 const ACTIVE_CTE = `
   WITH RECURSIVE waiting (id) AS (
-    SELECT min(destination_id) FROM deliveries WHERE state = 'waiting'
-    UNION ALL
-    SELECT (SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > waiting.id)
-    FROM waiting WHERE waiting.id IS NOT NULL LIMIT ?2
+    SELECT ${nextWaiting("''")}
+    UNION ALL SELECT ${nextWaiting("waiting.id")} FROM waiting WHERE waiting.id IS NOT NULL LIMIT ?2
   ), active (id, rank) AS (
     SELECT id, 1 FROM waiting WHERE id IS NOT NULL
     UNION ALL SELECT destination_id, 2 FROM (
@@ -46,12 +47,14 @@ const COUNT = `SELECT count(*) AS count FROM (SELECT 1 FROM destinations WHERE d
 const OWN_IDS = `SELECT id FROM destinations INDEXED BY destinations_by_tenant
   WHERE tenant = ?1 AND deleted_at IS NULL LIMIT ${COUNTED}`;
 
-/** Two seeks for each: whether something waits, and the last event that came of it anything. */
+/** Four seeks for each: whether something waits, and the last event that came of it anything, as its bundle tells. */
 const LIVELINESS = `
   SELECT value AS id,
     EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_waiting
-      WHERE destination_id = value AND state = 'waiting') AS waits,
-    (SELECT max(event_id) FROM deliveries WHERE destination_id = value) AS newest
+      WHERE destination_id = value AND state = 'waiting')
+    OR EXISTS (SELECT 1 FROM packs INDEXED BY packs_waiting WHERE destination_id = value AND ${WAITS}) AS waits,
+    max(coalesce(${bundleIdOf("(SELECT max(event_id) FROM deliveries WHERE destination_id = value)")}, 0),
+      coalesce((SELECT max(bundle_id) FROM packs WHERE destination_id = value), 0)) AS newest
   FROM json_each(?1)`;
 
 const BY_IDS = "SELECT d.* FROM json_each(?1) j CROSS JOIN destinations d ON d.id = j.value ORDER BY j.key";
@@ -84,7 +87,7 @@ async function liveliestOfAll({ db, further = [] }: Databases, limit: number): P
   return { destinations: found, total: Number(count?.results[0]?.count ?? 0) };
 }
 
-type Liveliness = Readonly<{ id: string; waits: number; newest: number | null }>;
+type Liveliness = Readonly<{ id: string; waits: number; newest: number }>;
 
 /** The tenant's own are judged one by one, so that nothing that others have crowds any of them out. */
 async function liveliestOf(databases: Databases, tenant: string, limit: number): Promise<Watched> {
@@ -108,7 +111,7 @@ async function liveliestOf(databases: Databases, tenant: string, limit: number):
 function livelinessOf(found: readonly Liveliness[]) {
   return {
     waits: Math.max(0, ...found.map(({ waits }) => waits)),
-    newest: Math.max(0, ...found.map(({ newest }) => (newest ?? 0) % 2 ** ROW_BITS)),
+    newest: Math.max(0, ...found.map(({ newest }) => newest % 2 ** BUNDLE_BITS)),
   };
 }
 

@@ -2,7 +2,6 @@
  * What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip, and bodies
  * no more at a time than an isolate can hold.
  */
-import type { InferSelectModel } from "drizzle-orm";
 import {
   type BundlePart,
   eventAt,
@@ -14,11 +13,10 @@ import {
 } from "../core/bundle.ts";
 import { readBodies } from "./bodies.ts";
 import type { Destination } from "./destination-settings.ts";
+import { OWN_ROWS, PACKS, packedRows, packsOf } from "./packs.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
-import { deliveries, destinations } from "./schema.ts";
+import { type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOfBundle } from "./shards.ts";
-
-export type DeliveryRow = InferSelectModel<typeof deliveries>;
 
 export type LoadedEvent = Readonly<{
   id: number;
@@ -88,10 +86,6 @@ const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN
 
 const DESTINATIONS = "SELECT d.* FROM json_each(?1) w CROSS JOIN destinations d ON d.id = w.value";
 
-const ROWS = `
-  SELECT d.* FROM json_each(?1) w CROSS JOIN deliveries d
-  ON d.destination_id = w.value ->> 1 AND d.event_id >= (w.value ->> 0) * 128 AND d.event_id < (w.value ->> 0) * 128 + 128`;
-
 type BundleRow = Readonly<{
   id: number;
   acceptedAt: number;
@@ -121,7 +115,11 @@ export async function loadWork(
   ]);
   const known = [stored, ...others];
   const targets = new Map(places.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
-  const rows = rowsByKey(known.flatMap(([, found = []]) => found));
+  const rows = rowsByKey(
+    known.flatMap(([, found = []]) => found),
+    known.flatMap(([, , found = []]) => found),
+    targets,
+  );
   const bundles = new Map(
     known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])),
   );
@@ -153,7 +151,7 @@ async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promis
   return (await db.batch<RawRow>(statements)).map(({ results }) => results);
 }
 
-/** The bundles, and the deliveries that have a row; nothing for nothing. */
+/** The bundles, the deliveries that have rows of their own, and the packs; nothing for nothing. */
 function storedIn(
   db: D1Database,
   parts: readonly BundlePart[],
@@ -165,10 +163,12 @@ function storedIn(
       destinations.map((id) => [`${bundle} ${id}`, [bundle, id] as const]),
     ),
   );
+  const named = JSON.stringify([...pairs.values()]);
   const bundles = new Map(parts.map(({ bundle }) => [bundle, fewDueOf.has(bundle) ? 0 : 1]));
   return [
     db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), Math.floor(BODY_BYTES / bundles.size)),
-    db.prepare(ROWS).bind(JSON.stringify([...pairs.values()])),
+    db.prepare(OWN_ROWS).bind(named),
+    db.prepare(PACKS).bind(named),
   ];
 }
 
@@ -179,10 +179,14 @@ function listOf(values: readonly (string | number)[]): string {
 /** By destination, and then by event. */
 type Rows = ReadonlyMap<string, ReadonlyMap<number, DeliveryRow>>;
 
-function rowsByKey(raw: readonly RawRow[]): Rows {
+function rowsByKey(
+  raw: readonly RawRow[],
+  packs: readonly RawRow[],
+  targets: ReadonlyMap<string, Destination>,
+): Rows {
+  const packed = packsOf(packs).flatMap((pack) => packedRows(pack, targets.get(pack.destinationId) ?? null));
   const rows = new Map<string, Map<number, DeliveryRow>>();
-  for (const one of raw) {
-    const row = modelOf(deliveries, one);
+  for (const row of [...packed, ...raw.map((one) => modelOf(deliveries, one))]) {
     const own = rows.get(row.destinationId);
     if (own) own.set(row.eventId, row);
     else rows.set(row.destinationId, new Map([[row.eventId, row]]));

@@ -143,7 +143,7 @@ describe("D1 that cannot be reached", () => {
 
   test("for good when outcomes are written sends the messages back, and settles nothing", async () => {
     const messages = await world.post(2);
-    world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") ? "before" : undefined));
+    world.d1.failing((sql) => (sql.includes("INSERT INTO packs") ? "before" : undefined));
     world.gates.called();
     const brought = world.bring(messages);
     for (const pause of [250, 500]) {

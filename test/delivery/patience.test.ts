@@ -125,7 +125,7 @@ describe("the answer that comes at last", () => {
     const silent = await silentDestination();
     await bringAndWait(await world.post(), 2);
     slow.end(204);
-    await world.d1.written("INSERT INTO deliveries");
+    await world.d1.written("INSERT INTO packs");
     await calm();
     expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ state: "delivered" });
     expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({

@@ -16,7 +16,7 @@ async function deliverTo(answersMs: readonly number[], paused = 0) {
     cron: false,
     wrap: (services) => {
       const db = interceptedD1(services.db, async (name, work) => {
-        if (!name.includes("INSERT INTO deliveries")) return work();
+        if (!name.includes("INSERT INTO packs")) return work();
         const write = { from: world.now(), until: Number.POSITIVE_INFINITY };
         writes.push(write);
         return work().finally(() => {

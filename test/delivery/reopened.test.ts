@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { recordOutcomes } from "../../src/store/record.ts";
 import { retryDead } from "../../src/store/reopen.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 
 let world: World;

@@ -7,7 +7,7 @@ import { sweep } from "../../src/delivery/sweep.ts";
 import { recordOutcomes } from "../../src/store/record.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { changeReplay, findReplay, type NewReplay } from "../../src/store/replays.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { batchOf } from "../support/queues.ts";
 import {

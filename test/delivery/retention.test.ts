@@ -29,7 +29,7 @@ const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const KEPT = 30 * DAY;
 /** For an event of one delivery that is alone in its bundle. In a full one it is half of that. */
-const ROWS_READ = 17.1;
+const ROWS_READ = 22.1;
 
 let world: World;
 let here: string;
@@ -422,6 +422,22 @@ describe("a tick", () => {
     expect(await ids()).toHaveLength(1);
     expect(rowsWritten).toBe(2_020);
     expect(rowsRead / 2_000).toBeLessThanOrEqual(8);
+  });
+
+  test("removes full bundles that were delivered for two rows each, and reads few", async () => {
+    for (let bundle = 0; bundle < 20; bundle++) {
+      await world.bring(await world.post(100));
+      world.clock.pass(MINUTE);
+    }
+    world.clock.pass(KEPT + 2 * HOUR);
+    await newest();
+    world.d1.used();
+    await removeOld(world.services);
+    const { rowsRead, rowsWritten } = world.d1.used();
+    expect(await ids()).toHaveLength(1);
+    expect(await storedRows()).toEqual([]);
+    expect(rowsWritten).toBe(2 * 20);
+    expect(rowsRead).toBeLessThanOrEqual(22 * 20);
   });
 
   test("removes a bounded number, the next one the rest, and passes what has not ended", async () => {

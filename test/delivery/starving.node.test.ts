@@ -14,7 +14,13 @@ async function fortyBesideTraffic(
   await world.run(MINUTE);
   const old = world.rows(shop).map(({ eventId }) => eventId);
   expect(old).toHaveLength(40);
-  world.sql("UPDATE deliveries SET attempts = ?", attempts);
+  if (attempts > 0)
+    for (const { destinationId, eventId, giveUpAt } of world.rows(shop))
+      world.sql(
+        `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at)
+         VALUES (?1, ?2, 'waiting', 'paused', ?3, ?4)`,
+        ...[destinationId, eventId, attempts, giveUpAt],
+      );
   void world.resume(shop);
   world.postSteadily(5, 10 * MINUTE);
   const isOld = new Set(old);

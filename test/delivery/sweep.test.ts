@@ -12,6 +12,7 @@ import {
   alarmOf,
   calm,
   execute,
+  forgetOutcomes,
   GRACE_MS,
   gateOf,
   newDestination,
@@ -189,7 +190,7 @@ describe("a bundle", () => {
     world.clock.pass(1);
     await sweep(world.services);
     expect(await lostOf()).toEqual(events.filter((_, i) => i !== 2));
-    await execute("DELETE FROM deliveries");
+    await forgetOutcomes();
     await sweep(world.services);
     expect(await lostOf()).toEqual([]);
   });
@@ -230,7 +231,7 @@ describe("the watermark", () => {
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await swept()).toMatchObject({ watermark: 1 });
-    await execute("DELETE FROM deliveries");
+    await forgetOutcomes();
     await sweep(world.services);
     expect(await storedRows()).toEqual([]);
   });
@@ -569,8 +570,8 @@ describe("a sweep", () => {
   });
 
   test.each([
-    ["the rows are written", "INSERT INTO deliveries", "before"],
-    ["it knows that the rows are written", "INSERT INTO deliveries", "after"],
+    ["the bits are set", "INSERT INTO packs", "before"],
+    ["it knows that the bits are set", "INSERT INTO packs", "after"],
     ["the watermark has moved", "max(watermark", "before"],
     ["it knows that the watermark has moved", "max(watermark", "after"],
   ] as const)("that dies before %s loses nothing", async (_, part, fault) => {

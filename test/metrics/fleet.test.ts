@@ -89,7 +89,7 @@ describe("a tenant with more destinations than gates are asked", () => {
   test("is shown those first that an event came for last, when nothing waits", async () => {
     await destinationsOf("mine", 150);
     await env.DB.prepare(
-      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, 1, 'delivered', 0), (?2, 2, 'delivered', 0)",
+      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, 128, 'delivered', 0), (?2, 256, 'delivered', 0)",
     )
       .bind(idOf("mine", 120), idOf("mine", 130))
       .run();

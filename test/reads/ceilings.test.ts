@@ -24,9 +24,9 @@ type Ceiling = readonly [rowsRead: number, queries: number];
 const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/health": [10, 1],
   "GET /v1/destinations/{id}/jwks.json": [2, 1],
-  "GET /v1/deliveries": [5_000, 3],
+  "GET /v1/deliveries": [5_000, 4],
   "GET /v1/deliveries?state=cancelled": [5_000, 3],
-  "GET /v1/deliveries?state=delivered": [5_000, 3],
+  "GET /v1/deliveries?state=delivered": [5_000, 4],
   "GET /v1/deliveries?state=waiting": [5_000, 3],
   "GET /v1/deliveries?state=dead": [5_000, 3],
   "GET /v1/deliveries?state=retrying": [15_000, 4],
@@ -37,7 +37,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/deliveries?status=418": [5_000, 3],
   "GET /v1/deliveries?because=nothing": [5_000, 3],
   "GET /v1/deliveries?type=nobody.posts": [5_000, 3],
-  "GET /v1/deliveries?destination_id={own}": [500, 3],
+  "GET /v1/deliveries?destination_id={own}": [500, 4],
   "GET /v1/deliveries?destination_id={own}&state=cancelled": [5_000, 3],
   "GET /v1/deliveries?destination_id={own}&state=retrying": [15_000, 4],
   "GET /v1/deliveries?destination_id={foreign}": [500, 3],
@@ -125,7 +125,7 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
   ],
   [
     "deliveries USING COVERING INDEX deliveries_retrying",
-    "SELECT destination_id FROM deliveries WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT 10000",
+    "SELECT destination_id, 1 AS count FROM deliveries WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT 10000",
     "10,000 entries of the index, in its order",
   ],
   [
@@ -190,7 +190,7 @@ beforeAll(async () => {
   await inviteEveryone();
   const toured = await tour(Object.keys(ceilings).filter((route) => route.includes("/")));
   await env.DB.prepare(
-    "UPDATE deliveries SET state = 'delivered' WHERE state = 'retrying' AND event_id % 3",
+    "UPDATE deliveries SET state = 'dead' WHERE state = 'retrying' AND event_id % 3",
   ).run();
   const again = await tour([FEW_RETRIES]);
   costs = new Map([...again.costs, ...toured.costs, [FEW_RETRIES, again.costs.get(FEW_RETRIES) ?? NOT_MADE]]);

@@ -171,9 +171,7 @@ describe("when one database fails while outcomes are recorded", () => {
   ] as const)("%s it has written, all of them are recorded in the end", async (fault) => {
     const messages = await postAll();
     let failures = 0;
-    world.d1.failing((sql) =>
-      sql.includes("INSERT INTO deliveries") && failures++ === 1 ? fault : undefined,
-    );
+    world.d1.failing((sql) => (sql.includes("INSERT INTO packs") && failures++ === 1 ? fault : undefined));
     const brought = world.bring(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
@@ -218,7 +216,7 @@ test("a pause that is written before another database fails is told of, once", a
   world.receiver.script(urlOf(destination), 410);
   let faults = 1;
   world.d1.failing((sql) => {
-    const isAnother = sql.includes("INSERT INTO deliveries") && !sql.includes("UPDATE destinations");
+    const isAnother = sql.includes("INSERT INTO packs") && !sql.includes("UPDATE destinations");
     return isAnother && faults-- > 0 ? "before" : undefined;
   });
   const brought = world.bring(sixOf(messages));

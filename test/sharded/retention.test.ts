@@ -71,7 +71,7 @@ test("a replay in the first keeps its events in all, and a destination that is g
   await removeOld(world.services);
   expect(await storedIds()).toEqual(ids);
   await execute("UPDATE replays SET state = 'cancelled'");
-  await rowsOfAll("UPDATE deliveries SET state = 'waiting', ended_at = NULL");
+  await rowsOfAll("UPDATE packs SET waiting0 = delivered0, delivered0 = 0, ended_at = NULL");
   await removeOld(world.services);
   expect(await storedIds()).toEqual(ids);
   await execute("DELETE FROM destinations");

@@ -101,7 +101,7 @@ async function pages(): Promise<number[]> {
 const heartbeat = async () =>
   (await rowsOfAll<{ at: number }>("SELECT heartbeat_at AS at FROM sweeps WHERE heartbeat_at > 0"))[0]?.at;
 const countOf = async (where: string) =>
-  (await rowsOfAll<{ n: number }>(`SELECT count(*) AS n FROM deliveries WHERE ${where}`)).reduce(
+  (await rowsOfAll<{ n: number }>(`SELECT count(*) AS n FROM delivery_states WHERE ${where}`)).reduce(
     (sum, { n }) => sum + n,
     0,
   );
@@ -128,7 +128,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
     await invocation(async (services) => {
       let repaired = -1;
       const db = interceptedD1(services.db, (sql, call) => {
-        if (repaired < 0 && /INSERT INTO deliveries|json_each\(b.plan\)/.test(sql)) repaired = rung.length;
+        if (repaired < 0 && /INSERT INTO packs|json_each\(b.plan\)/.test(sql)) repaired = rung.length;
         return call();
       });
       await tick({ ...services, db });

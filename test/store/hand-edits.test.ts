@@ -1,4 +1,5 @@
 /** A person may change limits with `wrangler d1 execute`: it holds from the next batch, and nonsense stops nothing. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
 import { gateSettingsOf } from "../../src/store/destination-settings.ts";
@@ -167,5 +168,26 @@ describe("an event that somebody removes", () => {
     await world.bring([message]);
     await remove(message?.event ?? 0);
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+  });
+});
+
+describe("what a person asks D1, as the README has it", () => {
+  const ask = async (sql: string) => (await env.DB.prepare(sql).all()).results;
+
+  test("tells what is dead, and what waits or is retried, of rows and packs", async () => {
+    const shut = await newDestination({ status: "paused" });
+    world.receiver.script(urlOf(destination), 400, 400, 500, 204);
+    await world.bring(await world.post(4));
+    const dead = await ask(`
+      SELECT destination_id, because, count(*) AS deliveries, datetime(max(ended_at) / 1000, 'unixepoch') AS last
+      FROM delivery_states WHERE state = 'dead' GROUP BY 1, 2 ORDER BY deliveries DESC`);
+    expect(dead).toMatchObject([{ destination_id: destination, because: "permanent", deliveries: 2 }]);
+    const open = await ask(`
+      SELECT destination_id, because, count(*) AS deliveries, datetime(min(next_attempt_at) / 1000, 'unixepoch') AS until
+      FROM delivery_states WHERE state IN ('waiting', 'retrying') GROUP BY 1, 2 ORDER BY deliveries DESC`);
+    expect(open).toMatchObject([
+      { destination_id: shut, because: "paused", deliveries: 4, until: null },
+      { destination_id: destination, because: "http_500", deliveries: 1, until: expect.any(String) },
+    ]);
   });
 });

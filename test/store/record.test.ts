@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordOutcomes } from "../../src/store/record.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { newDestination, newWorld, statusOf, storedRows } from "../support/world.ts";
 
 let destination: string;

@@ -97,6 +97,16 @@ const replaysOf = (owner: "f" | "m", count: number, tenant: string, among: numbe
     100, iif(i < 20, 'running', iif(i % 2, 'completed', 'cancelled')), 100, ${NOW} + 60000, ${NOW}, ${NOW},
     iif(i < 20, NULL, ${NOW}) FROM n`;
 
+/** Moves the rows of a state to packs. */
+const packing = (state: "delivered" | "waiting", which: string) => [
+  `INSERT INTO packs (destination_id, bundle_id, ${state}0, ${state}1, because, give_up_at, ended_at)
+   SELECT destination_id, event_id / 128, sum(iif(event_id % 128 < 50, 1 << (event_id % 128), 0)),
+     sum(iif(event_id % 128 < 50, 0, 1 << (event_id % 128 - 50))), max(because), max(give_up_at), max(ended_at)
+   FROM deliveries WHERE state = '${state}' AND ${which} GROUP BY 1, 2
+   ON CONFLICT DO UPDATE SET ${state}0 = excluded.${state}0, ${state}1 = excluded.${state}1`,
+  `DELETE FROM deliveries WHERE state = '${state}' AND ${which}`,
+];
+
 const own = `'${CROWDED}'`;
 const foreign = "'tenant' || (i % 100)";
 
@@ -128,6 +138,9 @@ export async function inviteEveryone(): Promise<void> {
      SELECT ${deliveryOf(ownId, String(WIDE_EVENT), "i")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(OWN_EVENTS - 100)}
      SELECT ${deliveryOf(busyId, eventFrom(WIDE_BUNDLE + 1), "(i / 7)")} FROM n`,
+    // What was delivered at once is in packs, and half of what waits.
+    ...packing("delivered", "true"),
+    ...packing("waiting", "event_id % 2"),
     keysOf("f", 10_000, foreign),
     keysOf("m", THOUSAND, own),
     sessionsOf("f", 10_000, foreign),

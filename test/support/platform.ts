@@ -5,6 +5,7 @@
  * batches at once. What was ever put on the delivery queue is remembered, because the platform may bring any
  * message more than once.
  */
+
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { bury } from "../../src/delivery/bury.ts";
@@ -19,6 +20,7 @@ import { seededRandom } from "../../src/lab/random.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { rowsOfAll } from "./databases.ts";
+import { hasEndedSql } from "./ended.ts";
 import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
 import type { Wire } from "./wire.ts";
@@ -266,8 +268,7 @@ export async function heal(platform: Platform, person?: () => Promise<unknown>):
 async function allEnded(): Promise<boolean> {
   const open = await rowsOfAll(
     `SELECT 1 FROM replays WHERE state = 'running' UNION ALL
-     SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
-       SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`,
+     SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT ${hasEndedSql("e.id", "p.value")}`,
   );
   return open.length === 0;
 }

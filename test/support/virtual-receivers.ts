@@ -2,9 +2,11 @@
  * Receivers in virtual time: a `fetch` that answers as scripted, by destination, remembers every request, and
  * notices at each one whether it should never have been made.
  */
+
 import type { DatabaseSync } from "node:sqlite";
 import { eventNumber } from "../../src/id.ts";
 import type { Engine } from "../bench/storm/engine.ts";
+import { hasEndedSql } from "./ended.ts";
 
 /** One request as it was made. `status` and `endedAt` are undefined until it has ended. */
 export type Request = {
@@ -149,10 +151,8 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
 }
 
 function hasEnded(db: DatabaseSync, event: number, destination: string): boolean {
-  const row = db
-    .prepare("SELECT ended_at AS at FROM deliveries WHERE event_id = ? AND destination_id = ?")
-    .get(event, destination) as { at: number | null } | undefined;
-  return (row?.at ?? null) !== null;
+  const row = db.prepare(`SELECT ${hasEndedSql("?1", "?2")} AS ended`).get(event, destination);
+  return row?.ended === 1;
 }
 
 /** As much of a response as the client reads; a real one costs the simulation ten times as much. */

@@ -11,6 +11,7 @@
  *     expect(world.requestsTo(shop)).toHaveLength(101);
  *     expect(world.broken()).toEqual([]);
  */
+
 import type { SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
 import { tick } from "../../src/delivery/tick.ts";
@@ -21,8 +22,9 @@ import type { LogLine } from "../../src/log.ts";
 import { watch } from "../../src/metrics/watch.ts";
 import type { GateState } from "../../src/policy/gate-state.ts";
 import type { Services } from "../../src/services.ts";
-import { destinations } from "../../src/store/schema.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import { packedRows, packsOf } from "../../src/store/packs.ts";
+import { modelOf, type RawRow } from "../../src/store/row-model.ts";
+import { type DeliveryRow, deliveries, destinations } from "../../src/store/schema.ts";
 import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,
@@ -32,6 +34,7 @@ import {
 } from "../bench/storm/breakwater/platform.ts";
 import type { Ending, Travel } from "../bench/storm/breakwater/queue.ts";
 import { createEngine, type Engine } from "../bench/storm/engine.ts";
+import { hasEndedSql } from "./ended.ts";
 import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
 
 export type { Answer, Request } from "./virtual-receivers.ts";
@@ -252,22 +255,18 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
   };
 }
 
-const OPEN = `SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT EXISTS (
-  SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.destination_id = p.value AND d.ended_at IS NOT NULL)`;
+const OPEN = `SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT ${hasEndedSql("e.id", "p.value")}`;
 
 function rowsOf(sql: VirtualWorld["sql"], destination?: string): DeliveryRow[] {
-  const rows = sql<Record<string, SQLInputValue>>(
-    "SELECT * FROM deliveries WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id, event_id",
-    destination ?? null,
-  );
-  return rows.map((row) => {
-    const named = Object.entries(row).map(([name, value]) => [camelCase(name), value]);
-    return { ...Object.fromEntries(named), log: JSON.parse(String(row.log)) } as DeliveryRow;
-  });
-}
-
-function camelCase(name: string): string {
-  return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const of = (table: string) =>
+    sql<RawRow & Record<string, SQLInputValue>>(
+      `SELECT * FROM ${table} WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id`,
+      destination ?? null,
+    );
+  const packed = packsOf(of("packs")).flatMap((pack) => packedRows(pack, null));
+  const rows = [...of("deliveries").map((raw) => modelOf(deliveries, raw)), ...packed];
+  const byDestination = (a: DeliveryRow, b: DeliveryRow) => a.destinationId.localeCompare(b.destinationId);
+  return rows.sort((a, b) => byDestination(a, b) || a.eventId - b.eventId);
 }
 
 /** Only an HTTP exchange is an attempt. */

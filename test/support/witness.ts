@@ -2,11 +2,13 @@
  * Beside the receivers: what each delivery was sent and answered, and whether it had ended by then. It asks
  * the database itself, past everything that may fail, so it knows of an end that the sender may not know of.
  */
+
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/id.ts";
 import type { Services } from "../../src/services.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { rowsOfAll } from "./databases.ts";
+import { hasEndedSql } from "./ended.ts";
 
 /** One request as the receiver got it; `status` is undefined until it has answered. */
 export type Sent = { readonly key: string; readonly at: number; readonly body: string; status?: number };
@@ -84,10 +86,10 @@ export function witnessOf(services: Services): Witness {
 }
 
 async function hasEnded({ event, destination }: DeliveryName): Promise<boolean> {
-  const [row] = await rowsOfAll<{ ended_at: number | null }>(
-    "SELECT ended_at FROM deliveries WHERE event_id = ?1 AND destination_id = ?2",
+  const rows = await rowsOfAll<{ ended: number }>(
+    `SELECT ${hasEndedSql("?1", "?2")} AS ended`,
     event,
     destination,
   );
-  return (row?.ended_at ?? null) !== null;
+  return rows.some(({ ended }) => ended === 1);
 }

@@ -30,8 +30,10 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { storeBodies as encodeBodies } from "../../src/store/bodies.ts";
-import { deliveries, destinations } from "../../src/store/schema.ts";
-import type { DeliveryRow } from "../../src/store/work.ts";
+import { packedRows } from "../../src/store/packs.ts";
+import { modelOf, type RawRow } from "../../src/store/row-model.ts";
+import { type DeliveryRow, deliveries, destinations, packs } from "../../src/store/schema.ts";
+
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
@@ -246,8 +248,37 @@ export async function rowOf({ event, destination }: DeliveryName): Promise<Deliv
 
 /** Every stored delivery, in order of destination and event. */
 export async function storedRows(): Promise<DeliveryRow[]> {
-  const rows = await Promise.all(testDatabases.map((db) => drizzle(db).select().from(deliveries)));
-  return rows.flat();
+  const { results } = await env.DB.prepare("SELECT * FROM destinations").all<RawRow>();
+  const targets = new Map(results.map((raw) => [raw.id, modelOf(destinations, raw)]));
+  const rows = await Promise.all(
+    testDatabases.map(async (db) => [
+      ...(await drizzle(db).select().from(deliveries)),
+      ...(await drizzle(db).select().from(packs)).flatMap((pack) =>
+        packedRows(pack, targets.get(pack.destinationId) ?? null),
+      ),
+    ]),
+  );
+  const nameOf = ({ destinationId, eventId }: DeliveryRow) =>
+    `${destinationId} ${String(eventId).padStart(16, "0")}`;
+  return rows.flat().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+}
+
+/** Gives rows of their own to those of an event, or of all, that wait in packs: as if each had been attempted. */
+export async function giveRows(event?: number): Promise<void> {
+  const all = await storedRows();
+  const wanted = all.filter(({ state, eventId }) => state === "waiting" && (event ?? eventId) === eventId);
+  for (const { destinationId, eventId, state, because, giveUpAt } of wanted)
+    await execute(
+      `INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+       VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
+      ...[destinationId, eventId, state, because, giveUpAt],
+    );
+}
+
+/** As if none of what has been recorded of deliveries ever had been. */
+export async function forgetOutcomes(): Promise<void> {
+  await execute("DELETE FROM deliveries");
+  await execute("DELETE FROM packs");
 }
 
 /** Until everything that can go on without D1, a gate or the clock has gone on. */

@@ -44,4 +44,5 @@ async function left(stage: Stage): Promise<number> {
 async function age(stage: Stage, ms: number): Promise<void> {
   await stage.sql("UPDATE bundles SET accepted_at = accepted_at - ?1, deliver_at = deliver_at - ?1", ms);
   await stage.sql("UPDATE deliveries SET ended_at = ended_at - ?1", ms);
+  await stage.sql("UPDATE packs SET ended_at = ended_at - ?1", ms);
 }

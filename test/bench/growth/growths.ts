@@ -65,8 +65,8 @@ export async function grownBacklog(stage: Stage): Promise<Growth> {
   const grow = async (count: number) => {
     const { first, last } = await storeBundles(stage, count, id);
     await stage.sql(
-      `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at)
-       ${deliveriesOf(`'waiting', 'paused', 0, ${NEVER}`)}`,
+      `INSERT INTO packs (destination_id, bundle_id, waiting0, waiting1, because, give_up_at)
+       SELECT ?1, id, ${ALL}, ${ALL}, 'paused', ${NEVER} FROM bundles WHERE id BETWEEN ?2 AND ?3`,
       id,
       first,
       last,
@@ -131,19 +131,16 @@ async function workedOff(stage: Stage, destination: string): Promise<Measured> {
 async function storeDelivered(stage: Stage, count: number, destination: string): Promise<void> {
   const { first, last } = await storeBundles(stage, count, destination);
   await stage.sql(
-    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at, ended_at)
-     ${deliveriesOf("'delivered', 1, 0, 0")}`,
+    `INSERT INTO packs (destination_id, bundle_id, delivered0, delivered1, ended_at)
+     SELECT ?1, id, ${ALL}, ${ALL}, 1 FROM bundles WHERE id BETWEEN ?2 AND ?3`,
     destination,
     first,
     last,
   );
 }
 
-/** A row for each delivery of bundles of a hundred. @param columns SQL of the state and what comes after it */
-function deliveriesOf(columns: string): string {
-  return `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
-    SELECT ?1, b.id * 128 + n.i, ${columns} FROM bundles b CROSS JOIN n WHERE b.id BETWEEN ?2 AND ?3`;
-}
+/** Half of a mask in which every bit is set: bundles here have a hundred events. */
+const ALL = 2 ** 50 - 1;
 
 async function storeBundles(stage: Stage, events: number, destination: string) {
   const [newest] = await stage.sql("SELECT coalesce(max(id), 0) AS id FROM bundles");

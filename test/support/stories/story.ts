@@ -3,7 +3,7 @@
  * stories beside this between them make every call that the path can make.
  */
 import { resumeGate } from "../../../src/gate/gate-client.ts";
-import type { DeliveryRow } from "../../../src/store/work.ts";
+import type { DeliveryRow } from "../../../src/store/schema.ts";
 import type { Platform } from "../platform.ts";
 import type { Wire } from "../wire.ts";
 import { execute, type World } from "../world.ts";

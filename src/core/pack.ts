@@ -1,0 +1,106 @@
+/**
+ * Packs: the deliveries of one bundle at one destination whose fate is plain, in one row for all of them. A bit of a
+ * mask stands for each: delivered at the first attempt, or without one waiting, in flight, or cancelled. Whatever
+ * else becomes of a delivery has a row of its own.
+ *
+ * Masks are pairs of integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
+ */
+
+/** Bits of one integer of a mask. */
+export const HALF = 50;
+
+/** The bits of the events 0 to 49 of a bundle, and of those from 50 on. */
+export type Mask = readonly [low: number, high: number];
+
+/** @param indexes of events of a bundle, each once */
+export function maskOf(indexes: Iterable<number>): Mask {
+  let low = 0;
+  let high = 0;
+  for (const index of indexes) {
+    if (index < HALF) low += 2 ** index;
+    else high += 2 ** (index - HALF);
+  }
+  return [low, high];
+}
+
+/** The indexes whose bits are set, in ascending order. */
+export function indexesIn([low, high]: Mask): number[] {
+  return [...bitsOf(low, 0), ...bitsOf(high, HALF)];
+}
+
+function bitsOf(half: number, from: number): number[] {
+  const indexes: number[] = [];
+  // By division: bit operations know 32 bits.
+  for (let rest = half, index = from; rest > 0; rest = Math.floor(rest / 2), index++)
+    if (rest % 2 === 1) indexes.push(index);
+  return indexes;
+}
+
+/** How a delivery ended, as its pack remembers it. */
+export type PackedEnd = Readonly<{
+  index: number;
+  /** When the attempt began; of one that was cancelled, when that was. Epoch ms. */
+  at: number;
+  latencyMs: number;
+  /** The receiver's status, 200 to 299; undefined for one that was cancelled without an attempt. */
+  status: number | undefined;
+}>;
+
+/**
+ * Ends as text, to be joined to what the pack has already: how many, the time of the first, and for each its index,
+ * how much later it began, how long it took, and its status. About seven characters each.
+ */
+export function endsText(ends: readonly PackedEnd[]): string {
+  if (ends.length === 0) return "";
+  const first = Math.min(...ends.map(({ at }) => at));
+  const numbers = ends.flatMap(({ index, at, latencyMs, status }) => [
+    index,
+    at - first,
+    latencyMs,
+    status === undefined ? 0 : status - 199,
+  ]);
+  return [ends.length, first, ...numbers].map(digitsOf).join("");
+}
+
+/** The ends that a text has, in the order in which they were recorded; of what is no such text as many as there are. */
+export function endsIn(text: string): PackedEnd[] {
+  const numbers = numbersIn(text);
+  const ends: PackedEnd[] = [];
+  for (let at = 0; at < numbers.length; ) {
+    const [count = 0, first = 0] = numbers.slice(at, at + 2);
+    at += 2;
+    const end = Math.min(at + 4 * count, numbers.length);
+    for (; at + 3 < end; at += 4) {
+      const [index = 0, later = 0, latencyMs = 0, code = 0] = numbers.slice(at, at + 4);
+      ends.push({ index, at: first + later, latencyMs, status: code === 0 ? undefined : code + 199 });
+    }
+  }
+  return ends;
+}
+
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const VALUE = new Map([...DIGITS].map((digit, value) => [digit.charCodeAt(0), value]));
+const MORE = 32;
+
+/** Five bits to a character, the lowest first; the sixth says that more follow. Not by bit operations: times need more than 32. */
+function digitsOf(number: number): string {
+  const low = number % MORE;
+  const rest = Math.floor(number / MORE);
+  return rest > 0 ? `${DIGITS[low + MORE]}${digitsOf(rest)}` : `${DIGITS[low]}`;
+}
+
+function numbersIn(text: string): number[] {
+  const numbers: number[] = [];
+  let number = 0;
+  let scale = 1;
+  for (let i = 0; i < text.length; i++) {
+    const digit = VALUE.get(text.charCodeAt(i)) ?? 0;
+    number += (digit % MORE) * scale;
+    scale *= MORE;
+    if (digit >= MORE) continue;
+    numbers.push(number);
+    number = 0;
+    scale = 1;
+  }
+  return numbers;
+}

@@ -1,0 +1,356 @@
+/**
+ * Packs in D1 (core/pack.ts): one row for all deliveries of a bundle at a destination whose fate is plain, a bit for
+ * each. Everything above this file sees deliveries as if each had a row.
+ *
+ * Where a delivery stands is told by its own row, else by its bit, else it is queued. Never by two of them: a trigger
+ * clears the bit of what gets a row, whoever inserts that, and another refuses the row to what has ended; and no bit is
+ * set of what has a row. Writes only set bits that nothing later has overtaken, so they are safe to repeat and may come
+ * in any order: delivered and cancelled are for good, in flight overrides waiting, and each of them overrides queued.
+ *
+ * SQLite's `&`, `|` and `<<` all bind alike, so expressions of masks are in parentheses throughout.
+ */
+import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
+import { endsIn, endsText, HALF, indexesIn, type Mask, maskOf, type PackedEnd } from "../core/pack.ts";
+import { ageLimitOf } from "../policy/retry-policy.ts";
+import { type Destination, retryPolicyOf } from "./destination-settings.ts";
+import { indexOf as indexSql, isInBundle } from "./event-columns.ts";
+import { modelOf, type RawRow } from "./row-model.ts";
+import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
+
+const FATES = ["waiting", "inFlight", "delivered", "cancelled"] as const;
+
+export type Fate = (typeof FATES)[number];
+
+/** What a bit could say of a delivery as it stands; undefined when it needs a row of its own. */
+export function fateOf(row: DeliveryRow): Fate | undefined {
+  const { state, because, attempts, life, replay, log, lastError } = row;
+  if (life !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
+    return undefined;
+  if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
+  if (attempts > 0 || log.length > 0) return undefined;
+  if (state === "waiting") return "waiting";
+  if (state === "retrying" && because === "in_flight") return "inFlight";
+  return state === "cancelled" && because === CANCELLED ? "cancelled" : undefined;
+}
+
+const CANCELLED = "destination_deleted";
+
+function isPlainSuccess({ because, lastStatus, endedAt, log: [first, ...others] }: DeliveryRow): boolean {
+  if (!first || others.length > 0 || first.note || first.excerpt || because !== null) return false;
+  return first.status === lastStatus && first.at >= 0 && endedAt === first.at + first.latencyMs;
+}
+
+/** The deliveries of a pack as the rows that they would have. @param destination whose age limit they have */
+export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"> | null): DeliveryRow[] {
+  const { bundleId, because, nextAttemptAt, recoverAt } = pack;
+  const policy = retryPolicyOf(destination ?? { retry: null });
+  const giveUpAt = pack.giveUpAt ?? 0;
+  const ends = endsIn(pack.ends);
+  const endOf = (index: number, isAttempt: boolean) =>
+    ends.find((end) => end.index === index && (end.status !== undefined) === isAttempt);
+  const rowOf = (index: number, columns: Partial<DeliveryRow> & Pick<DeliveryRow, "state">): DeliveryRow => ({
+    destinationId: pack.destinationId,
+    eventId: eventAt(bundleId, index),
+    because: null,
+    attempts: 0,
+    nextAttemptAt: null,
+    life: 0,
+    firstAttemptAt: null,
+    giveUpAt,
+    endedAt: null,
+    lastStatus: null,
+    lastError: null,
+    replay: null,
+    log: [],
+    ...columns,
+  });
+  return [
+    ...indexesIn([pack.waiting0, pack.waiting1]).map((i) =>
+      rowOf(i, { state: "waiting", because, nextAttemptAt }),
+    ),
+    ...indexesIn([pack.inFlight0, pack.inFlight1]).map((i) =>
+      rowOf(i, { state: "retrying", because: "in_flight", nextAttemptAt: recoverAt }),
+    ),
+    ...indexesIn([pack.delivered0, pack.delivered1]).map((i) => {
+      const { at = 0, latencyMs = 0, status } = endOf(i, true) ?? {};
+      return rowOf(i, {
+        state: "delivered",
+        attempts: 1,
+        firstAttemptAt: at,
+        giveUpAt: ageLimitOf(policy, at, at),
+        endedAt: at + latencyMs,
+        lastStatus: status ?? null,
+        log: [{ at, latencyMs, ...(status !== undefined && { status }) }],
+      });
+    }),
+    ...indexesIn([pack.cancelled0, pack.cancelled1]).map((i) =>
+      rowOf(i, { state: "cancelled", because: CANCELLED, endedAt: endOf(i, false)?.at ?? pack.endedAt }),
+    ),
+  ];
+}
+
+/** The packs of a statement that selects them. */
+export function packsOf(raw: readonly RawRow[]): PackRow[] {
+  return raw.map((one) => modelOf(packs, one));
+}
+
+/** What one write sets in one pack. */
+type Change = Readonly<{
+  destinationId: string;
+  bundleId: number;
+  because: string | null;
+  nextAttemptAt: number | null;
+  recoverAt: number | null;
+  giveUpAt: number | null;
+  endedAt: number | null;
+  ends: string;
+}> &
+  Readonly<Record<`${Fate}${0 | 1}`, number>>;
+
+function changeOf(rows: readonly DeliveryRow[]): Change {
+  const byFate = Map.groupBy(rows, fateOf);
+  const some = (fate: Fate) => byFate.get(fate) ?? [];
+  const [first] = rows;
+  const [waiting] = some("waiting");
+  const ended = [...some("delivered"), ...some("cancelled")];
+  const latest = (times: readonly (number | null)[]) => Math.max(0, ...times.map((at) => at ?? 0)) || null;
+  const masks = FATES.map((fate) => [fate, maskOf(new Set(some(fate).map(indexIn)))] as const);
+  return {
+    destinationId: first?.destinationId ?? "",
+    bundleId: bundleOf(first?.eventId ?? 0),
+    ...(Object.fromEntries(
+      masks.flatMap(([fate, [low, high]]) => [
+        [`${fate}0`, low],
+        [`${fate}1`, high],
+      ]),
+    ) as Record<`${Fate}${0 | 1}`, number>),
+    because: waiting?.because ?? null,
+    nextAttemptAt: waiting?.nextAttemptAt ?? null,
+    recoverAt: latest(some("inFlight").map(({ nextAttemptAt }) => nextAttemptAt)),
+    giveUpAt: (waiting ?? some("inFlight")[0])?.giveUpAt ?? null,
+    endedAt: latest(ended.map(({ endedAt }) => endedAt)),
+    ends: endsText(ended.map(endOf)),
+  };
+}
+
+function indexIn({ eventId }: DeliveryRow): number {
+  return indexOf(eventId);
+}
+
+function endOf({ eventId, endedAt, log: [attempt] }: DeliveryRow): PackedEnd {
+  const { at = endedAt ?? 0, latencyMs = 0, status } = attempt ?? {};
+  return { index: indexOf(eventId), at, latencyMs, status };
+}
+
+type Half = 0 | 1;
+
+/** SQL for both halves: a list, or what an operator makes of the two. */
+function both(sql: (half: Half) => string, operator?: "|" | "+"): string {
+  return operator ? `((${sql(0)}) ${operator} (${sql(1)}))` : `${sql(0)}, ${sql(1)}`;
+}
+
+/** SQL of the bit that an event has in one half of a mask; 0 when it is in the other. */
+function bitIn(half: Half, event: string): string {
+  const index = indexSql(event);
+  return half === 0
+    ? `iif(${index} < ${HALF}, 1 << ${index}, 0)`
+    : `iif(${index} < ${HALF}, 0, 1 << (${index} - ${HALF}))`;
+}
+
+/** SQL: whether the event's bit is set in a mask, from the SQL of both halves of it. */
+export function hasBit(mask: (half: Half) => string, event: string): string {
+  return `${both((half) => `(${mask(half)}) & ${bitIn(half, event)}`, "|")} <> 0`;
+}
+
+/** SQL of how many bits are set in a number below 2^50: in pairs, nibbles and bytes, which are then added up. */
+function bitCountOf(half: string): string {
+  const pairs = `SELECT x - ((x >> 1) & 0x5555555555555) AS x FROM (SELECT ${half} AS x)`;
+  const nibbles = `SELECT (x & 0x3333333333333) + ((x >> 2) & 0x3333333333333) AS x FROM (${pairs})`;
+  const bytes = `SELECT (x + (x >> 4)) & 0xf0f0f0f0f0f0f AS x FROM (${nibbles})`;
+  return `(SELECT (x + (x >> 8) + (x >> 16) + (x >> 24) + (x >> 32) + (x >> 40) + (x >> 48)) & 127 FROM (${bytes}))`;
+}
+
+/** SQL of how many deliveries a mask stands for. */
+export function countIn(mask: (half: Half) => string): string {
+  return both((half) => bitCountOf(mask(half)), "+");
+}
+
+/** SQL of masks of a pack. */
+export const waitingOf =
+  (pack = "packs") =>
+  (half: Half) =>
+    `${pack}.waiting${half}`;
+export const inFlightOf =
+  (pack = "packs") =>
+  (half: Half) =>
+    `${pack}.in_flight${half}`;
+export const deliveredOf =
+  (pack = "packs") =>
+  (half: Half) =>
+    `${pack}.delivered${half}`;
+export const endedOf =
+  (pack = "packs") =>
+  (half: Half) =>
+    `${pack}.delivered${half} | ${pack}.cancelled${half}`;
+/** Of all deliveries that have a bit. */
+export const anyOf =
+  (pack = "packs") =>
+  (half: Half) =>
+    `${pack}.waiting${half} | ${pack}.in_flight${half} | ${pack}.delivered${half} | ${pack}.cancelled${half}`;
+
+/** SQL of the condition that something waits in a pack: as the index of those says it, or it is not used. */
+export const WAITS = "(waiting0 | waiting1) <> 0";
+
+const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
+
+const COLUMNS = MASKS.flatMap((mask) => [`${mask}0`, `${mask}1`]).join(", ");
+
+/** What is given of a mask, without those deliveries that have rows of their own. */
+const given = (mask: string, half: Half) => `(given ->> '${mask}${half}') & ~own${half}`;
+
+const GIVEN = {
+  waiting: "waiting",
+  in_flight: "inFlight",
+  delivered: "delivered",
+  cancelled: "cancelled",
+} as const;
+
+const SET = both(
+  (h) => `delivered${h} = packs.delivered${h} | (excluded.delivered${h} & ~packs.cancelled${h}),
+    cancelled${h} = ${cancelledAfter(h)}, in_flight${h} = ${inFlightAfter(h)},
+    waiting${h} = (packs.waiting${h} | excluded.waiting${h}) & ~(${endedAfter(h)}) & ~(${inFlightAfter(h)})`,
+);
+
+/** Of what is in flight nobody knows the end but whoever sends it. */
+function cancelledAfter(h: Half): string {
+  return `packs.cancelled${h} | (excluded.cancelled${h} & ~packs.delivered${h} & ~packs.in_flight${h})`;
+}
+
+function endedAfter(h: Half): string {
+  return `packs.delivered${h} | excluded.delivered${h} | ${cancelledAfter(h)}`;
+}
+
+function inFlightAfter(h: Half): string {
+  return `(packs.in_flight${h} | excluded.in_flight${h}) & ~(${endedAfter(h)})`;
+}
+
+/** Whether something new is said: else nothing is written, so that a repeat costs nothing and adds no end twice. */
+const IS_NEW = both(
+  (h) => `((excluded.delivered${h} | (excluded.cancelled${h} & ~packs.in_flight${h}))
+      & ~(packs.delivered${h} | packs.cancelled${h}))
+    | (excluded.in_flight${h} & ~(packs.in_flight${h} | packs.delivered${h} | packs.cancelled${h}))
+    | (excluded.waiting${h} & ~(${anyOf()(h)}))`,
+  "|",
+);
+
+const WRITE = `
+  INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
+    because, next_attempt_at, recover_at, give_up_at, ended_at, ends)
+  WITH owned AS MATERIALIZED (
+    SELECT v.value AS given, ${both((h) => `coalesce(sum(${bitIn(h, "d.event_id")}), 0) AS own${h}`)}
+    FROM json_each(?1) v LEFT JOIN deliveries d
+      ON d.destination_id = v.value ->> 'destinationId' AND ${isInBundle("d.event_id", "(v.value ->> 'bundleId')")}
+    GROUP BY v.key)
+  SELECT given ->> 'destinationId', given ->> 'bundleId',
+    ${MASKS.map((mask) => both((h) => given(GIVEN[mask], h))).join(", ")},
+    given ->> 'because', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
+    given ->> 'endedAt', given ->> 'ends'
+  FROM owned
+  WHERE (${MASKS.map((mask) => both((h) => given(GIVEN[mask], h), "|")).join(" | ")}) <> 0
+  ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
+    because = coalesce(excluded.because, packs.because),
+    next_attempt_at = iif(excluded.because IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
+    recover_at = iif(${both(inFlightAfter, "|")} = 0, NULL,
+      max(coalesce(packs.recover_at, 0), coalesce(excluded.recover_at, 0))),
+    give_up_at = coalesce(packs.give_up_at, excluded.give_up_at),
+    ended_at = nullif(max(coalesce(packs.ended_at, 0), coalesce(excluded.ended_at, 0)), 0),
+    ends = packs.ends || excluded.ends
+  WHERE (${IS_NEW}) <> 0
+  RETURNING destination_id, bundle_id, ${COLUMNS}`;
+
+const OWN = `json_each(?1) w CROSS JOIN deliveries d
+  ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
+
+/** SQL: which deliveries have rows of their own, of pairs `[bundle, destination]` in `?1`. */
+export const OWN_NAMES = `SELECT d.destination_id AS destination, d.event_id AS event FROM ${OWN}`;
+
+/** SQL: these rows. */
+export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
+
+/** SQL: the packs of pairs `[bundle, destination]` in `?1`. */
+export const PACKS = `
+  SELECT p.* FROM json_each(?1) w CROSS JOIN packs p
+  ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
+
+/**
+ * Sets the bits of deliveries whose fate is plain: see the top. Returns the packs that something has changed in, without
+ * the bits of those that have rows of their own.
+ */
+export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement {
+  const groups = Map.groupBy(rows, ({ destinationId, eventId }) => `${bundleOf(eventId)} ${destinationId}`);
+  return db.prepare(WRITE).bind(JSON.stringify([...groups.values()].map(changeOf)));
+}
+
+/** Those of the rows whose bits are not among what `settingBits` has returned: they were set before, or have rows. */
+export function unset(rows: readonly DeliveryRow[], returned: readonly RawRow[]): readonly DeliveryRow[] {
+  const set = new Set(returned.flatMap((raw) => packsOf([raw]).flatMap(namesIn)));
+  return rows.filter(({ eventId, destinationId }) => !set.has(`${eventId} ${destinationId}`));
+}
+
+function namesIn(pack: PackRow): string[] {
+  return indexesIn(maskWith(pack, FATES)).map(
+    (index) => `${eventAt(pack.bundleId, index)} ${pack.destinationId}`,
+  );
+}
+
+type Pairs = readonly (readonly [bundle: number, destination: string])[];
+
+const KNOWN = `
+  SELECT d.destination_id AS destination, d.event_id AS event, NULL AS bundle, NULL AS low, NULL AS high FROM ${OWN}
+  UNION ALL
+  SELECT p.destination_id, NULL, p.bundle_id, ${both(anyOf("p"))} FROM json_each(?1) w CROSS JOIN packs p
+  ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
+
+/** The deliveries of the pairs that have bits or rows, as `event destination`. */
+export async function knownOf(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
+  type Known = { destination: string; event: number | null; bundle: number; low: number; high: number };
+  const { results } = await db.prepare(KNOWN).bind(listOf(pairs)).all<Known>();
+  return new Set(
+    results.flatMap(({ destination, event, bundle, low, high }) =>
+      (event === null ? indexesIn([low, high]).map((i) => eventAt(bundle, i)) : [event]).map(
+        (one) => `${one} ${destination}`,
+      ),
+    ),
+  );
+}
+
+/** The deliveries of the pairs that have rows of their own, as `event destination`. */
+export async function ownNames(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
+  const { results } = await db.prepare(OWN_NAMES).bind(listOf(pairs)).all<DeliveryName>();
+  return new Set(results.map(({ event, destination }) => `${event} ${destination}`));
+}
+
+/** Each once. */
+function listOf(pairs: Pairs): string {
+  return JSON.stringify([...new Map(pairs.map((pair) => [pair.join(" "), pair])).values()]);
+}
+
+/** The deliveries of the pairs that have bits or rows, as rows. Without their destinations: their age limits are the default policy's. */
+export async function rowsIn(db: D1Database, pairs: Pairs): Promise<readonly DeliveryRow[]> {
+  const named = listOf(pairs);
+  const [own, packed] = await db.batch<RawRow>([
+    db.prepare(OWN_ROWS).bind(named),
+    db.prepare(PACKS).bind(named),
+  ]);
+  return [
+    ...packsOf(packed?.results ?? []).flatMap((pack) => packedRows(pack, null)),
+    ...(own?.results ?? []).map((raw) => modelOf(deliveries, raw)),
+  ];
+}
+
+/** Those of a pack's masks that are asked for, as one. */
+export function maskWith(pack: PackRow, fates: readonly Fate[]): Mask {
+  // Each delivery is in one of them at most.
+  const sum = (half: Half) => fates.reduce((all, fate) => all + pack[`${fate}${half}`], 0);
+  return [sum(0), sum(1)];
+}

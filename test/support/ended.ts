@@ -1,0 +1,10 @@
+/** Where a delivery has ended, as its own row or its pack tells: for whoever asks the database itself. */
+import { endedOf, hasBit } from "../../src/store/packs.ts";
+
+/** SQL of the condition, from SQL of the event's number and the destination's id. */
+export function hasEndedSql(event: string, destination: string): string {
+  return `(EXISTS (SELECT 1 FROM deliveries d
+      WHERE d.event_id = ${event} AND d.destination_id = ${destination} AND d.ended_at IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM packs k
+      WHERE k.destination_id = ${destination} AND k.bundle_id = ${event} / 128 AND ${hasBit(endedOf("k"), event)}))`;
+}
