@@ -243,19 +243,24 @@ const IS_NEW = both(
   "|",
 );
 
+/** Of the deliveries of what is given that have rows of their own. */
+function ownMask(half: Half): string {
+  const [from, to] = half === 0 ? [0, HALF] : [HALF, 2 * HALF];
+  return `(SELECT coalesce(sum(1 << (d.event_id - (value ->> 'bundleId') * 128 - ${from})), 0) FROM deliveries d
+      WHERE d.destination_id = value ->> 'destinationId' AND d.event_id >= (value ->> 'bundleId') * 128 + ${from}
+        AND d.event_id < (value ->> 'bundleId') * 128 + ${to})`;
+}
+
+/** The limit keeps SQLite from evaluating each mask again wherever it is used. */
 const WRITE = `
   INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
     because, next_attempt_at, recover_at, give_up_at, ended_at, ends)
-  WITH owned AS MATERIALIZED (
-    SELECT v.value AS given, ${both((h) => `coalesce(sum(${bitIn(h, "d.event_id")}), 0) AS own${h}`)}
-    FROM json_each(?1) v LEFT JOIN deliveries d
-      ON d.destination_id = v.value ->> 'destinationId' AND ${isInBundle("d.event_id", "(v.value ->> 'bundleId')")}
-    GROUP BY v.key)
   SELECT given ->> 'destinationId', given ->> 'bundleId',
     ${MASKS.map((mask) => both((h) => given(GIVEN[mask], h))).join(", ")},
     given ->> 'because', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
     given ->> 'endedAt', given ->> 'ends'
-  FROM owned
+  FROM (
+    SELECT value AS given, ${both((h) => `${ownMask(h)} AS own${h}`)} FROM json_each(?1) LIMIT -1)
   WHERE (${MASKS.map((mask) => both((h) => given(GIVEN[mask], h), "|")).join(" | ")}) <> 0
   ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
     because = coalesce(excluded.because, packs.because),
