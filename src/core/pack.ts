@@ -6,6 +6,8 @@
  * Masks are pairs of integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
  */
 
+import { digitsOf, numberAt } from "../policy/digits.ts";
+
 /** Bits of one integer of a mask. */
 export const HALF = 50;
 
@@ -78,29 +80,12 @@ export function endsIn(text: string): PackedEnd[] {
   return ends;
 }
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const VALUE = new Map([...DIGITS].map((digit, value) => [digit.charCodeAt(0), value]));
-const MORE = 32;
-
-/** Five bits to a character, the lowest first; the sixth says that more follow. Not by bit operations: times need more than 32. */
-function digitsOf(number: number): string {
-  const low = number % MORE;
-  const rest = Math.floor(number / MORE);
-  return rest > 0 ? `${DIGITS[low + MORE]}${digitsOf(rest)}` : `${DIGITS[low]}`;
-}
-
 function numbersIn(text: string): number[] {
   const numbers: number[] = [];
-  let number = 0;
-  let scale = 1;
-  for (let i = 0; i < text.length; i++) {
-    const digit = VALUE.get(text.charCodeAt(i)) ?? 0;
-    number += (digit % MORE) * scale;
-    scale *= MORE;
-    if (digit >= MORE) continue;
+  for (let at = 0; at < text.length; ) {
+    const [number, end] = numberAt(text, at);
     numbers.push(number);
-    number = 0;
-    scale = 1;
+    at = end;
   }
   return numbers;
 }

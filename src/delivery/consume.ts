@@ -24,8 +24,10 @@ import { refusedVerdicts, type Verdict } from "./verdicts.ts";
 
 /** How long a batch goes on starting attempts, as long as answers come. */
 const STARTS_MS = 5_000;
-/** How long it waits for one answer. */
-const PATIENCE_MS = 1_000;
+/** How long it waits for one answer: of a quick receiver twenty times as long as that usually takes, within bounds. */
+const LONGEST_PATIENCE_MS = 1_000;
+const SHORTEST_PATIENCE_MS = 200;
+const PATIENCE_PER_MS = 20;
 /** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
@@ -144,11 +146,17 @@ function startGroups(
         destination: first.destination,
         ask,
         lookedUpAt,
-        patienceMs: PATIENCE_MS,
+        patienceFor,
         load,
       });
     }),
   );
+}
+
+/** A receiver that answers at once, or else hangs, is not to hold up the batch as one would that is always slow. */
+function patienceFor(usualMs: number): number {
+  if (usualMs === 0) return LONGEST_PATIENCE_MS;
+  return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
 }
 
 function groupKey(work: Work): string {

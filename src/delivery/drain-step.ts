@@ -118,7 +118,7 @@ async function start(
     over.push(...verdicts);
     return { works: due, left: left.length };
   };
-  const group = { destination, ask, after, patienceMs: STEP_MS, load };
+  const group = { destination, ask, after, patienceFor: () => STEP_MS, load };
   return { groupRun: await startGroup(services, shared, group), over };
 }
 

@@ -21,8 +21,8 @@ export type Group = Readonly<{
   after?: UnderLease | undefined;
   /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
   lookedUpAt?: number;
-  /** An attempt without an answer for so long is awaited no more. */
-  patienceMs: number;
+  /** For how long an answer is awaited of a receiver that usually takes so long; 0: not known. */
+  patienceFor: (usualMs: number) => number;
   /** What is needed to attempt those that were let in. */
   load: (deliveries: readonly number[]) => Promise<Ready> | Ready;
 }>;
@@ -51,7 +51,7 @@ export type GroupRun = Readonly<{
 
 /** Asks the gate for the group and starts what it lets in. */
 export async function startGroup(services: Services, shared: Connections, group: Group): Promise<GroupRun> {
-  const { destination, patienceMs } = group;
+  const { destination } = group;
   const settings = gateSettingsOf(destination);
   const prepared = await prepare(services, shared, destination);
   if (prepared.kind === "unready") return withoutGate(group, prepared.refusal);
@@ -69,6 +69,7 @@ export async function startGroup(services: Services, shared: Connections, group:
   const { works: loaded, left = 0 } = await load(services, group, grant);
   const works = loaded.filter(({ event }) => !doubtful.includes(event.id));
   const { signer } = prepared;
+  const patienceMs = group.patienceFor(grant.condition.tookMs);
   const order = { destination: destination.id, grant, works, settings, patienceMs, grantedAt, signer };
   const whole = { ...order, policy: retryPolicyOf(destination) };
   const run = after ? after.run.goOnWith(whole) : runLease(services, shared, whole);

@@ -34,6 +34,12 @@ const LOOKED_AT = 2_000;
  */
 const LOOKED_AT_IN_ALL = 24_000;
 
+/** What is walked through for its age limits, and the share that it may take of what is left to be looked at. */
+const EXPIRIES = [
+  { expire: expireWaitingPacks, share: 0.5 },
+  { expire: expireWaiting, share: 1 },
+] as const;
+
 /** Wakes the next destinations for which something waits, in a round that goes on in the next step. */
 export async function wakeWaiting(
   services: Services,
@@ -119,18 +125,20 @@ export async function expireOverdue(
   let looked = 0;
   const mayLook = () => looked < LOOKED_AT_IN_ALL && mayGoOn();
   const walked = await inTurn(services, Number(first) || 0, mayLook, async (db, number) => {
-    for (const [place, expire] of [expireWaitingPacks, expireWaiting].entries()) {
+    for (const [place, { expire, share }] of EXPIRIES.entries()) {
+      const until = looked + (LOOKED_AT_IN_ALL - looked) * share;
+      if (looked >= until) continue;
       const at = 2 * (2 * number + place);
       while (places.length < at + 2) places.push("");
       const [destination, event] = places.slice(at);
       const start: DeliveryName = { destination: String(destination), event: Number(event) };
       const next = async (after: DeliveryName) => {
-        const found = await expire(db, after, now, Math.min(LOOKED_AT, LOOKED_AT_IN_ALL - looked));
+        const found = await expire(db, after, now, Math.min(LOOKED_AT, until - looked));
         looked += found.looked;
         for (const [id, count] of found.ended) ended.set(id, (ended.get(id) ?? 0) + count);
         return found.upto;
       };
-      const upto = await walkRound(start, next, mayLook);
+      const upto = await walkRound(start, next, () => looked < until && mayGoOn());
       places.splice(at, 2, upto.destination, upto.event);
     }
     return false;

@@ -3,20 +3,18 @@
  * looks for one: each takes one character where they are close together, as what drains lease side by side is, and a
  * run of neighbours, as the events of a bundle are, takes a few characters however long it is.
  *
- * The numbers are sorted, and each is written as its distance from the one before, five bits to a character, the
- * sixth bit saying that more follow. After a number, a mark and another such figure say how many follow it directly.
+ * The numbers are sorted, and each is written as its distance from the one before. After it, a mark and another number
+ * say how many follow it directly.
  */
+import { digitsOf, numberAt } from "./digits.ts";
+
 export type Packed = string;
 
-const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const MORE = 32;
 const RUN_MARK = ".";
 /** A shorter run is as short when its numbers are written one by one. */
 const SHORTEST_RUN = 4;
 
 const MARK_CODE = RUN_MARK.charCodeAt(0);
-const VALUES = new Uint8Array(128);
-for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(value)] = value;
 
 /** @param numbers whole, not negative, in any order */
 export function packed(numbers: readonly number[]): Packed {
@@ -71,27 +69,14 @@ export function sharedWith(sorted: readonly number[], text: Packed): readonly nu
 function eachRun(text: Packed, visit: (first: number, last: number) => void): void {
   let last = 0;
   for (let at = 0; at < text.length; ) {
-    const [distance, next] = figureAt(text, at);
+    const [distance, next] = numberAt(text, at);
     const first = last + distance;
     const isRun = text.charCodeAt(next) === MARK_CODE;
-    const [following, end] = isRun ? figureAt(text, next + 1) : [0, next];
+    const [following, end] = isRun ? numberAt(text, next + 1) : [0, next];
     last = first + following;
     visit(first, last);
     at = end;
   }
-}
-
-/** The figure that begins there, and where the next thing begins. Not by bit operations: it may need more than 32 bits. */
-function figureAt(text: Packed, from: number): readonly [figure: number, end: number] {
-  let figure = 0;
-  let scale = 1;
-  for (let i = from; i < text.length; i++) {
-    const digit = VALUES[text.charCodeAt(i)] ?? 0;
-    figure += (digit % MORE) * scale;
-    scale *= MORE;
-    if (digit < MORE) return [figure, i + 1];
-  }
-  return [figure, text.length];
 }
 
 /** How many of them are less than that. */
@@ -104,10 +89,4 @@ function placeOf(sorted: readonly number[], number: number): number {
     else to = middle;
   }
   return from;
-}
-
-function digitsOf(distance: number): string {
-  const low = distance % MORE;
-  const rest = Math.floor(distance / MORE);
-  return rest > 0 ? `${DIGITS[low + MORE]}${digitsOf(rest)}` : `${DIGITS[low]}`;
 }

@@ -10,14 +10,15 @@
  * SQLite's `&`, `|` and `<<` all bind alike, so expressions of masks are in parentheses throughout.
  */
 import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
-import { endsIn, endsText, HALF, indexesIn, type Mask, maskOf, type PackedEnd } from "../core/pack.ts";
+import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf } from "../policy/retry-policy.ts";
 import { type Destination, retryPolicyOf } from "./destination-settings.ts";
 import { indexOf as indexSql, isInBundle } from "./event-columns.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
 
-const FATES = ["waiting", "inFlight", "delivered", "cancelled"] as const;
+/** As the columns of the masks are called. */
+const FATES = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
 export type Fate = (typeof FATES)[number];
 
@@ -29,7 +30,7 @@ export function fateOf(row: DeliveryRow): Fate | undefined {
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
   if (attempts > 0 || log.length > 0) return undefined;
   if (state === "waiting") return "waiting";
-  if (state === "retrying" && because === "in_flight") return "inFlight";
+  if (state === "retrying" && because === "in_flight") return "in_flight";
   return state === "cancelled" && because === CANCELLED ? "cancelled" : undefined;
 }
 
@@ -45,9 +46,12 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
   const { bundleId, because, nextAttemptAt, recoverAt } = pack;
   const policy = retryPolicyOf(destination ?? { retry: null });
   const giveUpAt = pack.giveUpAt ?? 0;
-  const ends = endsIn(pack.ends);
-  const endOf = (index: number, isAttempt: boolean) =>
-    ends.find((end) => end.index === index && (end.status !== undefined) === isAttempt);
+  // The first counts, should an index have several; so it is put in last.
+  const ends = endsIn(pack.ends).reverse();
+  const attempts = new Map(ends.filter(({ status }) => status !== undefined).map((end) => [end.index, end]));
+  const cancellations = new Map(
+    ends.filter(({ status }) => status === undefined).map((end) => [end.index, end]),
+  );
   const rowOf = (index: number, columns: Partial<DeliveryRow> & Pick<DeliveryRow, "state">): DeliveryRow => ({
     destinationId: pack.destinationId,
     eventId: eventAt(bundleId, index),
@@ -72,7 +76,7 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
       rowOf(i, { state: "retrying", because: "in_flight", nextAttemptAt: recoverAt }),
     ),
     ...indexesIn([pack.delivered0, pack.delivered1]).map((i) => {
-      const { at = 0, latencyMs = 0, status } = endOf(i, true) ?? {};
+      const { at = 0, latencyMs = 0, status } = attempts.get(i) ?? {};
       return rowOf(i, {
         state: "delivered",
         attempts: 1,
@@ -84,7 +88,7 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
       });
     }),
     ...indexesIn([pack.cancelled0, pack.cancelled1]).map((i) =>
-      rowOf(i, { state: "cancelled", because: CANCELLED, endedAt: endOf(i, false)?.at ?? pack.endedAt }),
+      rowOf(i, { state: "cancelled", because: CANCELLED, endedAt: cancellations.get(i)?.at ?? pack.endedAt }),
     ),
   ];
 }
@@ -126,8 +130,8 @@ function changeOf(rows: readonly DeliveryRow[]): Change {
     ) as Record<`${Fate}${0 | 1}`, number>),
     because: waiting?.because ?? null,
     nextAttemptAt: waiting?.nextAttemptAt ?? null,
-    recoverAt: latest(some("inFlight").map(({ nextAttemptAt }) => nextAttemptAt)),
-    giveUpAt: (waiting ?? some("inFlight")[0])?.giveUpAt ?? null,
+    recoverAt: latest(some("in_flight").map(({ nextAttemptAt }) => nextAttemptAt)),
+    giveUpAt: (waiting ?? some("in_flight")[0])?.giveUpAt ?? null,
     endedAt: latest(ended.map(({ endedAt }) => endedAt)),
     ends: endsText(ended.map(endOf)),
   };
@@ -201,19 +205,10 @@ export const anyOf =
 /** SQL of the condition that something waits in a pack: as the index of those says it, or it is not used. */
 export const WAITS = "(waiting0 | waiting1) <> 0";
 
-const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
-
-const COLUMNS = MASKS.flatMap((mask) => [`${mask}0`, `${mask}1`]).join(", ");
+const COLUMNS = FATES.map((fate) => both((half) => `${fate}${half}`)).join(", ");
 
 /** What is given of a mask, without those deliveries that have rows of their own. */
-const given = (mask: string, half: Half) => `(given ->> '${mask}${half}') & ~own${half}`;
-
-const GIVEN = {
-  waiting: "waiting",
-  in_flight: "inFlight",
-  delivered: "delivered",
-  cancelled: "cancelled",
-} as const;
+const given = (fate: Fate) => (half: Half) => `(given ->> '${fate}${half}') & ~own${half}`;
 
 const SET = both(
   (h) => `delivered${h} = packs.delivered${h} | (excluded.delivered${h} & ~packs.cancelled${h}),
@@ -256,12 +251,12 @@ const WRITE = `
   INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
     because, next_attempt_at, recover_at, give_up_at, ended_at, ends)
   SELECT given ->> 'destinationId', given ->> 'bundleId',
-    ${MASKS.map((mask) => both((h) => given(GIVEN[mask], h))).join(", ")},
+    ${FATES.map((fate) => both(given(fate))).join(", ")},
     given ->> 'because', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
     given ->> 'endedAt', given ->> 'ends'
   FROM (
     SELECT value AS given, ${both((h) => `${ownMask(h)} AS own${h}`)} FROM json_each(?1) LIMIT -1)
-  WHERE (${MASKS.map((mask) => both((h) => given(GIVEN[mask], h), "|")).join(" | ")}) <> 0
+  WHERE (${FATES.map((fate) => both(given(fate), "|")).join(" | ")}) <> 0
   ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
     because = coalesce(excluded.because, packs.because),
     next_attempt_at = iif(excluded.because IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
@@ -302,10 +297,11 @@ export function unset(rows: readonly DeliveryRow[], returned: readonly RawRow[])
   return rows.filter(({ eventId, destinationId }) => !set.has(`${eventId} ${destinationId}`));
 }
 
-function namesIn(pack: PackRow): string[] {
-  return indexesIn(maskWith(pack, FATES)).map(
-    (index) => `${eventAt(pack.bundleId, index)} ${pack.destinationId}`,
-  );
+/** Of all that have bits, as `event destination`. Each has one at most. */
+function namesIn({ bundleId, destinationId, ...pack }: PackRow): string[] {
+  const low = pack.waiting0 + pack.inFlight0 + pack.delivered0 + pack.cancelled0;
+  const high = pack.waiting1 + pack.inFlight1 + pack.delivered1 + pack.cancelled1;
+  return indexesIn([low, high]).map((index) => `${eventAt(bundleId, index)} ${destinationId}`);
 }
 
 type Pairs = readonly (readonly [bundle: number, destination: string])[];
@@ -351,11 +347,4 @@ export async function rowsIn(db: D1Database, pairs: Pairs): Promise<readonly Del
     ...packsOf(packed?.results ?? []).flatMap((pack) => packedRows(pack, null)),
     ...(own?.results ?? []).map((raw) => modelOf(deliveries, raw)),
   ];
-}
-
-/** Those of a pack's masks that are asked for, as one. */
-export function maskWith(pack: PackRow, fates: readonly Fate[]): Mask {
-  // Each delivery is in one of them at most.
-  const sum = (half: Half) => fates.reduce((all, fate) => all + pack[`${fate}${half}`], 0);
-  return [sum(0), sum(1)];
 }

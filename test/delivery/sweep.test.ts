@@ -425,6 +425,37 @@ describe("what waits", () => {
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 3 }]);
   });
 
+  test("in packs expires in the sweep too, each with a row of its own, and its neighbours go on waiting", async () => {
+    const busy = () => new Response(null, { status: 503, headers: { "retry-after": "3600" } });
+    world.receiver.script(urlOf(destination), busy);
+    const [first, ...messages] = await world.post(150);
+    if (!first) throw new Error("They were posted");
+    await world.bring([first, ...messages]);
+    await execute("UPDATE packs SET give_up_at = ?1 WHERE bundle_id = 2", START + 60_000);
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(2);
+    world.clock.pass(60_000);
+    await sweep(world.services);
+    const states = Map.groupBy(await storedRows(), ({ state, because }) => `${state}/${because}`);
+    expect([...states].map(([state, { length }]) => [state, length])).toEqual([
+      ["retrying/http_503", 1],
+      ["waiting/hold", 99],
+      ["dead/expired", 50],
+    ]);
+    expect(world.logged("deliveries_dead")).toMatchObject([{ destination, deliveries: 50 }]);
+  });
+
+  test("in packs takes no turn from what waits in rows, however many there are", async () => {
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+       INSERT INTO packs (destination_id, bundle_id, waiting0, give_up_at) SELECT ?1, i, 1, ?2 FROM n`,
+      destination,
+      START + 9_000_000,
+    );
+    await insertRow(FIRST, { state: "waiting", because: "held", give_up_at: START });
+    await sweep(world.services);
+    expect((await storedRows()).filter(({ state }) => state === "dead")).toHaveLength(1);
+  });
+
   test("is looked at for its age limit in turn, when there is more of it than one sweep looks at", async () => {
     const all = 100_000;
     await execute(
