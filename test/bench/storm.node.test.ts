@@ -66,8 +66,8 @@ describe("storm lab: the production delivery path in virtual time", () => {
 
   it("delivers what is posted as soon as the platform lets it, while nothing is wrong", async () => {
     const { p50S } = figuresOf(await simulate(outageOf30Seconds, ourselves, 1));
-    // A second until the batch is full, two hops of up to a quarter of a second, and the calls in between.
-    expect(p50S).toBeLessThan(1.25);
+    // Two hops of up to a quarter of a second, and the calls in between.
+    expect(p50S).toBeLessThan(0.5);
   });
 
   it("writes and draws the same bytes for the same seed, and others for another", async () => {

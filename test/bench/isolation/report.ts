@@ -66,9 +66,9 @@ function text({ value, more }: Figure, digits: number): string {
   return more ? `> ${shown}` : shown;
 }
 
-const READING = `“>”: had not arrived when the phase was over. The one has been well until the phase begins; the first ${CONTACT_MS / 1000} s count as the first contact. Until it is known that it hangs, a batch waits up to a second for it. The one with a backlog works it off meanwhile, ten at once, 100 ms each; what is new for it takes as long, and so does a batch that brings it. In the local simulator one consumer takes one batch after the other, so that whatever makes a batch last longer delays the next, and everything runs on one thread; in production other consumers can take the next batch.
+const READING = `“>”: had not arrived when the phase was over. The one has been well until the phase begins; the first ${CONTACT_MS / 1000} s count as the first contact. Until it is known that it hangs, a batch waits for it as long as twenty times what it has taken before, a fifth of a second here. The one with a backlog works it off meanwhile, ten at once, 100 ms each; what is new for it takes as long, and so does a batch that brings it. In the local simulator one consumer takes one batch after the other, so that whatever makes a batch last longer delays the next, and everything runs on one thread; in production other consumers can take the next batch.
 
-BullMQ hands a job over at once where Queues collects a batch for up to a second: while nobody is in trouble it is much the faster. Its hundred places are shared by all destinations, and its jobs go in the order in which they came: whoever needs more has to build a queue for each destination, or buy the groups of BullMQ Pro.`;
+BullMQ's hundred places are shared by all destinations, and its jobs go in the order in which they came: whoever needs more has to build a queue for each destination, or buy the groups of BullMQ Pro.`;
 
 function settings(series: readonly Series[]): string {
   const lines = series.map(
