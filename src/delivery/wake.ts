@@ -126,7 +126,7 @@ export async function expireOverdue(
   const mayLook = () => looked < LOOKED_AT_IN_ALL && mayGoOn();
   const walked = await inTurn(services, Number(first) || 0, mayLook, async (db, number) => {
     for (const [place, { expire, share }] of EXPIRIES.entries()) {
-      const until = looked + (LOOKED_AT_IN_ALL - looked) * share;
+      const until = looked + Math.ceil((LOOKED_AT_IN_ALL - looked) * share);
       if (looked >= until) continue;
       const at = 2 * (2 * number + place);
       while (places.length < at + 2) places.push("");

@@ -111,6 +111,35 @@ describe("a list, page by page", () => {
     );
   });
 
+  test("merges more packs than one page reads with rows between them", async () => {
+    const [place = ""] = places;
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 260)
+       INSERT INTO packs (destination_id, bundle_id, delivered0) SELECT ?1, i, 1 FROM n`,
+      place,
+    );
+    for (let bundle = 1; bundle <= 20; bundle++) await giveRow(place, eventAt(bundle, 7), "waiting");
+    for (let bundle = 240; bundle <= 260; bundle++) await giveRow(place, eventAt(bundle, 7), "waiting");
+    expect(await walk(90, undefined)).toEqual(descending(await keysNow()));
+    expect(await walk(7, undefined)).toEqual(descending(await keysNow()));
+  });
+
+  test("shows no pack before the rows have been looked at that come before it", async () => {
+    const [place = ""] = places;
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 1800)
+       INSERT INTO deliveries (destination_id, event_id, state, give_up_at) SELECT ?1, i * 128, 'dead', 0 FROM n`,
+      place,
+    );
+    await giveRow(place, eventAt(500, 7), "delivered");
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150)
+       INSERT INTO packs (destination_id, bundle_id, delivered0) SELECT ?1, i, 1 FROM n`,
+      place,
+    );
+    expect(await walk(50, "delivered")).toEqual(descending(await keysNow("delivered")));
+  });
+
   test("goes on behind more destinations without anything than one page looks at", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1600)

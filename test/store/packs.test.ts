@@ -147,12 +147,14 @@ describe("what comes after", () => {
     over,
   )("%s, then %s: it is %s, and its neighbours are as they were", async (first, second, then) => {
     await record(kinds[first](60), kinds.waiting(59), kinds.delivered(61));
-    await record(kinds[second](60));
+    // With something new beside it, so that the pack is written in any case.
+    await record(kinds[second](60), kinds.waiting(62));
     const { state, because } = kinds[then](60);
     expect(await statesNow()).toEqual([
       [59, "waiting", "rate"],
       [60, state, because],
       [61, "delivered", null],
+      [62, "waiting", "rate"],
     ]);
   });
 
