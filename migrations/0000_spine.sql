@@ -13,7 +13,7 @@ CREATE TABLE `api_keys` (
 CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
 CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
 --> statement-breakpoint
-CREATE TABLE `backlog_looks` (
+CREATE TABLE `backlog_snapshots` (
 	`at` integer PRIMARY KEY NOT NULL,
 	`backlogs` text NOT NULL
 );
@@ -46,7 +46,7 @@ CREATE TABLE `deliveries` (
 	`destination_id` text NOT NULL,
 	`event_id` integer NOT NULL,
 	`state` text NOT NULL,
-	`because` text,
+	`reason` text,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer,
 	`life` integer DEFAULT 0 NOT NULL,
@@ -122,7 +122,7 @@ CREATE TABLE `packs` (
 	`delivered1` integer DEFAULT 0 NOT NULL,
 	`cancelled0` integer DEFAULT 0 NOT NULL,
 	`cancelled1` integer DEFAULT 0 NOT NULL,
-	`because` text,
+	`reason` text,
 	`next_attempt_at` integer,
 	`recover_at` integer,
 	`give_up_at` integer,
@@ -143,7 +143,7 @@ CREATE TABLE `replays` (
 	`until` integer NOT NULL,
 	`rate_per_minute` integer NOT NULL,
 	`state` text NOT NULL,
-	`because` text,
+	`reason` text,
 	`cursor` integer DEFAULT 0 NOT NULL,
 	`total` integer DEFAULT 0 NOT NULL,
 	`moved` integer DEFAULT 0 NOT NULL,
@@ -260,9 +260,9 @@ CREATE VIEW `delivery_states` AS
 WITH RECURSIVE `bits` (`i`, `low`, `high`) AS (
 	SELECT 0, 1, 0 UNION ALL SELECT `i` + 1, iif(`i` < 49, `low` << 1, 0), iif(`i` = 49, 1, `high` << 1) FROM `bits` WHERE `i` < 99
 )
-SELECT `destination_id`, `event_id`, `state`, `because`, `attempts`, `next_attempt_at`, `give_up_at`, `ended_at` FROM `deliveries`
+SELECT `destination_id`, `event_id`, `state`, `reason`, `attempts`, `next_attempt_at`, `give_up_at`, `ended_at` FROM `deliveries`
 UNION ALL
-SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'waiting', p.`because`, 0, p.`next_attempt_at`, p.`give_up_at`, NULL
+SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'waiting', p.`reason`, 0, p.`next_attempt_at`, p.`give_up_at`, NULL
 FROM `packs` p JOIN `bits` b ON ((p.`waiting0` & b.`low`) | (p.`waiting1` & b.`high`)) <> 0 WHERE (p.`waiting0` | p.`waiting1`) <> 0
 UNION ALL
 SELECT p.`destination_id`, p.`bundle_id` * 128 + b.`i`, 'retrying', 'in_flight', 0, p.`recover_at`, p.`give_up_at`, NULL

@@ -5,7 +5,7 @@
 import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
 import type { AttemptCounts } from "./delivery/attempt-log.ts";
-import type { BellMessage, DeliveryMessage } from "./delivery/message.ts";
+import type { DrainQueueMessage, DeliveryMessage } from "./delivery/message.ts";
 import type { DestinationGate } from "./gate/destination-gate.ts";
 import type { Intake } from "./ingest/intake.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
@@ -21,7 +21,7 @@ export type Services = Readonly<{
   /** More of them, for events and deliveries: see store/shards.ts before asking `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
-  drains: Queue<BellMessage>;
+  drains: Queue<DrainQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   /** Commits single events for everybody; absent where each request commits its own. */
   intake?: DurableObjectNamespace<Intake> | undefined;

@@ -2,10 +2,10 @@
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/document.ts";
 import { createDashboard } from "./dashboard/app.tsx";
-import { bury } from "./delivery/bury.ts";
-import { consume } from "./delivery/consume.ts";
-import { answerBells } from "./delivery/drain.ts";
-import { tick } from "./delivery/tick.ts";
+import { consumeDeadLetters } from "./delivery/bury.ts";
+import { consumeDeliveries } from "./delivery/consume.ts";
+import { consumeDrains } from "./delivery/drain.ts";
+import { runCron } from "./delivery/tick.ts";
 import { createDocs } from "./docs/app.tsx";
 import { watch } from "./metrics/watch.ts";
 import { servicesOf } from "./services.ts";
@@ -34,11 +34,11 @@ export default {
     const services = servicesOf(env, ctx);
     switch (batch.queue) {
       case "breakwater-deliveries":
-        return consume(services, batch);
+        return consumeDeliveries(services, batch);
       case "breakwater-drains":
-        return answerBells(services, batch);
+        return consumeDrains(services, batch);
       case "breakwater-dead":
-        return bury(services, batch);
+        return consumeDeadLetters(services, batch);
       default:
         throw new Error(`No handler for the queue ${batch.queue}`);
     }
@@ -46,6 +46,6 @@ export default {
 
   async scheduled(_controller, env, ctx) {
     const services = servicesOf(env, ctx);
-    await tick(services).finally(() => watch(services));
+    await runCron(services).finally(() => watch(services));
   },
 } satisfies ExportedHandler<Env>;

@@ -30,7 +30,7 @@ import { registerPortalLinks } from "./portal-links.ts";
 import { invalid, onError, problem } from "./problems.ts";
 import { registerReplayStatus } from "./replay-status.ts";
 import { registerReplays } from "./replays.ts";
-import { registerReseal } from "./reseal.ts";
+import { registerMasterKeyRotation } from "./reseal.ts";
 import { registerStats } from "./stats.ts";
 
 type Options = Readonly<{
@@ -58,7 +58,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationStatus,
     registerDestinationTest,
     registerDestinationRotation,
-    registerReseal,
+    registerMasterKeyRotation,
     registerDestinationHealth,
     registerDeliveries,
     registerDeliveryRetry,

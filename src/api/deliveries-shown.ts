@@ -3,7 +3,7 @@
  * destination on a page, and only when one of them waits. Of an event with more destinations than gates are
  * asked, the rest is shown with what was said when it was turned away.
  */
-import { lookAtGate } from "../gate/gate-client.ts";
+import { refusalAtGate } from "../gate/gate-client.ts";
 import type { Services } from "../services.ts";
 import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
@@ -37,7 +37,7 @@ async function outlooksOf(
   destinations: readonly Destination[],
 ): Promise<Map<string, Outlook>> {
   const looks = destinations.map(async (row) => {
-    const outlook = await lookAtGate(services, row.id, gateSettingsOf(row));
+    const outlook = await refusalAtGate(services, row.id, gateSettingsOf(row));
     return outlook ? ([[row.id, outlook]] as const) : [];
   });
   return new Map((await Promise.all(looks)).flat());

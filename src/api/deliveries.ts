@@ -32,7 +32,7 @@ const statusParam = z
   .transform(Number)
   .openapi({ description: "The status code of the last attempt." });
 
-const BECAUSE_EXPECTED = "expected one of the words that `because` shows";
+const BECAUSE_EXPECTED = "expected one of the words that `reason` shows";
 const becauseParam = z
   .string()
   .regex(/^[a-z0-9_]{1,40}$/, { error: BECAUSE_EXPECTED })
@@ -55,7 +55,7 @@ const getDeliveries = createRoute({
       state: z.enum(deliveryStates).optional().openapi({ description: "Those that are in this state." }),
       type: eventType.optional().openapi({ description: "The event's type." }),
       status: statusParam.optional(),
-      because: becauseParam.optional(),
+      reason: becauseParam.optional(),
       since: timeParam.optional().openapi({ description: "The event was accepted then or later." }),
       until: timeParam
         .optional()
@@ -116,6 +116,6 @@ async function pageOfState(
 ): Promise<MergedPage> {
   if (state !== "queued") return storedDeliveries(databases, state, filter);
   // Nothing has been attempted yet, and nothing keeps it waiting.
-  const isAskedMore = filter.status !== undefined || filter.because !== undefined;
+  const isAskedMore = filter.status !== undefined || filter.reason !== undefined;
   return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
 }

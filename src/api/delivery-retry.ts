@@ -1,6 +1,6 @@
 /** Trying a dead delivery again, because a person says so. */
 import { createRoute } from "@hono/zod-openapi";
-import { ringGate } from "../gate/gate-client.ts";
+import { scheduleDrainAtGate } from "../gate/gate-client.ts";
 import { deliveryId, deliveryKey } from "../id.ts";
 import { ageLimitOf } from "../policy/retry-policy.ts";
 import type { Services } from "../services.ts";
@@ -8,7 +8,7 @@ import type { FoundDelivery } from "../store/deliveries-read.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import { overBy } from "../store/over.ts";
 import { findDelivery } from "../store/planned-deliveries.ts";
-import { retryDead } from "../store/reopen.ts";
+import { requeueDead } from "../store/reopen.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { showDeliveries } from "./deliveries-shown.ts";
@@ -68,11 +68,11 @@ function refusalOf(found: FoundDelivery): string | undefined {
 async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
   const { now, log } = services;
   const policy = retryPolicyOf(found.destination ?? { retry: null });
-  const row = await retryDead(services, found, ageLimitOf(policy, null, now()));
+  const row = await requeueDead(services, found, ageLimitOf(policy, null, now()));
   if (row === undefined) return undefined;
   const { eventId, destinationId } = found;
   log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });
   // Should the bell not be heard: the sweep rings for whatever waits.
-  services.background(ringGate(services, found.destinationId));
+  services.background(scheduleDrainAtGate(services, found.destinationId));
   return { ...found, kind: "stored", row };
 }

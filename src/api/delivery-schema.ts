@@ -20,7 +20,7 @@ export const deliverySchema = z
     event_id: z.string(),
     destination_id: z.string(),
     state: z.enum(deliveryStates),
-    because: z.string().optional().openapi({ description: "Why it is where it is." }),
+    reason: z.string().optional().openapi({ description: "Why it is where it is." }),
     attempts: z.int().openapi({ description: "HTTP exchanges made, and nothing else." }),
     next_attempt_at: time.optional(),
     waiting_until: time.optional().openapi({ description: "Absent when only a person can tell." }),

@@ -46,16 +46,16 @@ function plannedView(found: Planned, now: number): Standing {
 
 function plannedState({ destination, deliverAt }: Planned, now: number) {
   if (destination === null || destination.deletedAt !== null) {
-    return { state: "cancelled", because: "destination_deleted" } as const;
+    return { state: "cancelled", reason: "destination_deleted" } as const;
   }
   if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
-  return { state: "queued", because: "scheduled", waiting_until: isoTime(deliverAt) } as const;
+  return { state: "queued", reason: "scheduled", waiting_until: isoTime(deliverAt) } as const;
 }
 
 function storedView(row: DeliveryRow, outlook: Outlook | undefined): Standing {
   return {
     state: row.state,
-    ...present({ because: row.because }),
+    ...present({ reason: row.reason }),
     ...present(row.state === "waiting" ? waitingUntil(row, outlook) : {}),
     attempts: row.attempts,
     ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
@@ -68,8 +68,8 @@ function storedView(row: DeliveryRow, outlook: Outlook | undefined): Standing {
 
 /** The gate knows better than the row, which was written when the delivery began to wait. */
 function waitingUntil(row: DeliveryRow, outlook: Outlook | undefined) {
-  const { reason, until } = outlook ?? { reason: row.because, until: row.nextAttemptAt };
-  return { because: reason, waiting_until: isoTime(until) };
+  const { reason, until } = outlook ?? { reason: row.reason, until: row.nextAttemptAt };
+  return { reason: reason, waiting_until: isoTime(until) };
 }
 
 function attemptView({

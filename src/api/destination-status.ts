@@ -1,7 +1,7 @@
 /** Pausing a destination and letting it go on. Both may be repeated: the answer is the destination. */
 import { createRoute } from "@hono/zod-openapi";
-import { tellTurned } from "../delivery/tell-status.ts";
-import { resumeGate, ringGate } from "../gate/gate-client.ts";
+import { publishTurned } from "../delivery/tell-status.ts";
+import { resumeAtGate, scheduleDrainAtGate } from "../gate/gate-client.ts";
 import { pauseOf } from "../store/destination-settings.ts";
 import { findDestination, turnDestination } from "../store/destinations.ts";
 import { requires } from "./auth.ts";
@@ -42,7 +42,7 @@ export function registerDestinationStatus(api: Api): void {
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
     const turned = await turnDestination(services.db, id, paused, tenant, now);
-    if (turned) services.background(tellTurned(services, id, now));
+    if (turned) services.background(publishTurned(services, id, now));
     const row = turned ?? (await findDestination(services.db, id, tenant));
     return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
   });
@@ -56,9 +56,9 @@ export function registerDestinationStatus(api: Api): void {
     const turned = await turnDestination(services.db, id, active, tenant, now);
     const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return noSuch("destination", id);
-    if (turned) services.background(tellTurned(services, id, now));
+    if (turned) services.background(publishTurned(services, id, now));
     // Only a pause that is lifted starts from one again; a repeat must not throttle what runs well.
-    services.background(turned ? resumeGate(services, id, pause) : ringGate(services, id));
+    services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
     return c.json(destinationView(row, c.get("principal")), 200);
   });
 }

@@ -1,7 +1,7 @@
 /** Sending a destination a test event, and showing what came of it. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { type Trial, tryOut } from "../delivery/trial.ts";
-import { tryOutGate } from "../gate/gate-client.ts";
+import { type TestResult, sendTestEvent } from "../delivery/trial.ts";
+import { claimTestAtGate } from "../gate/gate-client.ts";
 import { findDestination } from "../store/destinations.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
@@ -49,10 +49,10 @@ export function registerDestinationTest(api: Api): void {
     const { id } = c.req.valid("param");
     const destination = await findDestination(services.db, id, c.get("principal").tenant);
     if (destination === undefined) return noSuch("destination", id);
-    const until = await tryOutGate(services, id);
+    const until = await claimTestAtGate(services, id);
     if (until === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
     if (until !== null) return tooSoon(until - services.now());
-    const trial = await tryOut(services, destination);
+    const trial = await sendTestEvent(services, destination);
     if (trial.kind === "not_made") return problem(409, trial.fault);
     return c.json(trialView(destination.url, trial), 200);
   });
@@ -65,7 +65,7 @@ function tooSoon(waitMs: number) {
   });
 }
 
-function trialView(url: string, { call, sent }: Extract<Trial, { kind: "made" }>) {
+function trialView(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
   const { exchange, startedAt, endedAt, excerpt, location } = call;
   return {
     ...(exchange.kind === "response" ? { status: exchange.status } : { error: exchange.kind }),

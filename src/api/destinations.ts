@@ -2,7 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { endDeleted } from "../delivery/wake.ts";
-import { resumeGate } from "../gate/gate-client.ts";
+import { resumeAtGate } from "../gate/gate-client.ts";
 import { destinationIdFor, newDestinationId } from "../id.ts";
 import { breakerOf } from "../store/destination-settings.ts";
 import {
@@ -200,7 +200,7 @@ export function registerDestinations(api: Api): void {
         const row = await changeDestination(db, id, change, tenant, decidedOn(input, stored));
         if (!row) continue;
         // What the old URL's receiver has asked for, and how it was doing, says nothing of the new one's.
-        if (row.url !== stored.url) services.background(resumeGate(services, id));
+        if (row.url !== stored.url) services.background(resumeAtGate(services, id));
         return c.json(destinationView(row, c.get("principal")), 200);
       }
       return problem(409, "The destination is being changed by others at the same moment");

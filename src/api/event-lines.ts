@@ -12,7 +12,7 @@ import type { FieldError } from "./field-errors.ts";
 import { becomeJson } from "./json-body.ts";
 import { parseJson } from "./json-text.ts";
 import { type Line, lineCutter } from "./lines.ts";
-import { invalid, problem, told } from "./problems.ts";
+import { invalid, problem, answered } from "./problems.ts";
 
 export const NDJSON = "application/x-ndjson";
 
@@ -29,7 +29,7 @@ export function eventLines(bounds: Bounds, otherwise: MiddlewareHandler<ApiEnv>)
     const { events, numbers, tooLong, unreadable } = read;
     if (!read.isWhole) return problem(413, `The body is larger than ${bounds.maxBytes} bytes.`);
     if (tooLong.length > 0) return problem(413, "An event of the batch is too large", tooLong);
-    if (unreadable.length > 0) return problem(400, told(unreadable), unreadable);
+    if (unreadable.length > 0) return problem(400, answered(unreadable), unreadable);
     if (read.count < 1 || read.count > MAX_BATCH) return invalid([miscount(read.count)]);
     c.set("lines", numbers);
     c.set("bodyBytes", read.size);

@@ -114,7 +114,7 @@ function valueAt(value: unknown, path: Path): unknown {
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
   const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
-  return isPrivate ? `is a string of ${found.length} characters` : faultOf(found);
+  return isPrivate ? `is a string of ${found.length} characters` : errorFaultOf(found);
 }
 
 /** A record's key is at fault, whatever its value is. */
@@ -125,7 +125,7 @@ function keyFault(path: Path): string {
     : `has the name ${JSON.stringify(key)}`;
 }
 
-function faultOf(value: unknown): string {
+function errorFaultOf(value: unknown): string {
   if (value === undefined) return "is missing";
   if (Array.isArray(value)) return `is a list of ${value.length}`;
   if (isRawJson(value)) return `is ${JSON.stringify(value).slice(0, SHOWN)}`;

@@ -3,12 +3,12 @@
  * silence is the one failure that nothing else would show; a full database is the one that can be foreseen.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { tellOfStall } from "../delivery/stall.ts";
+import { publishStall } from "../delivery/stall.ts";
 import { isoTime } from "../iso-time.ts";
 import { faultOf } from "../log.ts";
 import { isStalled } from "../policy/stall.ts";
 import type { Services } from "../services.ts";
-import { type Fullness, readVitals, type Vitals } from "../store/vitals.ts";
+import { type Fullness, readSystemHealth, type SystemHealth } from "../store/vitals.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer } from "./route-parts.ts";
 
@@ -62,7 +62,7 @@ export function registerHealth(api: Api): void {
     const now = services.now();
     const known = { sweep: sweepView(heartbeatAt, now), oldest_due: dueView(oldestDueAt, now), ...room };
     if (!isStalled(heartbeatAt, now)) return c.json({ status: "ok" as const, ...known }, 200);
-    services.background(tellOfStall(services, heartbeatAt));
+    services.background(publishStall(services, heartbeatAt));
     return c.json({ status: "stalled" as const, ...known }, 503);
   });
 }
@@ -70,9 +70,9 @@ export function registerHealth(api: Api): void {
 const NOTHING_KNOWN = { sweep: null, oldest_due: null, databases: [] };
 
 /** Undefined while the database is away: a monitor is told so in the words that it knows. */
-async function vitalsOf(services: Services): Promise<Vitals | undefined> {
+async function vitalsOf(services: Services): Promise<SystemHealth | undefined> {
   try {
-    return await readVitals(services);
+    return await readSystemHealth(services);
   } catch (error) {
     services.log({ what: "health_unknown", error: faultOf(error) });
     return undefined;

@@ -58,11 +58,11 @@ export function problem<S extends ProblemStatus>(
 
 /** 422, with every field that is at fault. */
 export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
-  return problem(422, told(errors), errors);
+  return problem(422, answered(errors), errors);
 }
 
 /** The first of the errors in a sentence, and how many there are besides. */
-export function told(errors: readonly FieldError[]): string {
+export function answered(errors: readonly FieldError[]): string {
   const [first] = errors;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
   const where = first?.line === undefined ? "" : `line ${first.line}: `;

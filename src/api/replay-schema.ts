@@ -49,7 +49,7 @@ export const replaySchema = z
     until: time,
     rate_per_minute: z.number(),
     state: z.enum(replayStates),
-    because: z.string().nullable().openapi({
+    reason: z.string().nullable().openapi({
       description: "Why it is slow (`doubtful`), still (`stuck`, `destination_paused`) or cancelled.",
     }),
     total: z.int().openapi({ description: "Deliveries that it meant when it began." }),

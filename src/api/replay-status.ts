@@ -47,13 +47,13 @@ type Turn = Readonly<{
 }>;
 
 const turns = {
-  pause: { to: "paused", from: ["running"], change: () => ({ because: "manual" }) },
+  pause: { to: "paused", from: ["running"], change: () => ({ reason: "manual" }) },
   // It begins again no faster than it began.
   resume: {
     to: "running",
     from: ["paused"],
     change: ({ pace, ratePerMinute }, now) => ({
-      because: null,
+      reason: null,
       pace: Math.min(pace, ratePerMinute),
       nextStepAt: now,
     }),
@@ -61,7 +61,7 @@ const turns = {
   cancel: {
     to: "cancelled",
     from: ["running", "paused"],
-    change: (_, now) => ({ because: "manual", endedAt: now }),
+    change: (_, now) => ({ reason: "manual", endedAt: now }),
   },
 } as const satisfies Record<string, Turn>;
 

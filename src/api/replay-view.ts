@@ -15,7 +15,7 @@ export function replayView(replay: Replay): z.infer<typeof replaySchema> {
     until: isoTime(replay.until),
     rate_per_minute: replay.ratePerMinute,
     state: replay.state,
-    because: replay.because,
+    reason: replay.reason,
     total: replay.total,
     moved: replay.moved,
     delivered: replay.delivered,

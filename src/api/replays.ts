@@ -6,7 +6,7 @@ import { isoTime } from "../iso-time.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { findDestination } from "../store/destinations.ts";
-import { eventRangeOf } from "../store/moments.ts";
+import { idRangeOf } from "../store/moments.ts";
 import { partsOf, summedUp } from "../store/replay-parts.ts";
 import { beginReplay, countCandidates, LARGEST } from "../store/replay-steps.ts";
 import { findReplay, listReplays, replayUnderWay } from "../store/replays.ts";
@@ -111,9 +111,9 @@ async function begin(services: Services, destination: Destination, input: z.infe
   const { db, now, config } = services;
   const { id: destinationId, tenant } = destination;
   const { since, until, include, event_types: eventTypes = null, rate_per_minute: ratePerMinute } = input;
-  const range = await eventRangeOf(db, { since, until });
+  const range = await idRangeOf(db, { since, until });
   const candidates = await sumOver(services, async (one) => {
-    const within = one === db ? range : await eventRangeOf(one, { since, until });
+    const within = one === db ? range : await idRangeOf(one, { since, until });
     return countCandidates(one, { include, destinationId }, within, LARGEST + 1);
   });
   if (candidates > LARGEST) return "too many";

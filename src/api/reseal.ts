@@ -37,7 +37,7 @@ const reseal = createRoute({
   responses: { 200: jsonAnswer(resealedSchema, "What was done."), ...problemResponses(401, 403, 422) },
 });
 
-export function registerReseal(api: Api): void {
+export function registerMasterKeyRotation(api: Api): void {
   api.openapi(reseal, async (c) => {
     if (c.get("principal").tenant !== undefined) return problem(403, "The key belongs to one tenant");
     const { cursor = "" } = c.req.valid("query");

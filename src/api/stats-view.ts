@@ -6,7 +6,7 @@ import { totalOf } from "../policy/histogram.ts";
 import { ratesOf } from "../policy/rates.ts";
 import { results } from "../policy/sample.ts";
 import type { StatsWindow } from "../policy/stats-window.ts";
-import type { Tally } from "../policy/tally.ts";
+import type { Counters } from "../policy/tally.ts";
 
 export function statsView(fleet: Fleet, window: StatsWindow) {
   const sum = fleetSum(fleet, window);
@@ -39,7 +39,7 @@ function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
   return [{ destination_id: row.id, ...figuresView(sum, depth), circuit, storm: traffic.storm }];
 }
 
-function figuresView(sum: Tally, { waiting, retrying, dead: dead_letters }: Depth) {
+function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Depth) {
   const rates = ratesOf(sum);
   return {
     attempts: totalOf(sum.attempts),

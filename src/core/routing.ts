@@ -51,17 +51,17 @@ export function letsThrough(filter: unknown, data: unknown): boolean {
   return conditions.length === 0 || (all(conditions, ([path, given]) => meetsAt(path, given, data)) ?? true);
 }
 
-function meetsAt(path: string, condition: unknown, data: unknown): Met {
+function meetsAt(path: string, destinationState: unknown, data: unknown): Met {
   const keys = path.split(".");
-  return keys.every(isKey) ? meets(valueAt(data, keys), condition, "with not") : undefined;
+  return keys.every(isKey) ? meets(valueAt(data, keys), destinationState, "with not") : undefined;
 }
 
 /** A condition is a value, a list of values of which it must be one, or operators that must all hold. */
-function meets(value: unknown, condition: unknown, denial: "with not" | "without"): Met {
-  if (Array.isArray(condition))
-    return any(condition, (one) => (isScalar(one) ? same(value, one) : undefined));
-  if (!isObject(condition)) return same(value, condition);
-  return all(Object.entries(condition), ([operator, operand]) => {
+function meets(value: unknown, destinationState: unknown, denial: "with not" | "without"): Met {
+  if (Array.isArray(destinationState))
+    return any(destinationState, (one) => (isScalar(one) ? same(value, one) : undefined));
+  if (!isObject(destinationState)) return same(value, destinationState);
+  return all(Object.entries(destinationState), ([operator, operand]) => {
     if (operator !== "not") return compare(operator, value, operand);
     const denied = denial === "with not" ? meets(value, operand, "without") : undefined;
     return denied === undefined ? undefined : !denied;

@@ -18,8 +18,8 @@ import { registerAssets } from "./assets.ts";
 import type { DashboardEnv } from "./context.ts";
 import { registerDestination } from "./destination.tsx";
 import { registerEvent } from "./event.tsx";
-import { apiInside } from "./inside.ts";
-import { registerLab } from "./lab/lab.tsx";
+import { internalClient } from "./inside.ts";
+import { registerSimulator } from "./lab/lab.tsx";
 import { registerLimits } from "./limits.ts";
 import { registerNewDestination } from "./new-destination.tsx";
 import { nothingHere, somethingBroke } from "./nothing.tsx";
@@ -27,7 +27,7 @@ import { registerOverview } from "./overview.tsx";
 import { registerPortal } from "./portal.tsx";
 import { signedIn } from "./session.ts";
 import { askForKey, registerSignIn, registerSignOut } from "./sign-in.tsx";
-import { registerTrial } from "./trial.tsx";
+import { registerTestEvent } from "./trial.tsx";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -47,13 +47,13 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerSignIn(app, authenticate);
   registerPortal(app);
   app.use(signedIn((c) => askForKey(c)));
-  const callApi = apiInside(services);
+  const callApi = internalClient(services);
   for (const register of [
     registerNewDestination,
     registerActions,
-    registerTrial,
+    registerTestEvent,
     registerLimits,
-    registerLab,
+    registerSimulator,
   ])
     register(app, callApi);
   const pages = [

@@ -2,7 +2,7 @@
 import type { FC } from "hono/jsx";
 import type { DeliveryJson } from "../api/delivery-schema.ts";
 import { AttemptTrack } from "./attempt-track.tsx";
-import { causeWords, deliveryWords } from "./delivery-words.ts";
+import { causeText, deliveryText } from "./delivery-words.ts";
 import { momentOf, plural, spanOf } from "./figures.ts";
 import { Word } from "./parts.tsx";
 import { isSuccess, trackOf } from "./track.ts";
@@ -16,7 +16,7 @@ type Props = Readonly<{
 }>;
 
 export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange }) => {
-  const { tone, short, says } = deliveryWords(delivery, acceptedAt, now);
+  const { tone, short, says } = deliveryText(delivery, acceptedAt, now);
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${short}`}>
       <div class="head">
@@ -44,8 +44,8 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
 };
 
 /** Whether somebody may have to do something for it to go on. */
-function isHeldUp({ state, because }: DeliveryJson): boolean {
-  return (state === "waiting" || state === "retrying") && because !== "in_flight";
+function isHeldUp({ state, reason }: DeliveryJson): boolean {
+  return (state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
 /** The log keeps the newest ones: they are numbered from the end. */
@@ -79,6 +79,6 @@ const Attempts: FC<{ log: DeliveryJson["log"]; attempts: number; now: number }> 
 
 function answerWords({ status, error }: DeliveryJson["log"][number]): string {
   if (status !== undefined) return `HTTP ${status}`;
-  const words = causeWords(error ?? "no answer");
+  const words = causeText(error ?? "no answer");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

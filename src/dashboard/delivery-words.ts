@@ -3,21 +3,21 @@ import type { DeliveryJson } from "../api/delivery-schema.ts";
 import type { Tone } from "./door-words.ts";
 import { plural, spanOf, untilOf } from "./figures.ts";
 
-export type DeliveryWords = Readonly<{ tone: Tone; short: string; says: string }>;
+export type DeliveryText = Readonly<{ tone: Tone; short: string; says: string }>;
 
 type Shown = Pick<
   DeliveryJson,
-  "state" | "because" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
+  "state" | "reason" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
 /** @param acceptedAt epoch ms, of the event */
-export function deliveryWords(delivery: Shown, acceptedAt: number, now: number): DeliveryWords {
+export function deliveryText(delivery: Shown, acceptedAt: number, now: number): DeliveryText {
   switch (delivery.state) {
     case "queued":
       return { tone: "busy", short: "Queued", says: "On its way to its first attempt" };
     case "waiting":
       return {
-        tone: shut.includes(delivery.because ?? "") ? "warn" : "busy",
+        tone: shut.includes(delivery.reason ?? "") ? "warn" : "busy",
         short: "Waiting",
         says: `Waits ${waitWords(delivery, now)}`,
       };
@@ -53,18 +53,18 @@ export const reasons: Readonly<Record<string, string>> = {
   scheduled: "for the time that it was scheduled for",
 };
 
-function waitWords({ because = "", waiting_until }: Shown, now: number): string {
-  const why = reasons[because] ?? `(${because.replaceAll("_", " ")})`;
-  if (because === "paused") return `${why}, until somebody resumes it`;
+function waitWords({ reason = "", waiting_until }: Shown, now: number): string {
+  const why = reasons[reason] ?? `(${reason.replaceAll("_", " ")})`;
+  if (reason === "paused") return `${why}, until somebody resumes it`;
   const until = waiting_until === undefined ? now : Date.parse(waiting_until);
   return until > now ? `${why}, for ${untilOf(until, now)} more` : why;
 }
 
-function retryWords({ because = "", attempts, next_attempt_at }: Shown, now: number): string {
-  if (because === "in_flight") return "Sent; there is no answer yet";
+function retryWords({ reason = "", attempts, next_attempt_at }: Shown, now: number): string {
+  if (reason === "in_flight") return "Sent; there is no answer yet";
   const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
   const when = at > now ? `in ${untilOf(at, now)}` : "due now";
-  return `Attempt ${attempts + 1} ${when}: the last one came to ${causeWords(because)}`;
+  return `Attempt ${attempts + 1} ${when}: the last one came to ${causeText(reason)}`;
 }
 
 function deliveredWords({ attempts, delivered_at }: Shown, acceptedAt: number): string {
@@ -74,7 +74,7 @@ function deliveredWords({ attempts, delivered_at }: Shown, acceptedAt: number): 
     : `Delivered ${tries}, ${spanOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
 }
 
-function deadWords({ because = "", attempts }: Shown): string {
+function deadWords({ reason = "", attempts }: Shown): string {
   const after = `after ${plural(attempts, "attempt")}`;
   const words: Readonly<Record<string, string>> = {
     permanent: `the receiver refused it for good ${after}`,
@@ -86,11 +86,11 @@ function deadWords({ because = "", attempts }: Shown): string {
     corrupt: "what is stored of the event is damaged",
     poison: "it could not be processed",
   };
-  return words[because] ?? `${because.replaceAll("_", " ")} ${after}`;
+  return words[reason] ?? `${reason.replaceAll("_", " ")} ${after}`;
 }
 
 /** A cause as the machine names it, for people: `http_503` as "HTTP 503". */
-export function causeWords(cause: string): string {
+export function causeText(cause: string): string {
   const words: Readonly<Record<string, string>> = {
     timeout: "a timeout",
     connection_lost: "a lost connection",

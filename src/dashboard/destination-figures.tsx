@@ -3,7 +3,7 @@ import type { FC } from "hono/jsx";
 import { type StatsWindow, spans } from "../policy/stats-window.ts";
 import { limitsOf } from "../store/destination-settings.ts";
 import { stretchesOf } from "./door-strip.ts";
-import { DoorTimeline } from "./door-timeline.tsx";
+import { CircuitTimeline } from "./door-timeline.tsx";
 import { atMost, countOf, decimalOf, spanIfAny } from "./figures.ts";
 import { COUNTED, type Health } from "./health.ts";
 import { Figure } from "./parts.tsx";
@@ -33,10 +33,10 @@ export const DestinationFigures: FC<{ health: Health }> = ({ health: { row, figu
   </section>
 );
 
-type Props = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
+type FiguresProps = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
 
 /** What was sent over time, and how the door stood meanwhile. */
-export const DestinationTraffic: FC<Props> = ({ path, health, window, now }) => {
+export const DestinationTraffic: FC<FiguresProps> = ({ path, health, window, now }) => {
   const { row, figures } = health;
   const series = figures?.windows[window]?.series ?? [];
   const since = series[0]?.at ?? now;
@@ -49,7 +49,7 @@ export const DestinationTraffic: FC<Props> = ({ path, health, window, now }) => 
       </div>
       <TrafficChart series={series} window={window} />
       {figures && series.length > 0 && (
-        <DoorTimeline
+        <CircuitTimeline
           stretches={stretchesOf({ history: figures.view.history, row }, since, now)}
           since={since}
           until={since + series.length * spans[window].stepMs}

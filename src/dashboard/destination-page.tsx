@@ -5,8 +5,8 @@ import type { StatsWindow } from "../policy/stats-window.ts";
 import type { Replay } from "../store/replays.ts";
 import { DestinationFigures, DestinationTraffic } from "./destination-figures.tsx";
 import { nameOf, shortUrl } from "./destination-table.tsx";
-import { DoorHistory } from "./door-history.tsx";
-import type { DoorWords } from "./door-words.ts";
+import { CircuitHistory } from "./door-history.tsx";
+import type { StatusText } from "./door-words.ts";
 import type { Form } from "./form-fields.ts";
 import type { Health } from "./health.ts";
 import type { Refused } from "./inside.ts";
@@ -65,7 +65,7 @@ export const DestinationPage: FC<Props> = ({
       <DestinationTraffic path={path} health={health} window={window} now={now} />
       <div class="columns">
         <div class="column">
-          <DoorHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
+          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
           <Replays path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
         </div>
         <div class="column">
@@ -98,12 +98,12 @@ const Buttons: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
 );
 
 /** The state is announced when it changes; the countdown is not, which would never stop talking. */
-const DoorPanel: FC<{ words: DoorWords }> = ({ words }) => (
+const DoorPanel: FC<{ words: StatusText }> = ({ words }) => (
   <section class={`door tone-${words.tone}`} aria-label="The door">
     <p>
       <strong>{words.says}</strong>
-      {words.because !== undefined && `: ${words.because}.`}
-      {words.because === undefined && "."}
+      {words.reason !== undefined && `: ${words.reason}.`}
+      {words.reason === undefined && "."}
     </p>
     {words.hint !== undefined && <p>{words.hint}</p>}
     <output class="hidden">{words.short}</output>

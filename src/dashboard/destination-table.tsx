@@ -54,7 +54,7 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
       </td>
       <td class="all">
         <Word tone={words.tone}>{words.short}</Word>
-        {words.tone !== "good" && words.because !== undefined && <span class="sub">{words.because}</span>}
+        {words.tone !== "good" && words.reason !== undefined && <span class="sub">{words.reason}</span>}
       </td>
       <td class="spark">
         <Spark series={series} />

@@ -1,12 +1,12 @@
 /** What has happened to a door of late. */
 import type { FC } from "hono/jsx";
 import { isoTime } from "../iso-time.ts";
-import type { Happening, Remembered } from "../policy/gate-state.ts";
-import { pauseWords } from "./door-words.ts";
+import type { HistoryEntry, HistoryKind } from "../policy/gate-state.ts";
+import { pauseText } from "./door-words.ts";
 import { momentOf, spanOf } from "./figures.ts";
 import { Ago, Word } from "./parts.tsx";
 
-const turns: Readonly<Record<Remembered, { tone: "good" | "warn" | "bad" | "quiet"; says: string }>> = {
+const turns: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; says: string }>> = {
   circuit_opened: { tone: "bad", says: "Circuit opened" },
   circuit_closed: { tone: "good", says: "Circuit closed" },
   held: { tone: "warn", says: "Put on hold by the receiver" },
@@ -18,7 +18,7 @@ const turns: Readonly<Record<Remembered, { tone: "good" | "warn" | "bad" | "quie
 /** More of them are folded away. */
 const SHOWN = 8;
 
-export const DoorHistory: FC<{ history: readonly Happening[]; now: number }> = ({ history, now }) => {
+export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => {
   const newest = history.toReversed();
   return (
     <section aria-labelledby="history">
@@ -42,7 +42,7 @@ export const DoorHistory: FC<{ history: readonly Happening[]; now: number }> = (
   );
 };
 
-const Turns: FC<{ history: readonly Happening[]; now: number }> = ({ history, now }) => (
+const Turns: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => (
   <ol class="log">
     {history.map(({ at, what, times, until, reason }) => (
       <li>
@@ -53,7 +53,7 @@ const Turns: FC<{ history: readonly Happening[]; now: number }> = ({ history, no
             <Ago at={at} now={now} />
             {times !== undefined && `, ${times} times in a row`}
             {until !== undefined && `, for ${spanOf(until - at)}`}
-            {reason !== undefined && `, ${pauseWords(reason)}`}
+            {reason !== undefined && `, ${pauseText(reason)}`}
           </span>
         </span>
       </li>

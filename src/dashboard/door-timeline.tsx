@@ -17,7 +17,7 @@ const names: Readonly<Record<Stretch["kind"], string>> = {
   paused: "paused",
 };
 
-export const DoorTimeline: FC<Props> = ({ stretches, since, until, now }) => {
+export const CircuitTimeline: FC<Props> = ({ stretches, since, until, now }) => {
   const place = (at: number) => (100 * (at - since)) / (until - since);
   const bar = (className: string, from: number, to: number, title?: string) => (
     <rect

@@ -8,19 +8,19 @@ import { decimalOf, plural, untilOf } from "./figures.ts";
 /** How it looks at a glance. `quiet`: nothing happens, and nothing is wrong. */
 export type Tone = "good" | "busy" | "warn" | "bad" | "quiet";
 
-export type DoorWords = Readonly<{
+export type StatusText = Readonly<{
   tone: Tone;
   /** One or two words, for a table: "Open", "Circuit open". */
   short: string;
   /** "Open for probing in 42 s". */
   says: string;
   /** What made it so: "12 of 20 attempts failed in the last minute". */
-  because?: string;
+  reason?: string;
   /** What to know or to do about it: a sentence of its own. */
   hint?: string;
 }>;
 
-export type Door = Readonly<{
+export type CircuitStatus = Readonly<{
   status: "active" | "paused";
   statusReason: string | null;
   maxConcurrency: number;
@@ -28,7 +28,7 @@ export type Door = Readonly<{
   view: GateView | undefined;
 }>;
 
-export function doorWords({ status, statusReason, maxConcurrency, view }: Door, now: number): DoorWords {
+export function statusText({ status, statusReason, maxConcurrency, view }: CircuitStatus, now: number): StatusText {
   if (status === "paused") return pausedWords(statusReason);
   if (view === undefined) return unreachable;
   return shutWords(view, now) ?? openWords(view, maxConcurrency, now);
@@ -37,37 +37,37 @@ export function doorWords({ status, statusReason, maxConcurrency, view }: Door, 
 const held = "What is posted meanwhile waits, and is sent when it is resumed.";
 
 /** What pauses a destination besides its owner. */
-const sickness: Readonly<Record<string, string>> = {
+const failureStreak: Readonly<Record<string, string>> = {
   gone: "the receiver answered 410 Gone",
   rejecting: "the receiver refused more than a hundred deliveries in a row",
   failing: "nothing was delivered for five days",
 };
 
 /** Why it was paused, to follow that it was: "because the receiver answered 410 Gone", "by hand". */
-export function pauseWords(reason: string): string {
+export function pauseText(reason: string): string {
   return reason === "manual" ? "by hand" : `because ${causeOf(reason)}`;
 }
 
 function causeOf(reason: string): string {
-  return sickness[reason] ?? reason.replaceAll("_", " ");
+  return failureStreak[reason] ?? reason.replaceAll("_", " ");
 }
 
-function pausedWords(reason: string | null): DoorWords {
+function pausedWords(reason: string | null): StatusText {
   if (reason === null || reason === "manual") {
     return { tone: "quiet", short: "Paused", says: "Paused by hand", hint: held };
   }
-  const because = causeOf(reason);
-  return { tone: "bad", short: "Paused", says: "Paused until somebody resumes it", because, hint: held };
+  const says = "Paused until somebody resumes it";
+  return { tone: "bad", short: "Paused", says, reason: causeOf(reason), hint: held };
 }
 
-const unreachable: DoorWords = {
+const unreachable: StatusText = {
   tone: "warn",
   short: "Unknown",
   says: "Its gate does not answer at the moment",
   hint: "Deliveries wait until it does.",
 };
 
-function shutWords(view: GateView, now: number): DoorWords | undefined {
+function shutWords(view: GateView, now: number): StatusText | undefined {
   const { circuitUntil, heldUntil } = view;
   if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0))
     return holdWords(heldUntil, now);
@@ -77,28 +77,28 @@ function shutWords(view: GateView, now: number): DoorWords | undefined {
     tone: "warn",
     short: "Probing",
     says: "Probing: one attempt at a time is testing the ground",
-    because: openings(view.trips),
+    reason: openings(view.trips),
     hint: "A success opens the door, beginning with one attempt at a time; a failure shuts it for longer.",
   };
 }
 
-function holdWords(until: number, now: number): DoorWords {
+function holdWords(until: number, now: number): StatusText {
   return {
     tone: "warn",
     short: "On hold",
     says: `On hold for ${untilOf(until, now)}`,
-    because: "the receiver asked for quiet with Retry-After",
+    reason: "the receiver asked for quiet with Retry-After",
     hint: "Nobody asks it before that time, unless a person ends the hold. Traffic then begins with one attempt at a time.",
   };
 }
 
-function circuitWords(view: GateView, until: number, now: number): DoorWords {
+function circuitWords(view: GateView, until: number, now: number): StatusText {
   const failures = failuresLately(view, now);
   return {
     tone: "bad",
     short: "Circuit open",
     says: `Open for probing in ${untilOf(until, now)}`,
-    because: failures ?? openings(view.trips),
+    reason: failures ?? openings(view.trips),
     hint: `${failures ? `${sentence(openings(view.trips))} ` : ""}What is due meanwhile waits and uses up no attempt.`,
   };
 }
@@ -119,7 +119,7 @@ function openings(trips: number): string {
   return trips <= 1 ? "the circuit opened once" : `the circuit opened ${trips} times in a row`;
 }
 
-function openWords(view: GateView, maxConcurrency: number, now: number): DoorWords {
+function openWords(view: GateView, maxConcurrency: number, now: number): StatusText {
   const { traffic, window, refusal } = view;
   if (traffic.storm) return stormWords(traffic.retryRatio);
   if (refusal?.reason === "rate") {
@@ -133,22 +133,22 @@ function openWords(view: GateView, maxConcurrency: number, now: number): DoorWor
   const attempts = traffic.first + traffic.retries;
   if (attempts === 0)
     return { tone: "quiet", short: "Idle", says: "Open; nothing was sent in the last 15 minutes" };
-  const because = succeeded(attempts, traffic.failures);
+  const reason = succeeded(attempts, traffic.failures);
   if (traffic.failures * 2 > attempts)
-    return { tone: "warn", short: "Failing", says: "Open, but failing", because };
+    return { tone: "warn", short: "Failing", says: "Open, but failing", reason };
   if (window < maxConcurrency && traffic.failures > 0) {
     const says = `Open, and widening: ${window} of ${maxConcurrency} at once`;
-    return { tone: "busy", short: "Widening", says, because };
+    return { tone: "busy", short: "Widening", says, reason };
   }
-  return { tone: "good", short: "Open", says: "Open", because };
+  return { tone: "good", short: "Open", says: "Open", reason };
 }
 
-function stormWords(retryRatio: number): DoorWords {
+function stormWords(retryRatio: number): StatusText {
   return {
     tone: "bad",
     short: "Storm",
     says: "Open, but in a retry storm",
-    because: `${decimalOf(retryRatio)} retries for each first attempt in the last 15 minutes`,
+    reason: `${decimalOf(retryRatio)} retries for each first attempt in the last 15 minutes`,
   };
 }
 

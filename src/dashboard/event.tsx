@@ -14,7 +14,7 @@ import { showPage } from "./layout.tsx";
 import { nothingHere } from "./nothing.tsx";
 import { DoneNotice } from "./notices.tsx";
 import { Ago, Copyable } from "./parts.tsx";
-import { requestsByHand } from "./request-by-hand.ts";
+import { curlRequests } from "./request-by-hand.ts";
 
 export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
@@ -33,7 +33,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
     const { id, type, tenant, acceptedAt, body } = found.event;
     const facts = { id: eventId(id), type, tenant, acceptedAt, body };
     const mayChange = c.get("visitor").principal.scopes.includes("admin");
-    const requests = mayChange ? await requestsByHand(services, found.event, found.deliveries) : new Map();
+    const requests = mayChange ? await curlRequests(services, found.event, found.deliveries) : new Map();
     return showPage(
       c,
       { title: `${type} ${facts.id}`, live: true },

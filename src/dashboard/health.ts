@@ -1,24 +1,24 @@
 /** What is known of a destination, judged: how its door stands, in words, and whether a person should look. */
 import { COUNTED, type Seen } from "../metrics/fleet.ts";
-import type { Look } from "../policy/gate-figures.ts";
+import type { FiguresQuery } from "../policy/gate-figures.ts";
 import { type Rates, ratesOf } from "../policy/rates.ts";
 import type { Series, StatsWindow } from "../policy/stats-window.ts";
-import { emptyTally } from "../policy/tally.ts";
+import { emptyCounters } from "../policy/tally.ts";
 import { gateSettingsOf } from "../store/destination-settings.ts";
-import { type DoorWords, doorWords, type Tone } from "./door-words.ts";
+import { type StatusText, statusText, type Tone } from "./door-words.ts";
 
 /** The window that a destination is judged by. */
 export const JUDGED: StatsWindow = "15m";
 export { COUNTED };
 
 /** What a page asks the gates for: what destinations are judged by, and the window that it shows. */
-export function lookFor(window: StatsWindow = JUDGED): Look {
+export function lookFor(window: StatsWindow = JUDGED): FiguresQuery {
   return { windows: [...new Set([window, JUDGED])], series: true };
 }
 
 export type Health = Seen &
   Readonly<{
-    words: DoorWords;
+    words: StatusText;
     /** Of the window that it is judged by, as is the series. */
     rates: Rates;
     series: Series;
@@ -28,8 +28,8 @@ export function healthOf(seen: Seen, now: number): Health {
   const { row, figures } = seen;
   const { maxConcurrency } = gateSettingsOf(row);
   const { status, statusReason } = row;
-  const words = doorWords({ status, statusReason, maxConcurrency, view: figures?.view }, now);
-  const { sum = emptyTally(now), series = [] } = figures?.windows[JUDGED] ?? {};
+  const words = statusText({ status, statusReason, maxConcurrency, view: figures?.view }, now);
+  const { sum = emptyCounters(now), series = [] } = figures?.windows[JUDGED] ?? {};
   return { ...seen, words, rates: ratesOf(sum), series };
 }
 

@@ -18,7 +18,7 @@ export type Refused = Readonly<{
 }>;
 
 /** What a route answered. `json` is as the API's description has it. */
-export type Answer = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
+export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 
 /** @param key names the form that asks, so that it does once what it does, however often it is sent */
 export type CallApi = (
@@ -27,12 +27,12 @@ export type CallApi = (
   path: string,
   body?: unknown,
   key?: string,
-) => Promise<Answer>;
+) => Promise<ApiResult>;
 
 type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
 /** Made at the first call: whoever only looks at pages does not wait for it. */
-export function apiInside(services: ServicesOf): CallApi {
+export function internalClient(services: ServicesOf): CallApi {
   let api: ReturnType<typeof createApp> | undefined;
   return async (c, method, path, body, key) => {
     api ??= createApp({ services, authenticate: bySession });
@@ -47,7 +47,7 @@ export function apiInside(services: ServicesOf): CallApi {
   };
 }
 
-async function answerOf(response: Response): Promise<Answer> {
+async function answerOf(response: Response): Promise<ApiResult> {
   const text = await response.text();
   const json = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
   if (response.ok) return { ok: true, json };

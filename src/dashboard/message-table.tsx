@@ -1,6 +1,6 @@
 /** The message log of a destination, with its states as tabs. */
 import type { FC } from "hono/jsx";
-import { deliveryWords } from "./delivery-words.ts";
+import { deliveryText } from "./delivery-words.ts";
 import { type LogEntry, type LogState, logStates, type MessageLog } from "./message-log.ts";
 import { Ago, Word } from "./parts.tsx";
 
@@ -43,7 +43,7 @@ export const Messages: FC<Props> = ({ path, log, now }) => (
 );
 
 const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event }, now }) => {
-  const { tone, short, says } = deliveryWords(delivery, event?.acceptedAt ?? now, now);
+  const { tone, short, says } = deliveryText(delivery, event?.acceptedAt ?? now, now);
   return (
     <tr id={delivery.id}>
       <td class="all">

@@ -1,7 +1,7 @@
 /** Small pieces that several pages show. */
 import type { Child, FC } from "hono/jsx";
 import { isoTime } from "../iso-time.ts";
-import type { DoorWords, Tone } from "./door-words.ts";
+import type { StatusText, Tone } from "./door-words.ts";
 import { agoOf } from "./figures.ts";
 
 /** A number with its name, in a `dl.figures`. */
@@ -26,8 +26,8 @@ export const Word: FC<{ tone: Tone; children?: Child }> = ({ tone, children }) =
 );
 
 /** A door's state as one sentence. */
-export function doorSentence({ says, because }: DoorWords): string {
-  return because === undefined ? says : `${says}: ${because}`;
+export function statusSentence({ says, reason }: StatusText): string {
+  return reason === undefined ? says : `${says}: ${reason}`;
 }
 
 /** How long ago, with the exact time for whoever points at it. */

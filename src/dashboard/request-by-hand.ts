@@ -16,7 +16,7 @@ type Event = Readonly<{ id: number; body: string }>;
 const MOST = 5;
 
 /** By destination. One whose secret cannot be opened is left out. */
-export async function requestsByHand(
+export async function curlRequests(
   services: Services,
   event: Event,
   deliveries: readonly FoundDelivery[],

@@ -1,6 +1,6 @@
 /** A destination's retry policy in a sentence, and the way to the lab, where another can be tried. */
 import type { FC } from "hono/jsx";
-import { prospectOf } from "../policy/prospect.ts";
+import { retryPreviewOf } from "../policy/prospect.ts";
 import { type Destination, retryPolicyOf } from "../store/destination-settings.ts";
 import { summaryOf } from "./lab/schedule-chart.tsx";
 
@@ -14,7 +14,7 @@ export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
       <div class="head">
         <h2 id="retry-policy">Retry policy</h2>
       </div>
-      <p class="said">{summaryOf(policy, prospectOf(policy, MOST))}</p>
+      <p class="said">{summaryOf(policy, retryPreviewOf(policy, MOST))}</p>
       <a class="button" href={`/dashboard/lab?destination=${row.id}`}>
         See it in the policy lab
       </a>

@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { DashboardContext, DashboardEnv } from "./context.ts";
-import { causeWords } from "./delivery-words.ts";
+import { causeText } from "./delivery-words.ts";
 import { spanOf } from "./figures.ts";
 import type { CallApi } from "./inside.ts";
 import { showPage } from "./layout.tsx";
@@ -19,7 +19,7 @@ type Trial = Readonly<{
   sent: Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
 }>;
 
-export function registerTrial(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.post("/dashboard/destinations/:id/test", async (c) => {
     const id = c.req.param("id");
     const back = `/dashboard/destinations/${id}`;
@@ -71,7 +71,7 @@ const Told: FC<{ id: string; title: string; text: string }> = ({ id, title, text
 );
 
 function headline({ status, error }: Trial): string {
-  if (status === undefined) return `No answer came: ${causeWords(error ?? "network")}.`;
+  if (status === undefined) return `No answer came: ${causeText(error ?? "network")}.`;
   return status >= 200 && status < 300
     ? `The receiver took it: HTTP ${status}.`
     : `The receiver refused it: HTTP ${status}.`;

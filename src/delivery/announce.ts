@@ -4,11 +4,11 @@
  * The events go the way of all events: stored, sent, retried, held. That of which they tell is never their own
  * delivery: trouble at a destination of the operator's raises none, so that nothing can go round in circles.
  */
-import { acceptNotices, type Notice } from "../ingest/accept.ts";
+import { acceptOperational, type OperationalNotice } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
-import { forgetting, type StatusChange } from "../store/status-changes.ts";
+import { forgetStatements, type StatusChange } from "../store/status-changes.ts";
 import { mail } from "./mail.ts";
 import type { OperationalEvent } from "./operational-event.ts";
 
@@ -17,7 +17,7 @@ import type { OperationalEvent } from "./operational-event.ts";
  * the same.
  * @param told changes of status that are no longer untold once the events are stored
  */
-export async function announce(
+export async function publish(
   services: Services,
   events: readonly OperationalEvent[],
   told: readonly StatusChange[] = [],
@@ -26,10 +26,10 @@ export async function announce(
   try {
     // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
     const store = async () => {
-      if (await isOperatorListening(services.db)) await acceptNotices(services, events.map(noticeOf));
+      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(noticeOf));
     };
     if (events.length > 0) await store().catch(store);
-    const forgotten = forgetting(services.db, told);
+    const forgotten = forgetStatements(services.db, told);
     if (forgotten.length > 0) await services.db.batch([...forgotten]);
     for (const event of events) await mail(services, event);
   } catch (error) {
@@ -38,7 +38,7 @@ export async function announce(
   }
 }
 
-function noticeOf({ type, key, data }: OperationalEvent): Notice {
+function noticeOf({ type, key, data }: OperationalEvent): OperationalNotice {
   return { tenant: OPERATOR, type, data, key };
 }
 

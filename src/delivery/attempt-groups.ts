@@ -12,40 +12,40 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { StatusChange } from "../store/status-changes.ts";
-import type { Work } from "../store/work.ts";
+import type { LoadedDelivery } from "../store/work.ts";
 import { logCounts, logLease } from "./attempt-log.ts";
 import { sendAgain } from "./carry.ts";
-import { type GroupRun, settleGroup } from "./group.ts";
-import { type Heard, heed } from "./heed.ts";
+import { type BatchRun, settleBatch } from "./group.ts";
+import { type DestinationResult, applySettleResults } from "./heed.ts";
 import type { Recorder } from "./report.ts";
 import type { LeaseRun } from "./run-lease.ts";
-import { tellDead } from "./tell-dead.ts";
-import { attemptVerdicts, runVerdicts, type Verdict } from "./verdicts.ts";
+import { publishDead } from "./tell-dead.ts";
+import { attemptDispositions, runDispositions, type Disposition } from "./verdicts.ts";
 
-export type Worked = Readonly<{
+export type Dispatched = Readonly<{
   /** For every delivery that was to be told of, but for the failures'. All of it is in D1. */
-  verdicts: readonly Verdict[];
+  dispositions: readonly Disposition[];
   /** Whether some attempts are still running. */
   late: boolean;
   failures: readonly Failure[];
 }>;
 
 /** What could not be recorded: of a group, whose lease is not settled either, or of what was decided without an attempt. */
-export type Failure = Readonly<{ groupRun?: GroupRun; error: unknown }>;
+export type Failure = Readonly<{ batchRun?: BatchRun; error: unknown }>;
 
-export type Orders = Readonly<{
+export type DispatchOptions = Readonly<{
   /** What was decided without an attempt, to be recorded with the first group that ends. */
-  also: readonly Verdict[];
+  also: readonly Disposition[];
   /** The mark of the message that has brought it, and brings its retry; without, retries get messages of their own. */
-  ownerOf?: (work: Work) => string | undefined;
+  ownerOf?: (work: LoadedDelivery) => string | undefined;
   /** Asked when a group is recorded: whether the drain will ask again at once, if anything has come of this. */
   continues: () => boolean;
 }>;
 
 /** A group under a lease. The others have nothing to record, and nothing to settle. */
-type Leased = GroupRun & Readonly<{ run: LeaseRun }>;
+type Leased = BatchRun & Readonly<{ run: LeaseRun }>;
 
-type Batch = Orders &
+type Batch = DispatchOptions &
   Readonly<{
     services: Services;
     recorder: Recorder;
@@ -55,105 +55,105 @@ type Batch = Orders &
   }>;
 
 /** What gates say to groups that settle at the same time is heeded at once, in one round trip. */
-type Settling = Readonly<{ groups: Set<GroupRun>; heard: Heard[]; gone: StatusChange[] }>;
+type Settling = Readonly<{ groups: Set<BatchRun>; heard: DestinationResult[]; gone: StatusChange[] }>;
 
-export async function attemptGroups(
+export async function dispatch(
   services: Services,
   recorder: Recorder,
-  runs: readonly GroupRun[],
-  orders: Orders,
-): Promise<Worked> {
+  runs: readonly BatchRun[],
+  orders: DispatchOptions,
+): Promise<Dispatched> {
   const { also } = orders;
-  const leased = runs.filter((groupRun): groupRun is Leased => groupRun.run !== undefined);
+  const leased = runs.filter((batchRun): batchRun is Leased => batchRun.run !== undefined);
   const atWork = new Set<unknown>(also.length > 0 ? [...leased, also] : leased);
-  const settling = { groups: new Set<GroupRun>(), heard: [], gone: [] };
+  const settling = { groups: new Set<BatchRun>(), heard: [], gone: [] };
   const batch = { ...orders, services, recorder, atWork, settling };
   const ended = await Promise.all([
     endDecided(batch, leased).catch((error: unknown) => failed({ error })),
-    ...leased.map((groupRun) =>
-      endGroup(batch, groupRun).catch((error: unknown) => failed({ groupRun, error })),
+    ...leased.map((batchRun) =>
+      endGroup(batch, batchRun).catch((error: unknown) => failed({ batchRun, error })),
     ),
   ]);
   return {
-    verdicts: ended.flatMap(({ verdicts }) => verdicts),
+    dispositions: ended.flatMap(({ dispositions }) => dispositions),
     late: ended.some(({ late }) => late),
     failures: ended.flatMap(({ failures }) => failures),
   };
 }
 
-function failed(failure: Failure): Worked {
-  return { verdicts: [], late: false, failures: [failure] };
+function failed(failure: Failure): Dispatched {
+  return { dispositions: [], late: false, failures: [failure] };
 }
 
 /** Records what was decided without an attempt, when the first group ends, or at once where there is none. */
 async function endDecided(
   { services, recorder, atWork, also }: Batch,
   leased: readonly Leased[],
-): Promise<Worked> {
-  if (also.length === 0) return { verdicts: [], late: false, failures: [] };
+): Promise<Dispatched> {
+  if (also.length === 0) return { dispositions: [], late: false, failures: [] };
   if (leased.length > 0) await Promise.race(leased.map(({ run }) => run.enough)).catch(() => {});
   atWork.delete(also);
   await recorder.report(also, atWork.size > 0);
-  tellDead(services, also);
-  return { verdicts: also, late: false, failures: [] };
+  publishDead(services, also);
+  return { dispositions: also, late: false, failures: [] };
 }
 
 /** Awaits the group's end, records and settles it. */
-async function endGroup(batch: Batch, groupRun: Leased): Promise<Worked> {
-  const { services, recorder, atWork, also, ownerOf = () => leaseOf(groupRun), continues } = batch;
-  const { run } = groupRun;
+async function endGroup(batch: Batch, batchRun: Leased): Promise<Dispatched> {
+  const { services, recorder, atWork, also, ownerOf = () => leaseOf(batchRun), continues } = batch;
+  const { run } = batchRun;
   try {
     await run.enough;
   } finally {
-    atWork.delete(groupRun);
+    atWork.delete(batchRun);
   }
-  logLease(services, groupRun);
+  logLease(services, batchRun);
   const late = run.running.size > 0;
   const told = run.done.length;
-  const verdicts = runVerdicts(services, groupRun, ownerOf);
-  const gone = await recorder.report(verdicts, atWork.size > 0);
+  const dispositions = runDispositions(services, batchRun, ownerOf);
+  const gone = await recorder.report(dispositions, atWork.size > 0);
   if (late) {
     heedTogether(batch, [], gone);
-    services.background(finishLate(batch, groupRun, told));
+    services.background(finishLate(batch, batchRun, told));
   } else {
-    await settle(batch, groupRun, gone, hasCome([...also, ...verdicts]) && continues());
+    await settle(batch, batchRun, gone, hasProgress([...also, ...dispositions]) && continues());
   }
-  return { verdicts, late, failures: [] };
+  return { dispositions, late, failures: [] };
 }
 
 /** Whether any delivery has been attempted, or has ended without: otherwise another lease would come to nothing too. */
-export function hasCome(verdicts: readonly Verdict[]): boolean {
-  return verdicts.some(({ row }) => row !== undefined && row.state !== "waiting");
+export function hasProgress(dispositions: readonly Disposition[]): boolean {
+  return dispositions.some(({ row }) => row !== undefined && row.state !== "waiting");
 }
 
 /** @param gone pauses that have just been made */
 async function settle(
   batch: Batch,
-  groupRun: Leased,
+  batchRun: Leased,
   gone: readonly StatusChange[],
   continues: boolean,
 ): Promise<void> {
   const { groups } = batch.settling;
-  groups.add(groupRun);
-  const heard = await settleGroup(batch.services, groupRun, continues).finally(() => groups.delete(groupRun));
+  groups.add(batchRun);
+  const heard = await settleBatch(batch.services, batchRun, continues).finally(() => groups.delete(batchRun));
   heedTogether(batch, heard ? [heard] : [], gone);
 }
 
 /** Leaves it to the last of those that are settling. */
 function heedTogether(
   { services, settling }: Batch,
-  heard: readonly Heard[],
+  heard: readonly DestinationResult[],
   gone: readonly StatusChange[],
 ): void {
   settling.heard.push(...heard);
   settling.gone.push(...gone);
   const isSomething = settling.heard.length + settling.gone.length > 0;
   if (settling.groups.size > 0 || !isSomething) return;
-  services.background(heed(services, settling.heard.splice(0), settling.gone.splice(0)));
+  services.background(applySettleResults(services, settling.heard.splice(0), settling.gone.splice(0)));
 }
 
 /** What comes of a lease without a message, or behind it, is told from everything else by the lease. */
-function leaseOf({ answer }: GroupRun): string | undefined {
+function leaseOf({ answer }: BatchRun): string | undefined {
   return answer?.grant?.id;
 }
 
@@ -161,15 +161,15 @@ function leaseOf({ answer }: GroupRun): string | undefined {
  * Answers that come after the messages are gone: their retries need messages of their own.
  * @param told so many attempts had ended before
  */
-async function finishLate(batch: Batch, groupRun: Leased, told: number): Promise<void> {
+async function finishLate(batch: Batch, batchRun: Leased, told: number): Promise<void> {
   const { services, recorder } = batch;
-  const { run } = groupRun;
+  const { run } = batchRun;
   try {
     await run.finished;
-    const verdicts = attemptVerdicts(services, run.done.slice(told), () => leaseOf(groupRun));
+    const dispositions = attemptDispositions(services, run.done.slice(told), () => leaseOf(batchRun));
     logCounts(services);
-    await settle(batch, groupRun, await recorder.report(verdicts), false);
-    await sendAgain(services, verdicts);
+    await settle(batch, batchRun, await recorder.report(dispositions), false);
+    await sendAgain(services, dispositions);
   } catch (error) {
     // The deliveries are recorded as on their way: the sweep takes them up again.
     services.log({ what: "late_outcomes_lost", error: faultOf(error) });

@@ -7,8 +7,8 @@
 import { deliveryId, eventId } from "../id.ts";
 import type { Services } from "../services.ts";
 import { dueAtOf } from "../store/work.ts";
-import { leaveDataPoint } from "./data-point.ts";
-import { type GroupRun, leftoverReason } from "./group.ts";
+import { writeDataPoint } from "./data-point.ts";
+import { type BatchRun, leftoverReason } from "./group.ts";
 import type { Finished } from "./run-lease.ts";
 
 /** The attempts of one invocation, counted until they are logged. */
@@ -52,16 +52,16 @@ export function logCounts({ attemptCounts: counts, log, now }: Services): void {
 
 /** Counts an attempt that has ended, and logs it where it failed or all are to be logged. */
 export function logAttempt(services: Services, finished: Finished): void {
-  const { attempt, outcome, sample } = finished;
+  const { attempt, outcome, metric } = finished;
   const { work, exchange, startedAt, fault } = attempt;
   const { row } = outcome;
   const isDelivered = row.state === "delivered";
-  const uncounted = leaveDataPoint(services, finished);
+  const uncounted = writeDataPoint(services, finished);
   const { attemptCounts: counts } = services;
   if (counts) {
     counts[isDelivered ? "delivered" : "failed"] += 1;
     counts.uncounted += uncounted === undefined ? 0 : 1;
-    counts.slowestMs = Math.max(counts.slowestMs, sample.tookMs);
+    counts.slowestMs = Math.max(counts.slowestMs, metric.tookMs);
     counts.destinations.add(work.destination.id);
   }
   if (isDelivered && services.config.logAttempts !== "all") return;
@@ -76,18 +76,18 @@ export function logAttempt(services: Services, finished: Finished): void {
     status: exchange.kind === "response" ? exchange.status : undefined,
     error: exchange.kind === "response" ? undefined : exchange.kind,
     fault,
-    latency_ms: sample.tookMs,
-    late_ms: sample.lateMs,
+    latency_ms: metric.tookMs,
+    late_ms: metric.lateMs,
     age_ms: startedAt - dueAtOf(work.event),
     state: row.state,
-    because: row.because,
+    reason: row.reason,
     next_attempt_at: row.nextAttemptAt,
     uncounted,
   });
 }
 
 /** One line for a lease of which something failed, was left over or was still running when patience ended. */
-export function logLease(services: Services, { destination, answer, run }: GroupRun): void {
+export function logLease(services: Services, { destination, answer, run }: BatchRun): void {
   if (!run) return;
   const failed = run.done.filter(({ outcome }) => outcome.row.state !== "delivered").length;
   if (failed + run.queue.length + run.running.size === 0) return;
@@ -99,6 +99,6 @@ export function logLease(services: Services, { destination, answer, run }: Group
     failed,
     running: run.running.size,
     left: run.queue.length,
-    because: run.queue.length > 0 ? leftoverReason(run, services.now()).reason : undefined,
+    reason: run.queue.length > 0 ? leftoverReason(run, services.now()).reason : undefined,
   });
 }

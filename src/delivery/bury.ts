@@ -4,26 +4,26 @@
  * are drained in ever smaller portions, and each of the others gets a message for itself. A delivery that was alone in
  * its message ends as dead, with the reason `poison`, where a person can see it and send it again.
  */
-import { ringGate } from "../gate/gate-client.ts";
+import { scheduleDrainAtGate } from "../gate/gate-client.ts";
 import type { Services } from "../services.ts";
-import { loadWork, type Work } from "../store/work.ts";
-import { carrierFinder, carriersOf, dispose, distinct, openOf, sendAlone } from "./carry.ts";
+import { loadDeliveries, type LoadedDelivery } from "../store/work.ts";
+import { messageGroupFinder, messageGroupsOf, ackOrRetry, distinct, openDeliveriesOf, sendAlone } from "./carry.ts";
 import { overRow, waitingRow } from "./outcome-rows.ts";
 import { report } from "./report.ts";
-import { tellDead } from "./tell-dead.ts";
+import { publishDead } from "./tell-dead.ts";
 
-export async function bury(services: Services, batch: MessageBatch): Promise<void> {
-  const carriers = carriersOf(services, batch);
-  const parts = carriers.flatMap((carrier) => carrier.parts);
-  const { works } = await loadWork(services, parts, { isDue: () => false });
-  const carrierOf = carrierFinder(carriers, services.now());
-  const byCarrier = Map.groupBy(distinct(works, carriers), carrierOf);
-  const alone: Work[] = [];
-  const among: Work[] = [];
-  for (const [carrier, own] of byCarrier) {
+export async function consumeDeadLetters(services: Services, batch: MessageBatch): Promise<void> {
+  const messageGroups = messageGroupsOf(services, batch);
+  const parts = messageGroups.flatMap((messageGroup) => messageGroup.parts);
+  const { works } = await loadDeliveries(services, parts, { isDue: () => false });
+  const messageGroupOf = messageGroupFinder(messageGroups, services.now());
+  const byCarrier = Map.groupBy(distinct(works, messageGroups), messageGroupOf);
+  const alone: LoadedDelivery[] = [];
+  const among: LoadedDelivery[] = [];
+  for (const [messageGroup, own] of byCarrier) {
     // A retry that has got a message of its own is left to that.
-    if (!carrier) continue;
-    const isAlone = carrier.isWhole && own.length === 1;
+    if (!messageGroup) continue;
+    const isAlone = messageGroup.isWhole && own.length === 1;
     (isAlone ? alone : among).push(...own.filter(isQueued));
   }
   const now = services.now();
@@ -32,15 +32,15 @@ export async function bury(services: Services, batch: MessageBatch): Promise<voi
   const refusal = { reason: "recovered", until: now } as const;
   const waiting = untried.map((work) => ({ work, row: waitingRow(work, refusal) }));
   await report(services, [...dead, ...waiting]);
-  tellDead(services, dead);
+  publishDead(services, dead);
   for (const { destination } of new Map(untried.map((work) => [work.destination.id, work])).values())
-    services.background(ringGate(services, destination.id));
+    services.background(scheduleDrainAtGate(services, destination.id));
   const tried = among.filter(({ row }) => row !== undefined);
-  await sendAlone(services, openOf(tried.map((work) => ({ work, againAt: work.row?.nextAttemptAt ?? now }))));
-  for (const carrier of carriers) await dispose(services, carrier);
+  await sendAlone(services, openDeliveriesOf(tried.map((work) => ({ work, againAt: work.row?.nextAttemptAt ?? now }))));
+  for (const messageGroup of messageGroups) await ackOrRetry(services, messageGroup);
 }
 
 /** What has ended is over, and what waits is the drain's. */
-function isQueued({ row }: Work): boolean {
+function isQueued({ row }: LoadedDelivery): boolean {
   return row === undefined || row.state === "retrying";
 }

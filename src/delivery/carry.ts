@@ -17,12 +17,12 @@ import {
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { DeliveryRow } from "../store/schema.ts";
-import { ownerOf, type Work } from "../store/work.ts";
+import { ownerOf, type LoadedDelivery } from "../store/work.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "./message.ts";
-import type { Verdict } from "./verdicts.ts";
+import type { Disposition } from "./verdicts.ts";
 
 /** A message and what it alone brings: what another message of the batch brings as well is the first one's. */
-export type Carrier = Readonly<{
+export type MessageGroup = Readonly<{
   message: Message;
   parts: readonly BundlePart[];
   /** Nothing of what the message names is another's. */
@@ -31,7 +31,7 @@ export type Carrier = Readonly<{
 }>;
 
 /** A delivery that is to be brought again. */
-export type Open = Readonly<{
+export type OpenDelivery = Readonly<{
   name: DeliveryName;
   /** Not before this, epoch ms; and by so much later at most. */
   at: number;
@@ -49,8 +49,8 @@ const TOGETHER_SHARE = 0.05;
 const ALL: Runs = [0, 127];
 
 /** What is to be brought again of the verdicts. */
-export function openOf(verdicts: readonly Verdict[]): Open[] {
-  return verdicts.flatMap(({ work: { event, destination, row: before }, row = before, againAt: at }) => {
+export function openDeliveriesOf(dispositions: readonly Disposition[]): OpenDelivery[] {
+  return dispositions.flatMap(({ work: { event, destination, row: before }, row = before, againAt: at }) => {
     if (at === undefined) return [];
     const name = { event: event.id, destination: destination.id };
     return { name, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
@@ -65,7 +65,7 @@ function slackOf(row: DeliveryRow | undefined, at: number): number {
 /**
  * What the batch carries, each delivery once, or once for each mark. A message that names none is logged and dropped.
  */
-export function carriersOf(services: Services, batch: MessageBatch): Carrier[] {
+export function messageGroupsOf(services: Services, batch: MessageBatch): MessageGroup[] {
   const claimed = new Map<string, Runs>();
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
@@ -108,18 +108,18 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
  * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark, and when it was
  * due by `now` without having been brought, any. Undefined when none of these is to bring it.
  */
-export function carrierFinder(
-  carriers: readonly Carrier[],
+export function messageGroupFinder(
+  messageGroups: readonly MessageGroup[],
   now: number,
-): (work: Work) => Carrier | undefined {
-  const owners = new Map<string, (readonly [Runs, Carrier])[]>();
-  for (const carrier of carriers) {
-    for (const { bundle, destinations, indexes = ALL } of carrier.parts) {
+): (work: LoadedDelivery) => MessageGroup | undefined {
+  const owners = new Map<string, (readonly [Runs, MessageGroup])[]>();
+  for (const messageGroup of messageGroups) {
+    for (const { bundle, destinations, indexes = ALL } of messageGroup.parts) {
       for (const destination of destinations) {
         const key = `${bundle} ${destination}`;
         const some = owners.get(key);
-        if (some) some.push([indexes, carrier]);
-        else owners.set(key, [[indexes, carrier]]);
+        if (some) some.push([indexes, messageGroup]);
+        else owners.set(key, [[indexes, messageGroup]]);
       }
     }
   }
@@ -128,23 +128,23 @@ export function carrierFinder(
     const naming = some.filter(([indexes]) => isIn(indexes, indexOf(event.id)));
     if (row?.state !== "retrying") return naming[0]?.[1];
     const owner = ownerOf(row);
-    const own = naming.find(([, carrier]) => carrier.owner === owner);
+    const own = naming.find(([, messageGroup]) => messageGroup.owner === owner);
     return (own ?? ((row.nextAttemptAt ?? 0) <= now ? naming[0] : undefined))?.[1];
   };
 }
 
 /** Each delivery once. Only messages with marks may name one that another names too. */
-export function distinct(works: readonly Work[], carriers: readonly Carrier[]): readonly Work[] {
-  if (carriers.every(({ owner }) => owner === undefined)) return works;
+export function distinct(works: readonly LoadedDelivery[], messageGroups: readonly MessageGroup[]): readonly LoadedDelivery[] {
+  if (messageGroups.every(({ owner }) => owner === undefined)) return works;
   const each = new Map(works.map((work) => [`${work.event.id} ${work.destination.id}`, work]));
   return [...each.values()];
 }
 
 /** Lets a carrier's message go: done with, or to come again when the next of what is open is due. */
-export async function dispose(
+export async function ackOrRetry(
   services: Services,
-  { message }: Carrier,
-  open: readonly Open[] = [],
+  { message }: MessageGroup,
+  open: readonly OpenDelivery[] = [],
 ): Promise<void> {
   if (open.length === 0) return message.ack();
   const now = services.now();
@@ -156,8 +156,8 @@ export async function dispose(
 }
 
 /** Has all that a message brings come again after a pause. */
-export async function postpone(services: Services, carrier: Carrier, delaySeconds: number): Promise<void> {
-  const { message, parts, owner } = carrier;
+export async function postpone(services: Services, messageGroup: MessageGroup, delaySeconds: number): Promise<void> {
+  const { message, parts, owner } = messageGroup;
   const body = { bundles: parts, ...(owner !== undefined && { owner }) };
   const again = async () => void (await services.deliveries.send(body, { delaySeconds }));
   if (message.attempts >= RETRIES && (await replaced(services, again))) message.ack();
@@ -168,7 +168,7 @@ export async function postpone(services: Services, carrier: Carrier, delaySecond
  * When to come for the first of them, and for those that are due soon after it: one invocation for all of these. None
  * comes before its time, nor later than it by more than it may.
  */
-export function wakeUpAt(open: readonly Pick<Open, "at" | "slackMs">[]): number {
+export function wakeUpAt(open: readonly Pick<OpenDelivery, "at" | "slackMs">[]): number {
   let until = Number.POSITIVE_INFINITY;
   for (const { at, slackMs } of open) until = Math.min(until, at + slackMs);
   let last = 0;
@@ -188,12 +188,12 @@ async function replaced(services: Services, send: () => Promise<void>): Promise<
 }
 
 /** New messages for deliveries that have none, or whose message is about to go. */
-export async function sendAgain(services: Services, verdicts: readonly Verdict[]): Promise<void> {
-  await sendOpen(services, openOf(verdicts));
+export async function sendAgain(services: Services, dispositions: readonly Disposition[]): Promise<void> {
+  await sendOpen(services, openDeliveriesOf(dispositions));
 }
 
 /** Those that are due together share a message, which names what is open and nothing else. */
-async function sendOpen(services: Services, open: readonly Open[]): Promise<void> {
+async function sendOpen(services: Services, open: readonly OpenDelivery[]): Promise<void> {
   const messages = [...Map.groupBy(open, ({ owner }) => owner)].flatMap(([owner, some]) =>
     togetherOf(some).map((together) => messageFor(together, owner, services.now())),
   );
@@ -201,8 +201,8 @@ async function sendOpen(services: Services, open: readonly Open[]): Promise<void
 }
 
 /** By the invocations that they come in. */
-function togetherOf(open: readonly Open[]): Open[][] {
-  const groups: Open[][] = [];
+function togetherOf(open: readonly OpenDelivery[]): OpenDelivery[][] {
+  const groups: OpenDelivery[][] = [];
   let rest = open;
   while (rest.length > 0) {
     const at = wakeUpAt(rest);
@@ -214,7 +214,7 @@ function togetherOf(open: readonly Open[]): Open[][] {
 
 /** One message for all of them, when the last is due. */
 function messageFor(
-  open: readonly Open[],
+  open: readonly OpenDelivery[],
   owner: string | undefined,
   now: number,
 ): MessageSendRequest<DeliveryMessage> {
@@ -224,7 +224,7 @@ function messageFor(
 }
 
 /** A message for each of them alone, at its time. */
-export async function sendAlone(services: Services, open: readonly Open[]): Promise<void> {
+export async function sendAlone(services: Services, open: readonly OpenDelivery[]): Promise<void> {
   const messages = open.map((one) => messageFor([one], one.owner, services.now()));
   for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
 }

@@ -12,15 +12,15 @@ import { faultOf } from "../log.ts";
 import type { Lane } from "../policy/lease.ts";
 import type { Services } from "../services.ts";
 import { homeOfBundle } from "../store/shards.ts";
-import { loadWork, type Work } from "../store/work.ts";
-import { attemptGroups } from "./attempt-groups.ts";
+import { loadDeliveries, type LoadedDelivery } from "../store/work.ts";
+import { dispatch } from "./attempt-groups.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
-import { type Carrier, carrierFinder, carriersOf, dispose, distinct, openOf, postpone } from "./carry.ts";
+import { type MessageGroup, messageGroupFinder, messageGroupsOf, ackOrRetry, distinct, openDeliveriesOf, postpone } from "./carry.ts";
 import { connections } from "./connections.ts";
-import { type GroupRun, startGroup } from "./group.ts";
+import { type BatchRun, startBatch } from "./group.ts";
 import { Recorder } from "./report.ts";
-import { sortOut } from "./sort-out.ts";
-import { refusedVerdicts, type Verdict } from "./verdicts.ts";
+import { triage } from "./sort-out.ts";
+import { refusedDispositions, type Disposition } from "./verdicts.ts";
 
 /** How long a batch goes on starting attempts, as long as answers come. */
 const STARTS_MS = 5_000;
@@ -32,48 +32,48 @@ const PATIENCE_PER_MS = 20;
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
-export async function consume(given: Services, batch: MessageBatch): Promise<void> {
+export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
   const services = withCounts(given, "queue");
-  const carriers = carriersOf(services, batch);
+  const messageGroups = messageGroupsOf(services, batch);
   try {
-    await deliverAll(services, carriers);
+    await deliverAll(services, messageGroups);
   } catch (error) {
-    logFailed(services, carriers.length, error);
-    for (const carrier of carriers) await postpone(services, carrier, pauseFor(carrier));
+    logFailed(services, messageGroups.length, error);
+    for (const messageGroup of messageGroups) await postpone(services, messageGroup, pauseFor(messageGroup));
   } finally {
     logCounts(services);
   }
 }
 
 /** In portions, where all bodies together would be too much. */
-async function deliverAll(services: Services, carriers: readonly Carrier[]): Promise<void> {
-  const carrierOf = carrierFinder(carriers, services.now());
-  const again = new Map<Carrier | undefined, Verdict[]>();
-  const later = new Set<Carrier>();
+async function deliverAll(services: Services, messageGroups: readonly MessageGroup[]): Promise<void> {
+  const messageGroupOf = messageGroupFinder(messageGroups, services.now());
+  const again = new Map<MessageGroup | undefined, Disposition[]>();
+  const later = new Set<MessageGroup>();
   const recorder = new Recorder(services);
-  let parts: readonly BundlePart[] = carriers.flatMap((carrier) => carrier.parts);
+  let parts: readonly BundlePart[] = messageGroups.flatMap((messageGroup) => messageGroup.parts);
   while (parts.length > 0) {
-    const delivered = await deliver(services, recorder, carriers, parts, carrierOf);
-    for (const verdict of delivered.verdicts) {
-      if (verdict.againAt === undefined) continue;
-      const carrier = carrierOf(verdict.work);
-      const some = again.get(carrier);
-      if (some) some.push(verdict);
-      else again.set(carrier, [verdict]);
+    const delivered = await deliver(services, recorder, messageGroups, parts, messageGroupOf);
+    for (const disposition of delivered.dispositions) {
+      if (disposition.againAt === undefined) continue;
+      const messageGroup = messageGroupOf(disposition.work);
+      const some = again.get(messageGroup);
+      if (some) some.push(disposition);
+      else again.set(messageGroup, [disposition]);
     }
-    for (const carrier of delivered.later) later.add(carrier);
+    for (const messageGroup of delivered.later) later.add(messageGroup);
     parts = delivered.rest;
   }
-  for (const carrier of carriers) {
-    if (later.has(carrier)) await postpone(services, carrier, pauseFor(carrier));
-    else await dispose(services, carrier, openOf(again.get(carrier) ?? []));
+  for (const messageGroup of messageGroups) {
+    if (later.has(messageGroup)) await postpone(services, messageGroup, pauseFor(messageGroup));
+    else await ackOrRetry(services, messageGroup, openDeliveriesOf(again.get(messageGroup) ?? []));
   }
 }
 
 type Delivered = Readonly<{
-  verdicts: readonly Verdict[];
+  dispositions: readonly Disposition[];
   /** Those that must come again with all that they bring. */
-  later: readonly Carrier[];
+  later: readonly MessageGroup[];
   /** To be delivered next. */
   rest: readonly BundlePart[];
 }>;
@@ -81,37 +81,37 @@ type Delivered = Readonly<{
 async function deliver(
   services: Services,
   recorder: Recorder,
-  carriers: readonly Carrier[],
+  messageGroups: readonly MessageGroup[],
   parts: readonly BundlePart[],
-  carrierOf: (work: Work) => Carrier | undefined,
+  messageGroupOf: (work: LoadedDelivery) => MessageGroup | undefined,
 ): Promise<Delivered> {
   const lookedUpAt = services.now();
-  const { works, missing, unknown, rest } = await loadWork(services, parts, {
+  const { works, missing, unknown, rest } = await loadDeliveries(services, parts, {
     isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
-    fewDueOf: broughtBefore(carriers),
+    fewDueOf: broughtBefore(messageGroups),
   });
   // A retry that has got a message of its own is left to that until it is due.
-  const own = distinct(works, carriers).filter((work) => carrierOf(work) !== undefined);
-  const { due, verdicts: sorted } = sortOut(services, own, "queue");
+  const own = distinct(works, messageGroups).filter((work) => messageGroupOf(work) !== undefined);
+  const { due, dispositions: sorted } = triage(services, own, "queue");
   const groups = [...Map.groupBy(due, groupKey).values()];
   const runs = await startGroups(services, groups, lookedUpAt);
-  const refused = runs.flatMap((run, i) => refusedVerdicts(services, run, groups[i] ?? []));
+  const refused = runs.flatMap((run, i) => refusedDispositions(services, run, groups[i] ?? []));
   const also = [...sorted, ...refused];
-  const { verdicts, failures } = await attemptGroups(services, recorder, runs, {
+  const { dispositions, failures } = await dispatch(services, recorder, runs, {
     also,
-    ownerOf: (work) => carrierOf(work)?.owner,
+    ownerOf: (work) => messageGroupOf(work)?.owner,
     continues: () => false,
   });
-  const unrecorded = failures.flatMap(({ groupRun }) =>
-    groupRun ? (groups[runs.indexOf(groupRun)] ?? []) : also.map(({ work }) => work),
+  const unrecorded = failures.flatMap(({ batchRun }) =>
+    batchRun ? (groups[runs.indexOf(batchRun)] ?? []) : also.map(({ work }) => work),
   );
-  const failed = new Set(unrecorded.map(carrierOf));
+  const failed = new Set(unrecorded.map(messageGroupOf));
   if (failures[0]) logFailed(services, failed.size, failures[0].error);
   const others = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
-  const later = carriers.filter(
-    (carrier) => failed.has(carrier) || carrier.parts.some(({ bundle }) => others.has(bundle)),
+  const later = messageGroups.filter(
+    (messageGroup) => failed.has(messageGroup) || messageGroup.parts.some(({ bundle }) => others.has(bundle)),
   );
-  return { verdicts, later, rest };
+  return { dispositions, later, rest };
 }
 
 /** So many messages come again, because nothing is known of what they brought. */
@@ -120,17 +120,17 @@ function logFailed({ log }: Services, messages: number, error: unknown): void {
 }
 
 /** Bundles whose message has come before: it has come for what is due now. */
-function broughtBefore(carriers: readonly Carrier[]): ReadonlySet<number> {
-  const again = carriers.filter(({ message }) => message.attempts > 1);
+function broughtBefore(messageGroups: readonly MessageGroup[]): ReadonlySet<number> {
+  const again = messageGroups.filter(({ message }) => message.attempts > 1);
   return new Set(again.flatMap(({ parts }) => parts.map(({ bundle }) => bundle)));
 }
 
 /** All destinations at once, over connections that they share fairly. */
 function startGroups(
   services: Services,
-  groups: readonly (readonly Work[])[],
+  groups: readonly (readonly LoadedDelivery[])[],
   lookedUpAt: number,
-): Promise<GroupRun[]> {
+): Promise<BatchRun[]> {
   const shared = connections(new Set(groups.map(([first]) => first?.destination.id)).size);
   return Promise.all(
     groups.map((works) => {
@@ -142,7 +142,7 @@ function startGroups(
         const wanted = new Set(granted);
         return { works: works.filter(({ event }) => wanted.has(event.id)) };
       };
-      return startGroup(services, shared, {
+      return startBatch(services, shared, {
         destination: first.destination,
         ask,
         lookedUpAt,
@@ -159,11 +159,11 @@ function patienceFor(usualMs: number): number {
   return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
 }
 
-function groupKey(work: Work): string {
+function groupKey(work: LoadedDelivery): string {
   return `${laneOf(work)} ${work.destination.id}`;
 }
 
-function laneOf({ row }: Work): Lane {
+function laneOf({ row }: LoadedDelivery): Lane {
   return row && row.attempts > 0 ? "retry" : "fresh";
 }
 
@@ -183,6 +183,6 @@ function logMissing(services: Services, missing: readonly BundlePart[]): Readonl
 }
 
 /** In seconds. */
-function pauseFor({ message }: Carrier): number {
+function pauseFor({ message }: MessageGroup): number {
   return Math.min(LONGEST_PAUSE_S, PAUSE_S * 2 ** Math.min(message.attempts - 1, 10));
 }

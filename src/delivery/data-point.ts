@@ -13,7 +13,7 @@ import type { Finished } from "./run-lease.ts";
  * takes so many of an invocation and throws at the next: no delivery may hang on that.
  * https://developers.cloudflare.com/analytics/analytics-engine/limits/
  */
-export function leaveDataPoint(
+export function writeDataPoint(
   { attempts }: Pick<Services, "attempts">,
   finished: Finished,
 ): string | undefined {
@@ -25,7 +25,7 @@ export function leaveDataPoint(
   }
 }
 
-function dataPointOf({ attempt, outcome, sample }: Finished): AnalyticsEngineDataPoint {
+function dataPointOf({ attempt, outcome, metric }: Finished): AnalyticsEngineDataPoint {
   const { event, destination } = attempt.work;
   const { exchange } = attempt;
   return {
@@ -33,16 +33,16 @@ function dataPointOf({ attempt, outcome, sample }: Finished): AnalyticsEngineDat
     blobs: [
       destination.tenant,
       event.type,
-      sample.result,
+      metric.result,
       outcome.row.state,
-      outcome.row.because,
+      outcome.row.reason,
       deliveryId(event.id, destination.id),
     ],
     doubles: [
-      sample.attempt,
+      metric.attempt,
       exchange.kind === "response" ? exchange.status : 0,
-      sample.tookMs,
-      sample.lateMs,
+      metric.tookMs,
+      metric.lateMs,
     ],
   };
 }

@@ -3,23 +3,23 @@
  * is being worked off, so that neither connections nor slots stand idle between two leases.
  */
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
-import { reportNothingWaits } from "../gate/gate-client.ts";
-import type { Answer } from "../policy/ask.ts";
-import { LEASED, type Reach } from "../policy/reach.ts";
+import { reportEmptyDrain } from "../gate/gate-client.ts";
+import type { AdmitResult } from "../policy/ask.ts";
+import { LEASED, type DrainRange } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { sumOver } from "../store/shards.ts";
-import { buryOrphans, cancelWaiting } from "../store/waiting-ends.ts";
+import { endRemoved, cancelWaiting } from "../store/waiting-ends.ts";
 import { lookAtWaiting } from "../store/waiting-look.ts";
-import { loadWork, type Work } from "../store/work.ts";
-import { attemptGroups, hasCome } from "./attempt-groups.ts";
+import { loadDeliveries, type LoadedDelivery } from "../store/work.ts";
+import { dispatch, hasProgress } from "./attempt-groups.ts";
 import { sendAgain } from "./carry.ts";
 import type { Connections } from "./connections.ts";
-import { type Group, type GroupRun, startGroup } from "./group.ts";
+import { type DestinationBatch, type BatchRun, startBatch } from "./group.ts";
 import type { Recorder } from "./report.ts";
-import { sortOut } from "./sort-out.ts";
+import { triage } from "./sort-out.ts";
 import { countDead } from "./tell-dead.ts";
-import type { Verdict } from "./verdicts.ts";
+import type { Disposition } from "./verdicts.ts";
 
 /** How long it starts attempts under one lease, and how long it awaits one. */
 const STEP_MS = 3_000;
@@ -36,9 +36,9 @@ export type Step = "more" | "crowded" | "gate" | "empty";
 
 /** What was asked for and is being worked off. */
 export type Lot = {
-  readonly groupRun: GroupRun;
+  readonly batchRun: BatchRun;
   /** What has ended without an attempt. */
-  readonly over: readonly Verdict[];
+  readonly over: readonly Disposition[];
   readonly isCrowded: boolean;
   /** Whether the gate has been asked for the one that comes after it. */
   isFollowed: boolean;
@@ -47,7 +47,7 @@ export type Lot = {
 export type Place = Readonly<{
   destination: string;
   /** Of the look, by how much is held already. */
-  reach: (own: number) => Reach;
+  reach: (own: number) => DrainRange;
   /** Deliveries that it may take under a lease. */
   portion: number;
   /** Of the drain's time. */
@@ -65,7 +65,7 @@ export async function beginStep(
   former?: Lot,
 ): Promise<Lot | Step> {
   const lookedAt = services.now();
-  const { run, answer: formerAnswer } = former?.groupRun ?? {};
+  const { run, answer: formerAnswer } = former?.batchRun ?? {};
   const own = new Set(formerAnswer?.grant?.deliveries);
   const reach = reachFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, reach, services.random);
@@ -73,7 +73,7 @@ export async function beginStep(
   // What is its own may be all that waits: it looks again when that is over.
   if (others.length === 0 && former) return "more";
   if (others.length === 0) {
-    await reportNothingWaits(services, id, lookedAt);
+    await reportEmptyDrain(services, id, lookedAt);
     return "empty";
   }
   if (!destination || destination.deletedAt !== null) {
@@ -88,26 +88,26 @@ export async function beginStep(
   const grant = formerAnswer?.grant;
   const after = run && grant ? { lease: grant.id, run } : undefined;
   const started = await start(services, shared, { destination, ask, after });
-  const { answer } = started.groupRun;
+  const { answer } = started.batchRun;
   const crowded = answer !== undefined && isCrowded(answer, others.length) && !isAll && !reach.isFurthest;
   return { ...started, isCrowded: crowded, isFollowed: false };
 }
 
 /** Whether others hold so much of what was looked at that it was not worth the asking. */
-function isCrowded({ inFlight }: Answer, lookedAt: number): boolean {
+function isCrowded({ inFlight }: AdmitResult, lookedAt: number): boolean {
   return inFlight !== null && lookedAt - inFlight.deliveries.length < LEASED / 2;
 }
 
 async function start(
   services: Services,
   shared: Connections,
-  { destination, ask, after }: Pick<Group, "destination" | "ask" | "after">,
-): Promise<Pick<Lot, "groupRun" | "over">> {
-  const over: Verdict[] = [];
+  { destination, ask, after }: Pick<DestinationBatch, "destination" | "ask" | "after">,
+): Promise<Pick<Lot, "batchRun" | "over">> {
+  const over: Disposition[] = [];
   const load = async (granted: readonly number[]) => {
     const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const { works, unknown, rest } = await loadWork(services, partsOf(wanted));
-    const { due, verdicts } = sortOut(services, inOrder(works, granted), "drain");
+    const { works, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
+    const { due, dispositions } = triage(services, inOrder(works, granted), "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);
     const known = new Set([...works.map(({ event }) => event.id), ...left]);
     await endOrphans(
@@ -115,47 +115,47 @@ async function start(
       destination,
       granted.filter((event) => !known.has(event)),
     );
-    over.push(...verdicts);
+    over.push(...dispositions);
     return { works: due, left: left.length };
   };
   const group = { destination, ask, after, patienceFor: () => STEP_MS, load };
-  return { groupRun: await startGroup(services, shared, group), over };
+  return { batchRun: await startBatch(services, shared, group), over };
 }
 
 /** Whether the drain goes on when this has been worked off. */
-export function mayGoOn({ groupRun: { answer } }: Lot): boolean {
+export function mayGoOn({ batchRun: { answer } }: Lot): boolean {
   return Boolean(answer?.grant && !answer.refused);
 }
 
 /** Whether something was let in, or turned away. */
-export function isAnswered({ groupRun: { answer } }: Lot): boolean {
+export function isAnswered({ batchRun: { answer } }: Lot): boolean {
   return Boolean(answer?.grant ?? answer?.refused);
 }
 
 /** Awaits the end of what was started, records and settles it. */
 export async function endStep(services: Services, recorder: Recorder, lot: Lot): Promise<Step> {
-  const { groupRun, over } = lot;
-  const { answer } = groupRun;
+  const { batchRun, over } = lot;
+  const { answer } = batchRun;
   // When it has asked already, the gate knows more than this.
   const continues = () => mayGoOn(lot) && !lot.isFollowed;
-  const { verdicts, late, failures } = await attemptGroups(services, recorder, [groupRun], {
+  const { dispositions, late, failures } = await dispatch(services, recorder, [batchRun], {
     also: over,
     continues,
   });
   await sendAgain(
     services,
-    verdicts.filter(({ row }) => row?.state === "retrying"),
+    dispositions.filter(({ row }) => row?.state === "retrying"),
   );
   for (const { error } of failures) throw error;
   // It was let in, and nothing has come of it: the gate has a drain come again in a while.
-  const isIdle = Boolean(answer?.grant) && !hasCome(verdicts);
+  const isIdle = Boolean(answer?.grant) && !hasProgress(dispositions);
   if (late || isIdle || !answer || answer.refused) return "gate";
   if (lot.isCrowded) return "crowded";
   return answer.grant ? "more" : "gate";
 }
 
 /** As they were granted: the order in which they are to go. */
-function inOrder(works: readonly Work[], granted: readonly number[]): readonly Work[] {
+function inOrder(works: readonly LoadedDelivery[], granted: readonly number[]): readonly LoadedDelivery[] {
   const places = new Map(granted.map((event, place) => [event, place]));
   return works.toSorted((a, b) => (places.get(a.event.id) ?? 0) - (places.get(b.event.id) ?? 0));
 }
@@ -172,7 +172,7 @@ async function endOrphans(
 ): Promise<void> {
   if (events.length === 0) return;
   const { id } = destination;
-  const count = await buryOrphans(services, id, events, services.now());
-  services.log({ what: "deliveries_dead", destination: id, because: "event_removed", deliveries: count });
+  const count = await endRemoved(services, id, events, services.now());
+  services.log({ what: "deliveries_dead", destination: id, reason: "event_removed", deliveries: count });
   services.background(countDead(services, destination, count));
 }

@@ -6,16 +6,16 @@
  * that dies loses nothing: its lease expires, and the bell rings then.
  */
 import { faultOf } from "../log.ts";
-import { LEASED, nextDistance, reachOf } from "../policy/reach.ts";
+import { LEASED, nextDistance, drainRangeOf } from "../policy/reach.ts";
 import type { Services } from "../services.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections } from "./connections.ts";
 import { beginStep, endStep, isAnswered, type Lot, mayGoOn, type Step } from "./drain-step.ts";
-import { type DrainMessage, drainMessage, replayMessage, tollMessage, upkeepMessage } from "./message.ts";
+import { type DrainMessage, drainMessage, replayMessage, digestMessage, upkeepMessage } from "./message.ts";
 import { stepReplay } from "./replay.ts";
 import { Recorder } from "./report.ts";
 import { goOnWith } from "./tick.ts";
-import { askForToll } from "./toll.ts";
+import { publishDigest } from "./toll.ts";
 
 /** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
 const BUDGET_MS = 15_000;
@@ -30,19 +30,19 @@ const SHRINKS_BY = 4;
 const PAUSE_S = 10;
 
 /** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, tolls are asked for, and what a tick has left is done. */
-export async function answerBells(given: Services, batch: MessageBatch): Promise<void> {
+export async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
   const services = withCounts(given, "drain");
   const shared = connections(batch.messages.length);
   const recorder = new Recorder(services);
   await Promise.all(
     batch.messages.map(async (message) => {
       try {
-        const bell = drainMessage(message.body);
-        if (bell) await drain(services, shared, recorder, bell, portionAt(message.attempts));
+        const drainSchedule = drainMessage(message.body);
+        if (drainSchedule) await drain(services, shared, recorder, drainSchedule, portionAt(message.attempts));
         const step = replayMessage(message.body);
         if (step) await stepReplay(services, step.replay);
-        const asked = tollMessage(message.body);
-        if (asked) await askForToll(services, asked.toll);
+        const asked = digestMessage(message.body);
+        if (asked) await publishDigest(services, asked.deadLetterDigest);
         const upkeep = upkeepMessage(message.body);
         if (upkeep) await goOnWith(services, upkeep);
       } catch (error) {
@@ -63,11 +63,11 @@ async function drain(
   services: Services,
   shared: Connections,
   recorder: Recorder,
-  bell: DrainMessage,
+  drainSchedule: DrainMessage,
   portion: number,
 ): Promise<void> {
   const endsAt = services.now() + BUDGET_MS;
-  const { destination, drains } = bell;
+  const { destination, drains } = drainSchedule;
   let distance = 0;
   let steps = 0;
   let step: Step = "more";
@@ -78,7 +78,7 @@ async function drain(
   async function begin(former?: Lot): Promise<Lot | Step> {
     steps += 1;
     const from = distance;
-    const reach = (own: number) => reachOf(drains, from, own);
+    const reach = (own: number) => drainRangeOf(drains, from, own);
     const place = { destination, reach, portion, leftMs: endsAt - services.now() };
     const begun = await beginStep(services, shared, place, former);
     distance = nextDistance(distance, typeof begun !== "string" && begun.isCrowded);
@@ -87,7 +87,7 @@ async function drain(
 
   /** The next one, begun as soon as this one is nearly over. */
   async function beginAfter(lot: Lot): Promise<Lot | undefined> {
-    const isNear = mayGoOn(lot) && (await lot.groupRun.run?.nearlyOver);
+    const isNear = mayGoOn(lot) && (await lot.batchRun.run?.nearlyOver);
     if (!isNear || !hasTime()) return undefined;
     const begun = await begin(lot);
     if (typeof begun === "string") return undefined;
@@ -113,7 +113,7 @@ async function drain(
     }
     step = ended.value;
   }
-  if (goesOn(step)) await services.drains.send(bell);
+  if (goesOn(step)) await services.drains.send(drainSchedule);
 }
 
 function goesOn(step: Step): boolean {

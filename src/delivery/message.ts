@@ -20,7 +20,7 @@ export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 export type ReplayMessage = Readonly<{ replay: string }>;
 
 /** Time to ask a destination's gate for its dead. On the queue of the drains too. */
-export type TollMessage = Readonly<{ toll: string }>;
+export type DigestMessage = Readonly<{ deadLetterDigest: string }>;
 
 /**
  * More of what the clock is for, where a tick could not do all of it. On the queue of the drains too, where each
@@ -38,7 +38,7 @@ export type UpkeepMessage =
   | Readonly<{ retention: number; until: number }>;
 
 /** Everything that goes over the queue of the drains. */
-export type BellMessage = DrainMessage | ReplayMessage | TollMessage | UpkeepMessage;
+export type DrainQueueMessage = DrainMessage | ReplayMessage | DigestMessage | UpkeepMessage;
 
 /** Queues takes so many messages in one call. */
 const BATCH = 100;
@@ -85,9 +85,9 @@ export function replayMessage(body: unknown): ReplayMessage | undefined {
   return typeof replay === "string" ? { replay } : undefined;
 }
 
-export function tollMessage(body: unknown): TollMessage | undefined {
-  const { toll } = (body ?? {}) as Partial<TollMessage>;
-  return typeof toll === "string" ? { toll } : undefined;
+export function digestMessage(body: unknown): DigestMessage | undefined {
+  const { deadLetterDigest } = (body ?? {}) as Partial<DigestMessage>;
+  return typeof deadLetterDigest === "string" ? { deadLetterDigest } : undefined;
 }
 
 export function upkeepMessage(body: unknown): UpkeepMessage | undefined {

@@ -4,11 +4,11 @@
  * api/operational-schema.ts.
  */
 import { isoTime } from "../iso-time.ts";
-import type { News } from "../policy/news.ts";
-import type { Notice } from "../policy/said.ts";
+import type { SettleResult } from "../policy/news.ts";
+import type { Alert } from "../policy/said.ts";
 import { HOUR_MS } from "../policy/tallies.ts";
 import type { Crossing } from "../policy/thresholds.ts";
-import type { Toll } from "../policy/toll.ts";
+import type { DeadLetterDigest } from "../policy/toll.ts";
 import type { TrafficSum } from "../policy/traffic.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import type { StatusChange } from "../store/status-changes.ts";
@@ -23,7 +23,7 @@ export type OperationalEvent = Readonly<{
 }>;
 
 export type OperationalType =
-  | `destination.${Notice | "paused" | "resumed"}`
+  | `destination.${Alert | "paused" | "resumed"}`
   | "delivery.dead"
   | "sweep.stalled"
   | "threshold.crossed";
@@ -32,7 +32,7 @@ export type OperationalType =
 export type Named = Pick<Destination, "id" | "tenant" | "url">;
 
 /** Its door has turned, or a storm at it has begun or ended. */
-export function noticeEvent(destination: Named, notice: Notice, { at, figures }: News): OperationalEvent {
+export function noticeEvent(destination: Named, notice: Alert, { at, figures }: SettleResult): OperationalEvent {
   const { circuitUntil, traffic } = figures;
   const until = notice === "circuit_opened" && circuitUntil !== null && { until: isoTime(circuitUntil) };
   return about(destination, `destination.${notice}`, at, { ...until, last_15_minutes: trafficView(traffic) });
@@ -53,7 +53,7 @@ export function statusEvent(change: StatusChange): OperationalEvent {
 /** So many of its deliveries have ended dead since then. */
 export function deadEvent(
   destination: Named,
-  { dead, since }: Pick<Toll, "dead" | "since">,
+  { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
   at: number,
 ): OperationalEvent {
   const event = about(destination, "delivery.dead", at, { deliveries: dead, since: isoTime(since) });

@@ -8,21 +8,21 @@ import { ageLimitOf, type RetryPolicy } from "../policy/retry-policy.ts";
 import { type Transition, transition } from "../policy/transition.ts";
 import { retryPolicyOf } from "../store/destination-settings.ts";
 import type { AttemptEntry, DeliveryRow } from "../store/schema.ts";
-import { dueAtOf, type Work } from "../store/work.ts";
+import { dueAtOf, type LoadedDelivery } from "../store/work.ts";
 import type { Attempt } from "./send.ts";
 
 /** Entries that a delivery's log keeps: with more attempts the oldest go. */
 const LOG_ENTRIES = 40;
 
 /** The row as it stands, or as it would stand if it had been written at acceptance. */
-export function standing(work: Work): DeliveryRow {
+export function standing(work: LoadedDelivery): DeliveryRow {
   const { event, destination, row } = work;
   return (
     row ?? {
       destinationId: destination.id,
       eventId: event.id,
       state: "waiting",
-      because: null,
+      reason: null,
       attempts: 0,
       nextAttemptAt: event.deliverAt ?? null,
       life: 0,
@@ -38,18 +38,18 @@ export function standing(work: Work): DeliveryRow {
 }
 
 /** Turned away at the door: the reason, and when it may open. */
-export function waitingRow(work: Work, refusal: Refusal): DeliveryRow {
-  return { ...standing(work), state: "waiting", because: refusal.reason, nextAttemptAt: refusal.until };
+export function waitingRow(work: LoadedDelivery, refusal: Refusal): DeliveryRow {
+  return { ...standing(work), state: "waiting", reason: refusal.reason, nextAttemptAt: refusal.until };
 }
 
 /** Sent and not answered yet. Should this worker die, the sweep takes it up again after `recoverAt`. */
-export function inFlightRow(work: Work, recoverAt: number): DeliveryRow {
-  return { ...standing(work), state: "retrying", because: "in_flight", nextAttemptAt: recoverAt };
+export function inFlightRow(work: LoadedDelivery, recoverAt: number): DeliveryRow {
+  return { ...standing(work), state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt };
 }
 
 /** Ended without an attempt. */
-export function overRow(work: Work, state: "dead" | "cancelled", because: string, now: number): DeliveryRow {
-  return { ...standing(work), state, because, nextAttemptAt: null, endedAt: now };
+export function overRow(work: LoadedDelivery, state: "dead" | "cancelled", reason: string, now: number): DeliveryRow {
+  return { ...standing(work), state, reason, nextAttemptAt: null, endedAt: now };
 }
 
 export type Outcome = Readonly<{ row: DeliveryRow; transition: Transition }>;
@@ -88,14 +88,14 @@ function comeTo(cause: Cause, { log, attempts }: DeliveryRow): number {
 function stateAfter(
   next: Transition,
   now: number,
-): Pick<DeliveryRow, "state" | "because" | "nextAttemptAt" | "endedAt"> {
+): Pick<DeliveryRow, "state" | "reason" | "nextAttemptAt" | "endedAt"> {
   switch (next.kind) {
     case "delivered":
-      return { state: "delivered", because: null, nextAttemptAt: null, endedAt: now };
+      return { state: "delivered", reason: null, nextAttemptAt: null, endedAt: now };
     case "dead":
-      return { state: "dead", because: next.because, nextAttemptAt: null, endedAt: now };
+      return { state: "dead", reason: next.reason, nextAttemptAt: null, endedAt: now };
     case "retry":
-      return { state: "retrying", because: next.because, nextAttemptAt: next.at, endedAt: null };
+      return { state: "retrying", reason: next.reason, nextAttemptAt: next.at, endedAt: null };
   }
 }
 

@@ -5,14 +5,14 @@
  * Nothing of it lives longer than a step. A step that is lost is made up for by the next tick of the clock;
  * one that comes twice finds the cursor moved, or its time not come, and does nothing.
  */
-import { ringGate, viewGate } from "../gate/gate-client.ts";
+import { scheduleDrainAtGate, viewGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import { type Health, healthOf, nextPace, stepAt } from "../policy/replay-pace.ts";
 import { ageLimitOf } from "../policy/retry-policy.ts";
 import { lately } from "../policy/traffic.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination-settings.ts";
-import { eventRangeOf } from "../store/moments.ts";
+import { idRangeOf } from "../store/moments.ts";
 import { type Part, partsOf, summedUp } from "../store/replay-parts.ts";
 import { advanceReplay, findPortion, type Portion } from "../store/replay-steps.ts";
 import {
@@ -75,15 +75,15 @@ async function letWait(
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
   const isEnd = isLast && part.db === db;
-  const goesOn = { state: "running", because: reasonOf(destination, health), endedAt: null } as const;
-  const isOver = { state: "completed", because: null, endedAt: now() } as const;
+  const goesOn = { state: "running", reason: reasonOf(destination, health), endedAt: null } as const;
+  const isOver = { state: "completed", reason: null, endedAt: now() } as const;
   const job = { ...(isEnd ? isOver : goesOn), pace, nextStepAt };
   const after = { ...job, ...(isLast && isOver) };
   const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
   const isDone =
     (await isClaimed(services, part, job)) &&
     (await advanceReplay(part.db, part.replay, found, after, giveUpAt, now()));
-  if (isDone && events.length > 0) await ringGate(services, destination.id);
+  if (isDone && events.length > 0) await scheduleDrainAtGate(services, destination.id);
   services.log({
     what: "replay_step",
     replay: replay.id,
@@ -109,7 +109,7 @@ async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): 
 
 async function portionOf({ config }: Services, { db, replay }: Part, size: number): Promise<Portion> {
   if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
-  const { last } = await eventRangeOf(db, { until: replay.until });
+  const { last } = await idRangeOf(db, { until: replay.until });
   return findPortion(db, replay, last, size, config.retentionMs);
 }
 
@@ -145,13 +145,13 @@ export async function sendForStep(services: Services, replay: string, at: number
 
 /** Ends the replays of deleted destinations, in whatever state, or of one of them. Safe to repeat. */
 export async function endReplaysOfDeleted(services: Services, destination?: string): Promise<void> {
-  const because = "destination_deleted";
-  for (const replay of await cancelReplaysOf(services.db, because, services.now(), destination))
+  const reason = "destination_deleted";
+  for (const replay of await cancelReplaysOf(services.db, reason, services.now(), destination))
     services.log({
       what: "replay_cancelled",
       replay: replay.id,
       destination: replay.destinationId,
-      because,
+      reason,
     });
 }
 

@@ -7,7 +7,7 @@ import type { Services } from "../services.ts";
 import { recordOutcomes } from "../store/record.ts";
 import type { DeliveryRow } from "../store/schema.ts";
 import type { StatusChange } from "../store/status-changes.ts";
-import type { Verdict } from "./verdicts.ts";
+import type { Disposition } from "./verdicts.ts";
 
 const TRIES = 3;
 const PAUSE_MS = 250;
@@ -37,8 +37,8 @@ export class Recorder {
    * written. They are written at once, or with what gathers while another write is under way.
    * @param othersAreNear others of the same batch may report in a moment: worth a short wait, to share a write
    */
-  report(verdicts: readonly Verdict[], othersAreNear = false): Promise<readonly StatusChange[]> {
-    const entry = entryOf(verdicts);
+  report(dispositions: readonly Disposition[], othersAreNear = false): Promise<readonly StatusChange[]> {
+    const entry = entryOf(dispositions);
     const isEmpty = entry.rows.length + entry.gone.length === 0;
     if (isEmpty) entry.recorded.resolve([]);
     else this.#gathered.push(entry);
@@ -66,14 +66,14 @@ export class Recorder {
 }
 
 /** For an invocation that has one report to make. */
-export function report(services: Services, verdicts: readonly Verdict[]): Promise<readonly StatusChange[]> {
-  return new Recorder(services).report(verdicts);
+export function report(services: Services, dispositions: readonly Disposition[]): Promise<readonly StatusChange[]> {
+  return new Recorder(services).report(dispositions);
 }
 
-function entryOf(verdicts: readonly Verdict[]): Entry {
-  const gone = verdicts.filter((verdict) => verdict.gone).map(({ work }) => work.destination.id);
+function entryOf(dispositions: readonly Disposition[]): Entry {
+  const gone = dispositions.filter((disposition) => disposition.gone).map(({ work }) => work.destination.id);
   return {
-    rows: verdicts.flatMap(({ row }) => row ?? []),
+    rows: dispositions.flatMap(({ row }) => row ?? []),
     gone: [...new Set(gone)],
     recorded: Promise.withResolvers(),
   };

@@ -5,28 +5,28 @@
  * an outcome shuts the door: the same pure functions that the gate uses, on a copy of its condition. What
  * was not started is left over, not lost.
  */
-import { conditionAtGate, holdGate } from "../gate/gate-client.ts";
-import { conditionAfter, goingOn, type Shut, type Sign, shutBy, withNews } from "../policy/condition.ts";
+import { destinationStateAtGate, holdAtGate } from "../gate/gate-client.ts";
+import { destinationStateAfter, carriedOver, type Block, type AttemptSignal, blockedBy, withLearned } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import { type Grant, startsUntil } from "../policy/lease.ts";
 import { backsOff, causeOf, healthOf } from "../policy/outcome.ts";
 import { sendSlotsOf } from "../policy/places.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
-import type { Sample } from "../policy/sample.ts";
+import type { AttemptMetric } from "../policy/sample.ts";
 import { holdUntil } from "../policy/transition.ts";
 import { widthOf } from "../policy/window.ts";
 import type { Services } from "../services.ts";
-import type { Work } from "../store/work.ts";
+import type { LoadedDelivery } from "../store/work.ts";
 import type { Connections } from "./connections.ts";
 import { type Outcome, outcomeOf } from "./outcome-rows.ts";
-import { sampleOf } from "./sample-of.ts";
+import { attemptMetricOf } from "./sample-of.ts";
 import { type Attempt, send } from "./send.ts";
 import type { Signer } from "./signature.ts";
 
 export type LeaseOrder = Readonly<{
   destination: string;
   grant: Grant;
-  works: readonly Work[];
+  works: readonly LoadedDelivery[];
   settings: GateSettings;
   policy: RetryPolicy;
   signer: Signer;
@@ -40,19 +40,19 @@ export type LeaseOrder = Readonly<{
 const NEWS_MS = 1_000;
 
 /** An attempt that has ended, what it makes of its delivery, and what is counted of it. */
-export type Finished = Readonly<{ attempt: Attempt; outcome: Outcome; sample: Sample }>;
+export type Finished = Readonly<{ attempt: Attempt; outcome: Outcome; metric: AttemptMetric }>;
 
 /** A lease at work. The lists change while it runs. */
 export type LeaseRun = Readonly<{
   done: readonly Finished[];
   /** One per attempt that has ended, in the order of their ends. */
-  signs: readonly Sign[];
+  signals: readonly AttemptSignal[];
   /** Started and not answered yet, the longest first, and when. */
-  running: ReadonlyMap<Work, number>;
+  running: ReadonlyMap<LoadedDelivery, number>;
   /** Not started yet, or never. */
-  queue: readonly Work[];
+  queue: readonly LoadedDelivery[];
   /** Whether its outcomes have shut the door, and until when. */
-  shut: () => Shut | undefined;
+  shut: () => Block | undefined;
   /** Whether it has time left to start attempts in, but the rate allows the next one only after it. */
   unplaced: () => boolean;
   /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
@@ -74,7 +74,7 @@ const QUICK_MS = 1_000;
 /** One lease of those that are worked off over the same connections. */
 type Part = Readonly<{
   run: LeaseRun;
-  queue: Work[];
+  queue: LoadedDelivery[];
   /** Whether one of them could start now, or has its time. */
   mayStart: () => boolean;
   hasSlot: () => boolean;
@@ -89,11 +89,11 @@ type Part = Readonly<{
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
   const { destination } = order;
-  const running = new Map<Work, number>();
+  const running = new Map<LoadedDelivery, number>();
   const impatient = Promise.withResolvers<void>();
   let parts: readonly Part[] = [];
   let { grant, settings } = order;
-  let { condition } = grant;
+  let { destinationState } = grant;
   let newsAt = order.grantedAt;
   let stopped = false;
   let watched = false;
@@ -101,32 +101,32 @@ export function runLease(services: Services, connections: Connections, order: Le
   let lines = 0;
 
   function width(): number {
-    const allowed = (window: typeof condition.window) => widthOf(window, settings.maxConcurrency);
-    const growth = allowed(condition.window) - allowed(grant.condition.window);
+    const allowed = (window: typeof destinationState.window) => widthOf(window, settings.maxConcurrency);
+    const growth = allowed(destinationState.window) - allowed(grant.destinationState.window);
     return Math.max(1, Math.min(grant.slots, grant.width + growth));
   }
 
   function isOpen(): boolean {
-    return !stopped && !gone && shutBy(condition, settings, services.now()) === undefined;
+    return !stopped && !gone && blockedBy(destinationState, settings, services.now()) === undefined;
   }
 
   async function hearNews(): Promise<void> {
     if (services.now() - newsAt < NEWS_MS) return;
     newsAt = services.now();
-    const news = await conditionAtGate(services, destination);
-    if (news) condition = withNews(condition, news);
+    const news = await destinationStateAtGate(services, destination);
+    if (news) destinationState = withLearned(destinationState, news);
   }
 
   function spreadNews(until: number): void {
-    services.background(holdGate(services, destination, until));
+    services.background(holdAtGate(services, destination, until));
   }
 
-  function learn(finished: Finished): Sign {
+  function learn(finished: Finished): AttemptSignal {
     gone ||= causeOf(finished.attempt.exchange) === "http_410";
-    const sign = signOf(finished);
-    if ((sign.holdUntil ?? 0) > condition.heldUntil) spreadNews(sign.holdUntil ?? 0);
-    condition = conditionAfter(condition, sign, settings, services.random());
-    return sign;
+    const signal = signOf(finished);
+    if ((signal.holdUntil ?? 0) > destinationState.heldUntil) spreadNews(signal.holdUntil ?? 0);
+    destinationState = destinationStateAfter(destinationState, signal, settings, services.random());
+    return signal;
   }
 
   /** Until one has been without an answer for too long. One timer for all: each of them costs the runtime much. */
@@ -150,8 +150,8 @@ export function runLease(services: Services, connections: Connections, order: Le
     const startsUntilAt = startsUntil(granted, grantedAt, readyAt, timeoutMs);
     const queue = [...works];
     const done: Finished[] = [];
-    const signs: Sign[] = [];
-    const own = new Map<Work, number>();
+    const signals: AttemptSignal[] = [];
+    const own = new Map<LoadedDelivery, number>();
     const slots = sendSlotsOf(granted, grantedAt);
     const near = Promise.withResolvers<boolean>();
     const over = Promise.withResolvers<void>();
@@ -189,13 +189,13 @@ export function runLease(services: Services, connections: Connections, order: Le
       own.delete(work);
       running.delete(work);
       const outcome = outcomeOf(attempt, policy, services.random());
-      const finished = { attempt, outcome, sample: sampleOf(attempt, outcome) };
+      const finished = { attempt, outcome, metric: attemptMetricOf(attempt, outcome) };
       done.push(finished);
-      signs.push(learn(finished));
+      signals.push(learn(finished));
     }
 
     function look(): void {
-      const { tookMs } = condition;
+      const { tookMs } = destinationState;
       const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
       if (!isOpen()) near.resolve(false);
       if (isQuick && (queue.length * tookMs) / width() <= AHEAD_MS) near.resolve(true);
@@ -210,7 +210,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     }
 
     // A receiver that is gone is about to be paused: what is left waits for a person.
-    const shut = () => shutBy(condition, { paused: settings.paused || gone }, services.now());
+    const shut = () => blockedBy(destinationState, { paused: settings.paused || gone }, services.now());
     const unplaced = () => isInTime() && !hasSlot();
     // By then nothing is started any more; what still queues for a connection behind others' waits instead.
     const overdue = services.sleep(Math.max(0, startsUntilAt - readyAt) + patienceMs);
@@ -218,7 +218,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     const finished = over.promise;
     const enough = Promise.race([finished, impatient.promise, overdue]);
     const ends = { nearlyOver: near.promise, enough, finished };
-    const run = { done, signs, running: own, queue, shut, unplaced, tat: slots.tat, ...ends, goOnWith };
+    const run = { done, signals, running: own, queue, shut, unplaced, tat: slots.tat, ...ends, goOnWith };
     return { run, queue, mayStart, hasSlot, claim, attemptNext, look, fail };
   }
 
@@ -260,7 +260,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   }
 
   function goOnWith(following: LeaseOrder): LeaseRun {
-    condition = goingOn(condition, grant.condition, following.grant.condition);
+    destinationState = carriedOver(destinationState, grant.destinationState, following.grant.destinationState);
     ({ grant, settings } = following);
     return begin(partOf(following));
   }
@@ -268,7 +268,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   return begin(partOf(order));
 }
 
-function signOf({ attempt, sample }: Finished): Sign {
+function signOf({ attempt, metric }: Finished): AttemptSignal {
   const { exchange, endedAt, limits } = attempt;
   const spent = limits?.remaining === 0 ? limits.resetAt : 0;
   const hold = Math.max(holdUntil(exchange, endedAt) ?? 0, spent);
@@ -276,8 +276,8 @@ function signOf({ attempt, sample }: Finished): Sign {
     at: endedAt,
     health: healthOf(exchange),
     backsOff: backsOff(exchange),
-    tookMs: sample.tookMs,
-    sample,
+    tookMs: metric.tookMs,
+    metric,
     ...(hold > 0 && { holdUntil: hold }),
     ...(limits && { remaining: limits.remaining }),
   };

@@ -1,12 +1,12 @@
 /** What is counted of an attempt, from all that is known of it. */
-import { resultOf, type Sample } from "../policy/sample.ts";
-import { dueAtOf, type Work } from "../store/work.ts";
+import { resultOf, type AttemptMetric } from "../policy/sample.ts";
+import { dueAtOf, type LoadedDelivery } from "../store/work.ts";
 import type { Outcome } from "./outcome-rows.ts";
 import type { Attempt } from "./send.ts";
 
 const ends = { delivered: "delivered", retry: "again", dead: "dead" } as const;
 
-export function sampleOf(attempt: Attempt, { row, transition }: Outcome): Sample {
+export function attemptMetricOf(attempt: Attempt, { row, transition }: Outcome): AttemptMetric {
   const { work, exchange, startedAt, endedAt } = attempt;
   return {
     attempt: row.attempts,
@@ -18,6 +18,6 @@ export function sampleOf(attempt: Attempt, { row, transition }: Outcome): Sample
 }
 
 /** When the attempt should have been made: when the event was due, and later at the time that the delivery was given. */
-function dueAt({ event, row }: Work, startedAt: number): number {
+function dueAt({ event, row }: LoadedDelivery, startedAt: number): number {
   return row && row.attempts > 0 ? (row.nextAttemptAt ?? startedAt) : dueAtOf(event);
 }

@@ -14,7 +14,7 @@ import { nextScheduled } from "../store/scheduled.ts";
 import type { PartResult, PartTurn } from "./sweep-part.ts";
 
 /** What one statement looks at. */
-const PAGE = { bundles: 500, deliveries: 2_000 };
+const SCHEDULED_PAGE = { bundles: 500, deliveries: 2_000 };
 
 /** Puts on the queue what falls due before the next sweep can be counted on. */
 export async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
@@ -23,7 +23,7 @@ export async function enqueueScheduled(services: Services, turn: PartTurn): Prom
     let after = await readCursor(db, "scheduled");
     let more = false;
     do {
-      const due = await nextScheduled(db, after, turn.now + AHEAD_MS, PAGE);
+      const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
       if (due.bundles.length === 0) return false;
       await enqueueBundles(services, due.bundles);
       after = due.upto;

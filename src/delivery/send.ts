@@ -2,11 +2,11 @@
 import { eventId } from "../id.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
-import type { Work } from "../store/work.ts";
+import type { LoadedDelivery } from "../store/work.ts";
 import { type Call, call } from "./call.ts";
 import type { Signer } from "./signature.ts";
 
-export type Attempt = Readonly<{ work: Work }> & Call;
+export type Attempt = Readonly<{ work: LoadedDelivery }> & Call;
 
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
 export type Message = Readonly<{ id: string; body: string; attempt: number }>;
@@ -16,7 +16,7 @@ export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
 const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
-export async function send(services: Services, work: Work, { timeoutMs, signer }: How): Promise<Attempt> {
+export async function send(services: Services, work: LoadedDelivery, { timeoutMs, signer }: How): Promise<Attempt> {
   const { event, destination, row } = work;
   const { body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");

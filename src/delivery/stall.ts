@@ -2,18 +2,18 @@
 import { isStalled } from "../policy/stall.ts";
 import type { Services } from "../services.ts";
 import { readHeartbeat } from "../store/sweep.ts";
-import { announce } from "./announce.ts";
+import { publish } from "./announce.ts";
 import { stallEvent } from "./operational-event.ts";
 
 /** Looks, and tells of it when the sweep has fallen silent. */
-export async function noticeStall(services: Services): Promise<void> {
-  await tellOfStall(services, await readHeartbeat(services.db));
+export async function checkStall(services: Services): Promise<void> {
+  await publishStall(services, await readHeartbeat(services.db));
 }
 
 /** @param heartbeatAt when a sweep last got through, epoch ms. Told once for each time: its silence has a name. */
-export async function tellOfStall(services: Services, heartbeatAt: number | null): Promise<void> {
+export async function publishStall(services: Services, heartbeatAt: number | null): Promise<void> {
   const now = services.now();
   if (!isStalled(heartbeatAt, now)) return;
   services.log({ what: "sweep_stalled", heartbeat_at: heartbeatAt, age_ms: now - heartbeatAt });
-  await announce(services, [stallEvent(heartbeatAt, now)]);
+  await publish(services, [stallEvent(heartbeatAt, now)]);
 }

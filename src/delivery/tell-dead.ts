@@ -3,21 +3,21 @@
  * appear in no attempt's line and in no settlement: each leaves a line of its own, and their gates are told of
  * them, behind everything that matters more.
  */
-import { tellGateOfDead } from "../gate/gate-client.ts";
+import { reportUnattemptedDead } from "../gate/gate-client.ts";
 import { deliveryId, eventId } from "../id.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { isTold } from "./announce.ts";
-import { sendForToll } from "./toll.ts";
-import type { Verdict } from "./verdicts.ts";
+import { scheduleDigest } from "./toll.ts";
+import type { Disposition } from "./verdicts.ts";
 
 /** @param verdicts decided without an attempt, and recorded */
-export function tellDead(services: Services, verdicts: readonly Verdict[]): void {
-  const dead = verdicts.filter(({ row }) => row?.state === "dead");
+export function publishDead(services: Services, dispositions: readonly Disposition[]): void {
+  const dead = dispositions.filter(({ row }) => row?.state === "dead");
   for (const { work, row } of dead) {
     const { event, destination } = work;
     const ids = { delivery: deliveryId(event.id, destination.id), event: eventId(event.id) };
-    services.log({ what: "delivery_dead", ...ids, destination: destination.id, because: row?.because });
+    services.log({ what: "delivery_dead", ...ids, destination: destination.id, reason: row?.reason });
   }
   for (const theirs of Map.groupBy(dead, ({ work }) => work.destination.id).values()) {
     const [first] = theirs;
@@ -31,6 +31,6 @@ export async function countDead(
   { id, tenant }: Pick<Destination, "id" | "tenant">,
   deliveries: number,
 ): Promise<void> {
-  const isDue = await tellGateOfDead(services, id, deliveries);
-  if (isDue && isTold({ tenant })) await sendForToll(services, id);
+  const isDue = await reportUnattemptedDead(services, id, deliveries);
+  if (isDue && isTold({ tenant })) await scheduleDigest(services, id);
 }

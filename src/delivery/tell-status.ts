@@ -6,30 +6,30 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type StatusChange, type Untold, untoldChanges } from "../store/status-changes.ts";
-import { announce, isTold } from "./announce.ts";
+import { type StatusChange, type UnpublishedChanges, unpublishedChanges } from "../store/status-changes.ts";
+import { publish, isTold } from "./announce.ts";
 import { type OperationalEvent, statusEvent } from "./operational-event.ts";
 
 /** What is older than this has been left behind by whoever changed it. */
 const LEFT_BEHIND_MS = 30_000;
 
 /** Tells of changes together with `others`, in one round trip. */
-export async function tellStatus(
+export async function publishStatusChanges(
   services: Services,
   changes: readonly StatusChange[],
   others: readonly OperationalEvent[] = [],
 ): Promise<void> {
   for (const { id, status, reason } of changes) {
     const what = status === "paused" ? "destination_paused" : "destination_resumed";
-    services.log({ what, destination: id, because: reason ?? "manual" });
+    services.log({ what, destination: id, reason: reason ?? "manual" });
   }
-  await announce(services, [...changes.filter(isTold).map(statusEvent), ...others], changes);
+  await publish(services, [...changes.filter(isTold).map(statusEvent), ...others], changes);
 }
 
 /** Those that are on record as untold. A failure is logged, not thrown: the next tick finds what is left. */
-export async function findUntold(services: Services, untold: Untold): Promise<readonly StatusChange[]> {
+export async function findUnpublished(services: Services, untold: UnpublishedChanges): Promise<readonly StatusChange[]> {
   try {
-    return (await untoldChanges(services.db, untold).all<StatusChange>()).results;
+    return (await unpublishedChanges(services.db, untold).all<StatusChange>()).results;
   } catch (error) {
     services.log({ what: "status_not_told", error: faultOf(error) });
     return [];
@@ -37,11 +37,11 @@ export async function findUntold(services: Services, untold: Untold): Promise<re
 }
 
 /** A change by hand: the destination has had its new status since `at`, epoch ms. */
-export async function tellTurned(services: Services, destination: string, at: number): Promise<void> {
-  await tellStatus(services, await findUntold(services, { ids: [destination], at }));
+export async function publishTurned(services: Services, destination: string, at: number): Promise<void> {
+  await publishStatusChanges(services, await findUnpublished(services, { ids: [destination], at }));
 }
 
 /** For the clock: tells of what others were not able to tell. */
-export async function tellStatusLeftBehind(services: Services): Promise<void> {
-  await tellStatus(services, await findUntold(services, { until: services.now() - LEFT_BEHIND_MS }));
+export async function publishLeftovers(services: Services): Promise<void> {
+  await publishStatusChanges(services, await findUnpublished(services, { until: services.now() - LEFT_BEHIND_MS }));
 }

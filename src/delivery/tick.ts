@@ -5,15 +5,15 @@ import { countKeyed } from "../store/counts.ts";
 import type { UpkeepMessage } from "./message.ts";
 import { wakeReplays } from "./replay.ts";
 import { removeDeleted, removeMore, removeOld } from "./retention.ts";
-import { noticeStall } from "./stall.ts";
+import { checkStall } from "./stall.ts";
 import { sweep, sweepPage } from "./sweep.ts";
-import { tellStatusLeftBehind } from "./tell-status.ts";
+import { publishLeftovers } from "./tell-status.ts";
 
 /** The silence of the sweep is noticed before the next one ends it. */
-const duties = [noticeStall, sweep, wakeReplays, removeOld, removeDeleted, tellStatusLeftBehind, countKeyed];
+const duties = [checkStall, sweep, wakeReplays, removeOld, removeDeleted, publishLeftovers, countKeyed];
 
 /** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
-export async function tick(services: Services): Promise<void> {
+export async function runCron(services: Services): Promise<void> {
   const results = await Promise.allSettled(duties.map((duty) => duty(services)));
   const failed = results.filter((result) => result.status === "rejected");
   for (const { reason } of failed) services.log({ what: "tick_failed", error: faultOf(reason) });

@@ -3,29 +3,29 @@
  * takes it asks the gate how many there are by then. So a storm of deaths is one event a minute for each
  * destination, and costs a row a minute; where nobody dies, nothing.
  */
-import { payToll, tollAtGate } from "../gate/gate-client.ts";
+import { markDigestSent, digestAtGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
-import { TOLL_MS } from "../policy/toll.ts";
+import { DIGEST_MS } from "../policy/toll.ts";
 import type { Services } from "../services.ts";
 import { findDestination } from "../store/destinations.ts";
-import { announce, isTold } from "./announce.ts";
+import { publish, isTold } from "./announce.ts";
 import { deadEvent } from "./operational-event.ts";
 
 /** A failure is logged, not thrown: the gate says it again with a later death. */
-export async function sendForToll(services: Services, destination: string): Promise<void> {
+export async function scheduleDigest(services: Services, destination: string): Promise<void> {
   try {
-    await services.drains.send({ toll: destination }, { delaySeconds: TOLL_MS / 1000 });
+    await services.drains.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
   } catch (error) {
     services.log({ what: "toll_not_sent", destination, error: faultOf(error) });
   }
 }
 
 /** Tells of the destination's dead. Safe to repeat. */
-export async function askForToll(services: Services, id: string): Promise<void> {
-  const toll = await tollAtGate(services, id);
-  if (!toll || toll.dead === 0) return;
+export async function publishDigest(services: Services, id: string): Promise<void> {
+  const deadLetterDigest = await digestAtGate(services, id);
+  if (!deadLetterDigest || deadLetterDigest.dead === 0) return;
   const destination = await findDestination(services.db, id, undefined);
   if (destination && isTold(destination))
-    await announce(services, [deadEvent(destination, toll, services.now())]);
-  if (await payToll(services, id, toll)) await sendForToll(services, id);
+    await publish(services, [deadEvent(destination, deadLetterDigest, services.now())]);
+  if (await markDigestSent(services, id, deadLetterDigest)) await scheduleDigest(services, id);
 }

@@ -13,7 +13,7 @@ import { prepare } from "./prepare.ts";
 import { headersOf } from "./send.ts";
 import { targetFault } from "./target.ts";
 
-export type Trial =
+export type TestResult =
   | Readonly<{ kind: "made"; call: Call; sent: Sent }>
   /** It must not be called, or cannot at the moment, and why. */
   | Readonly<{ kind: "not_made"; fault: string }>;
@@ -22,7 +22,7 @@ export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, strin
 
 const TYPE = "breakwater.test";
 
-export async function tryOut(services: Services, destination: Destination): Promise<Trial> {
+export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
   const { config, now } = services;
   const fault = targetFault(destination.url, config.allowPrivateDestinations);
   if (fault) return { kind: "not_made", fault };

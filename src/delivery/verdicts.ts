@@ -5,14 +5,14 @@
 import type { Refusal } from "../policy/ask.ts";
 import type { Services } from "../services.ts";
 import type { DeliveryRow } from "../store/schema.ts";
-import type { Work } from "../store/work.ts";
+import type { LoadedDelivery } from "../store/work.ts";
 import { logAttempt } from "./attempt-log.ts";
-import { type GroupRun, leftoverReason } from "./group.ts";
+import { type BatchRun, leftoverReason } from "./group.ts";
 import { inFlightRow, type Outcome, ownedBy, waitingRow } from "./outcome-rows.ts";
 import type { Finished } from "./run-lease.ts";
 
-export type Verdict = Readonly<{
-  work: Work;
+export type Disposition = Readonly<{
+  work: LoadedDelivery;
   /** What to write; undefined when nothing has changed. */
   row?: DeliveryRow;
   /** When to bring it again; undefined when this bringer is done with it. */
@@ -21,7 +21,7 @@ export type Verdict = Readonly<{
   gone?: boolean;
 }>;
 
-type OwnerOf = (work: Work) => string | undefined;
+type OwnerOf = (work: LoadedDelivery) => string | undefined;
 
 /** For a gate that could not be reached: come back after this, spread over as much again. */
 const UNREACHABLE_MS = 5_000;
@@ -30,31 +30,31 @@ const UNREACHABLE_MS = 5_000;
  * What a run has to say at this moment; what is running counts as on its way.
  * @param ownerOf the mark of the message that brings a retry
  */
-export function runVerdicts(services: Services, { run, recoverAt }: GroupRun, ownerOf: OwnerOf): Verdict[] {
+export function runDispositions(services: Services, { run, recoverAt }: BatchRun, ownerOf: OwnerOf): Disposition[] {
   if (!run) return [];
   const leftover = leftoverReason(run, services.now());
   return [
     ...run.queue.map((work) => waitingVerdict(work, leftover)),
     ...[...run.running.keys()].map((work) => ({ work, row: inFlightRow(work, recoverAt) })),
-    ...attemptVerdicts(services, run.done, ownerOf),
+    ...attemptDispositions(services, run.done, ownerOf),
   ];
 }
 
 /** What the gate's answer means for those of `works` that it did not let in. */
-export function refusedVerdicts(services: Services, { answer }: GroupRun, works: readonly Work[]): Verdict[] {
+export function refusedDispositions(services: Services, { answer }: BatchRun, works: readonly LoadedDelivery[]): Disposition[] {
   if (!answer) return works.map((work) => ({ work, againAt: unreachableUntil(services) }));
   const { refused, inFlight } = answer;
   if (!refused && !inFlight) return [];
   const turned = new Set(refused?.deliveries);
   const elsewhere = new Set(inFlight?.deliveries);
-  return works.flatMap((work): Verdict[] => {
+  return works.flatMap((work): Disposition[] => {
     if (refused && turned.has(work.event.id)) return [waitingVerdict(work, refused)];
     return inFlight && elsewhere.has(work.event.id) ? [{ work, againAt: inFlight.until }] : [];
   });
 }
 
 /** What waits already is not written again: the reason of the moment is the gate's to tell. */
-function waitingVerdict(work: Work, refusal: Refusal): Verdict {
+function waitingVerdict(work: LoadedDelivery, refusal: Refusal): Disposition {
   return work.row?.state === "waiting" ? { work } : { work, row: waitingRow(work, refusal) };
 }
 
@@ -63,19 +63,19 @@ function unreachableUntil({ now, random }: Services): number {
 }
 
 /** What finished attempts say. Each is told of as it is read off. */
-export function attemptVerdicts(services: Services, ended: readonly Finished[], ownerOf: OwnerOf): Verdict[] {
+export function attemptDispositions(services: Services, ended: readonly Finished[], ownerOf: OwnerOf): Disposition[] {
   return ended.map((finished) => {
     logAttempt(services, finished);
     return verdictOf(finished.attempt.work, finished.outcome, ownerOf);
   });
 }
 
-function verdictOf(work: Work, { row, transition }: Outcome, ownerOf: OwnerOf): Verdict {
+function verdictOf(work: LoadedDelivery, { row, transition }: Outcome, ownerOf: OwnerOf): Disposition {
   switch (transition.kind) {
     case "delivered":
       return { work, row };
     case "dead":
-      return { work, row, gone: transition.because === "gone" };
+      return { work, row, gone: transition.reason === "gone" };
     case "retry":
       return { work, row: ownedBy(row, ownerOf(work)), againAt: transition.at };
   }

@@ -7,11 +7,11 @@
  * costs rows read, of which a thousand cost as much as one written.
  */
 import type { DeliveryName } from "../core/bundle.ts";
-import { ringGate } from "../gate/gate-client.ts";
+import { scheduleDrainAtGate } from "../gate/gate-client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { inTurn } from "../store/query-count.ts";
-import { standingOf, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
+import { standingDestinations, type WaitingDestination, waitingDestinations } from "../store/waiting.ts";
 import { expireWaiting, expireWaitingPacks } from "../store/waiting-ends.ts";
 import { batchesOf, type DrainMessage } from "./message.ts";
 import { endReplaysOfDeleted } from "./replay.ts";
@@ -66,7 +66,7 @@ export async function wakeNamed(
   ids: readonly string[],
   hasTime: () => boolean,
 ): Promise<void> {
-  await wakeSome(services, await standingOf(services, ids.slice(0, DESTINATIONS)), hasTime);
+  await wakeSome(services, await standingDestinations(services, ids.slice(0, DESTINATIONS)), hasTime);
 }
 
 /** What is paused is held; what is deleted is cancelled. */
@@ -79,7 +79,7 @@ async function wakeSome(
   const looked = await atGates(destinations, hasTime, async ({ id, paused, deleted }) => {
     if (paused || deleted) return;
     rung += 1;
-    await ringGate(services, id);
+    await scheduleDrainAtGate(services, id);
   });
   const deleted = destinations.slice(0, looked).filter((one) => one.deleted);
   await drainToCancel(
@@ -184,9 +184,9 @@ async function tellExpired(
   ended: ReadonlyMap<string, number>,
   hasTime: () => boolean,
 ): Promise<void> {
-  const destinations = await standingOf(services, [...ended.keys()]);
+  const destinations = await standingDestinations(services, [...ended.keys()]);
   for (const { id } of destinations)
-    services.log({ what: "deliveries_dead", destination: id, because: "expired", deliveries: ended.get(id) });
+    services.log({ what: "deliveries_dead", destination: id, reason: "expired", deliveries: ended.get(id) });
   await atGates(destinations, hasTime, (one) => countDead(services, one, ended.get(one.id) ?? 0));
 }
 

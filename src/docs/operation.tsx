@@ -9,9 +9,9 @@ import { Code, Fields } from "./prose.tsx";
 
 export type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
 
-type Props = Readonly<{ described: Described; document: Document; origin: string }>;
+type OperationProps = Readonly<{ described: Described; document: Document; origin: string }>;
 
-export const OperationPart: FC<Props> = ({ described, document, origin }) => {
+export const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
   const { method, path, operation } = described;
   const { operationId: id, summary, description } = operation;
   return (

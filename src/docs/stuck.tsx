@@ -7,7 +7,7 @@ import { Prose } from "../dashboard/parts.tsx";
 
 /** What to look at, in this order. */
 export const steps: readonly string[] = [
-  "The delivery: `GET /v1/deliveries/{id}`, or its event in the dashboard. `state` and `because` say why it is where it is, `next_attempt_at` or `waiting_until` until when, `log` what each attempt came to.",
+  "The delivery: `GET /v1/deliveries/{id}`, or its event in the dashboard. `state` and `reason` say why it is where it is, `next_attempt_at` or `waiting_until` until when, `log` what each attempt came to.",
   "The destination: `GET /v1/destinations/{id}/health`, or its page in the dashboard. Whether it is paused, held or behind an open circuit, how much waits, and what its last 15 minutes were like.",
   "The receiver: `POST /v1/destinations/{id}/test` sends it a signed event at once and shows what was sent and what came back. It passes an open circuit and a pause.",
   "Everything: `GET /v1/health`. If the sweep has stalled or a retry is long overdue, it is not the destination.",

@@ -12,28 +12,28 @@
 import { DurableObject } from "cloudflare:workers";
 import { faultOf, logToConsole } from "../log.ts";
 import { admit, refusalAt } from "../policy/admission.ts";
-import type { Answer, Ask, Refusal } from "../policy/ask.ts";
-import { unsent } from "../policy/bell.ts";
-import type { Condition } from "../policy/condition.ts";
-import type { DoorEvent } from "../policy/door-events.ts";
-import { figuresOf, type GateFigures, type Look } from "../policy/gate-figures.ts";
+import type { AdmitResult, AdmitRequest, Refusal } from "../policy/ask.ts";
+import { afterUnsent } from "../policy/bell.ts";
+import type { DestinationState } from "../policy/condition.ts";
+import type { CircuitEvent } from "../policy/door-events.ts";
+import { figuresOf, type GateFigures, type FiguresQuery } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { GateState, Pause } from "../policy/gate-state.ts";
 import { type GateView, viewOf } from "../policy/gate-view.ts";
-import { type News, newsOf } from "../policy/news.ts";
+import { type SettleResult, settleResultOf } from "../policy/news.ts";
 import {
-  died,
-  held,
-  holdCleared,
-  nothingWaits,
-  resumed,
-  ringFor,
-  type Settlement,
+  afterUnattemptedDead,
+  afterHold,
+  afterHoldCleared,
+  afterEmptyDrain,
+  afterResume,
+  scheduleDrain,
+  type SettleRequest,
   settle,
 } from "../policy/settlement.ts";
-import { type Toll, tollPaid } from "../policy/toll.ts";
-import { trialRefusedUntil } from "../policy/trial.ts";
-import { kept, type Memory, remembered, rung, type Step } from "../policy/write-behind.ts";
+import { type DeadLetterDigest, afterDigestSent } from "../policy/toll.ts";
+import { testRefusedUntil } from "../policy/trial.ts";
+import { afterDecision, type Memory, restored, afterAlarm, type Step } from "../policy/write-behind.ts";
 import { loadGate, loadHours, saveGate } from "./gate-storage.ts";
 
 /** Messages that one call of a queue takes. */
@@ -44,29 +44,29 @@ export class DestinationGate extends DurableObject<Env> {
   #memory: Memory | undefined;
 
   /** Lets a group of deliveries in, or says why and until when they must wait. */
-  async admit(ask: Ask, settings: GateSettings): Promise<Answer> {
+  async admit(ask: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
     const { answer } = await this.#decide((state, now) => admit(state, ask, settings, now));
     return answer;
   }
 
   /** Ends a lease with what its attempts showed; null when that is nothing new. Safe to repeat. */
-  async settle(settlement: Settlement, settings: GateSettings): Promise<News | null> {
+  async settle(settlement: SettleRequest, settings: GateSettings): Promise<SettleResult | null> {
     const { news } = await this.#decide((state, now) => {
       const settled = settle(state, settlement, settings, now, Math.random());
-      return { state: settled.state, news: newsOf(settled, now) ?? null };
+      return { state: settled.state, news: settleResultOf(settled, now) ?? null };
     });
     return news;
   }
 
   /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
-  async hold(until: number): Promise<readonly DoorEvent[]> {
-    const { events } = await this.#decide((state, now) => held(state, until, now));
+  async hold(until: number): Promise<readonly CircuitEvent[]> {
+    const { events } = await this.#decide((state, now) => afterHold(state, until, now));
     return events;
   }
 
   /** A person has ended the receiver's hold: what waits is worked off from one. Safe to repeat. */
-  async clearHold(): Promise<readonly DoorEvent[]> {
-    const { events } = await this.#decide((state, now) => holdCleared(state, now));
+  async clearHold(): Promise<readonly CircuitEvent[]> {
+    const { events } = await this.#decide((state, now) => afterHoldCleared(state, now));
     return events;
   }
 
@@ -86,31 +86,31 @@ export class DestinationGate extends DurableObject<Env> {
    */
   async ring(why: "waiting" | "resumed", pause?: Pause): Promise<void> {
     await this.#decide((state, now) => ({
-      state: why === "resumed" ? resumed(state, now, pause) : ringFor(state, now),
+      state: why === "resumed" ? afterResume(state, now, pause) : scheduleDrain(state, now),
     }));
   }
 
   /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
   async nothingWaits(lookedAt: number): Promise<void> {
-    await this.#decide((state, now) => ({ state: nothingWaits(state, lookedAt, now) }));
+    await this.#decide((state, now) => ({ state: afterEmptyDrain(state, lookedAt, now) }));
   }
 
   /** So many deliveries have ended dead without an attempt; whether somebody is to come and ask for the toll. */
   async died(deliveries: number): Promise<boolean> {
-    const { tollDue } = await this.#decide((state, now) => died(state, deliveries, now));
-    return tollDue;
+    const { digestDue } = await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now));
+    return digestDue;
   }
 
   /** The dead of whom nobody has been told. Changes nothing. */
-  toll(): Toll {
-    return this.#state(Date.now()).toll;
+  deadLetterDigest(): DeadLetterDigest {
+    return this.#state(Date.now()).deadLetterDigest;
   }
 
   /** They have been told of; whether more have died meanwhile. Safe to repeat. */
-  async tollPaid(paid: Toll): Promise<boolean> {
+  async markDigestSent(paid: DeadLetterDigest): Promise<boolean> {
     const { isDue } = await this.#decide((state, now) => {
-      const { toll, isDue } = tollPaid(state.toll, paid, now);
-      return { state: { ...state, toll }, isDue };
+      const { deadLetterDigest, isDue } = afterDigestSent(state.deadLetterDigest, paid, now);
+      return { state: { ...state, deadLetterDigest }, isDue };
     });
     return isDue;
   }
@@ -118,7 +118,7 @@ export class DestinationGate extends DurableObject<Env> {
   /** Whether a test event may be sent now: null, or else when it may be (epoch ms). */
   async tryOut(): Promise<number | null> {
     const { until } = await this.#decide((state, now) => {
-      const until = trialRefusedUntil(state.testedAt, now);
+      const until = testRefusedUntil(state.testedAt, now);
       return { state: until === undefined ? { ...state, testedAt: now } : state, until };
     });
     return until ?? null;
@@ -131,8 +131,8 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** What has been learned of the destination, by whomever. For the holders of long leases; costs no row. */
-  condition(): Condition {
-    return this.#state(Date.now()).condition;
+  destinationState(): DestinationState {
+    return this.#state(Date.now()).destinationState;
   }
 
   /** The gate as it stands, for people. Changes nothing. */
@@ -142,7 +142,7 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** What it has counted, and how it stands. Changes nothing. */
-  figures(look: Look, settings: GateSettings): GateFigures {
+  figures(look: FiguresQuery, settings: GateSettings): GateFigures {
     const now = Date.now();
     return figuresOf(this.#state(now), loadHours(this.ctx.storage), look, settings, now);
   }
@@ -153,13 +153,13 @@ export class DestinationGate extends DurableObject<Env> {
    */
   override async alarm(): Promise<void> {
     const now = Date.now();
-    const step = rung(this.#recall(now), now);
+    const step = afterAlarm(this.#recall(now), now);
     // Kept before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await this.#keep(step);
     const sent = await this.#sendDrains(step.drains, step.abreast);
     if (sent === step.drains) return;
     await this.#decide((current, at) => ({
-      state: { ...current, bell: unsent(current.bell, step.drains - sent, at) },
+      state: { ...current, drainSchedule: afterUnsent(current.drainSchedule, step.drains - sent, at) },
     }));
   }
 
@@ -187,7 +187,7 @@ export class DestinationGate extends DurableObject<Env> {
     const now = Date.now();
     const memory = this.#recall(now);
     const decision = decide(memory.state, now);
-    await this.#keep(kept(memory, decision.state, now));
+    await this.#keep(afterDecision(memory, decision.state, now));
     return decision;
   }
 
@@ -210,7 +210,7 @@ export class DestinationGate extends DurableObject<Env> {
 
   #recall(now: number): Memory {
     const onCorrupt = () => logToConsole({ what: "gate_state_corrupt", destination: this.#destination() });
-    this.#memory ??= remembered(loadGate(this.ctx.storage, onCorrupt), now);
+    this.#memory ??= restored(loadGate(this.ctx.storage, onCorrupt), now);
     return this.#memory;
   }
 

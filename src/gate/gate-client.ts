@@ -3,16 +3,16 @@
  * was attempted, so nothing is counted, and the caller comes back later.
  */
 import { faultOf } from "../log.ts";
-import type { Answer, Ask, Refusal } from "../policy/ask.ts";
-import type { Condition } from "../policy/condition.ts";
-import type { DoorEvent } from "../policy/door-events.ts";
-import type { GateFigures, Look } from "../policy/gate-figures.ts";
+import type { AdmitResult, AdmitRequest, Refusal } from "../policy/ask.ts";
+import type { DestinationState } from "../policy/condition.ts";
+import type { CircuitEvent } from "../policy/door-events.ts";
+import type { GateFigures, FiguresQuery } from "../policy/gate-figures.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Pause } from "../policy/gate-state.ts";
 import type { GateView } from "../policy/gate-view.ts";
-import type { News } from "../policy/news.ts";
-import type { Settlement } from "../policy/settlement.ts";
-import type { Toll } from "../policy/toll.ts";
+import type { SettleResult } from "../policy/news.ts";
+import type { SettleRequest } from "../policy/settlement.ts";
+import type { DeadLetterDigest } from "../policy/toll.ts";
 import type { Services } from "../services.ts";
 import { within } from "../within.ts";
 import type { DestinationGate } from "./destination-gate.ts";
@@ -23,49 +23,49 @@ type Doors = Pick<Services, "gates" | "log" | "sleep">;
 const PATIENCE_MS = 10_000;
 
 /** Asks for a lease; undefined when the gate cannot be reached. */
-export async function askGate(
+export async function admitAtGate(
   services: Doors,
   destination: string,
-  ask: Ask,
+  ask: AdmitRequest,
   settings: GateSettings,
-): Promise<Answer | undefined> {
-  const answer = await reach(services, destination, (gate) => gate.admit(ask, settings) as Promise<Answer>);
+): Promise<AdmitResult | undefined> {
+  const answer = await reach(services, destination, (gate) => gate.admit(ask, settings) as Promise<AdmitResult>);
   for (const what of answer?.events ?? []) services.log({ what, destination });
   return answer;
 }
 
 /** Reports a lease's outcomes, and hears what they mean; a lease that cannot be reported expires by itself. */
-export async function settleGate(
+export async function settleAtGate(
   services: Doors,
   destination: string,
-  settlement: Settlement,
+  settlement: SettleRequest,
   settings: GateSettings,
-): Promise<News | undefined> {
+): Promise<SettleResult | undefined> {
   const news = await reach(
     services,
     destination,
-    (gate) => gate.settle(settlement, settings) as Promise<News | null>,
+    (gate) => gate.settle(settlement, settings) as Promise<SettleResult | null>,
   );
   for (const what of news?.events ?? []) services.log({ what, destination, ...timesOf(what, news?.figures) });
   return news ?? undefined;
 }
 
-function timesOf(event: DoorEvent, figures: News["figures"] | undefined) {
+function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefined) {
   if (event === "circuit_opened") return { until: figures?.circuitUntil, openings: figures?.trips };
   return event === "held" ? { until: figures?.heldUntil } : {};
 }
 
 /** When a test event may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
-export function tryOutGate(services: Doors, destination: string): Promise<number | null | undefined> {
+export function claimTestAtGate(services: Doors, destination: string): Promise<number | null | undefined> {
   return reach(services, destination, (gate) => gate.tryOut() as Promise<number | null>);
 }
 
 /** The receiver has asked for quiet until then: said at once, for the leases of others. */
-export async function holdGate(services: Doors, destination: string, until: number): Promise<void> {
+export async function holdAtGate(services: Doors, destination: string, until: number): Promise<void> {
   const events = await reach(
     services,
     destination,
-    (gate) => gate.hold(until) as Promise<readonly DoorEvent[]>,
+    (gate) => gate.hold(until) as Promise<readonly CircuitEvent[]>,
   );
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
@@ -75,7 +75,7 @@ export async function clearHoldAtGate(services: Doors, destination: string): Pro
   const events = await reach(
     services,
     destination,
-    (gate) => gate.clearHold() as Promise<readonly DoorEvent[]>,
+    (gate) => gate.clearHold() as Promise<readonly CircuitEvent[]>,
   );
   for (const what of events ?? []) services.log({ what, destination });
   return events !== undefined;
@@ -91,17 +91,17 @@ export async function forgetGate(services: Doors, destination: string): Promise<
 }
 
 /** Something waits in D1 for this destination. */
-export async function ringGate(services: Doors, destination: string): Promise<void> {
+export async function scheduleDrainAtGate(services: Doors, destination: string): Promise<void> {
   await reach(services, destination, (gate) => gate.ring("waiting"));
 }
 
 /** A person wants it tried again (a pause lifted, another URL): hold and cool-down end, traffic begins with one. */
-export async function resumeGate(services: Doors, destination: string, pause?: Pause): Promise<void> {
+export async function resumeAtGate(services: Doors, destination: string, pause?: Pause): Promise<void> {
   await reach(services, destination, (gate) => gate.ring("resumed", pause));
 }
 
 /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
-export async function reportNothingWaits(
+export async function reportEmptyDrain(
   services: Doors,
   destination: string,
   lookedAt: number,
@@ -110,7 +110,7 @@ export async function reportNothingWaits(
 }
 
 /** So many of its deliveries have ended dead without an attempt; whether its toll is to be asked for. */
-export async function tellGateOfDead(
+export async function reportUnattemptedDead(
   services: Doors,
   destination: string,
   deliveries: number,
@@ -119,17 +119,17 @@ export async function tellGateOfDead(
 }
 
 /** The dead of whom nobody has been told; undefined when the gate cannot be reached. */
-export function tollAtGate(services: Doors, destination: string): Promise<Toll | undefined> {
-  return reach(services, destination, (gate) => gate.toll() as Promise<Toll>);
+export function digestAtGate(services: Doors, destination: string): Promise<DeadLetterDigest | undefined> {
+  return reach(services, destination, (gate) => gate.deadLetterDigest() as Promise<DeadLetterDigest>);
 }
 
 /** They have been told of; whether more have died meanwhile. */
-export async function payToll(services: Doors, destination: string, paid: Toll): Promise<boolean> {
-  return (await reach(services, destination, (gate) => gate.tollPaid(paid))) ?? false;
+export async function markDigestSent(services: Doors, destination: string, paid: DeadLetterDigest): Promise<boolean> {
+  return (await reach(services, destination, (gate) => gate.markDigestSent(paid))) ?? false;
 }
 
 /** Why a waiting delivery of this destination waits at this moment; undefined when that cannot be told. */
-export async function lookAtGate(
+export async function refusalAtGate(
   services: Doors,
   destination: string,
   settings: GateSettings,
@@ -143,8 +143,8 @@ export async function lookAtGate(
 }
 
 /** What others have learned of the destination meanwhile; undefined when the gate cannot be reached. */
-export function conditionAtGate(services: Doors, destination: string): Promise<Condition | undefined> {
-  return reach(services, destination, (gate) => gate.condition() as Promise<Condition>);
+export function destinationStateAtGate(services: Doors, destination: string): Promise<DestinationState | undefined> {
+  return reach(services, destination, (gate) => gate.destinationState() as Promise<DestinationState>);
 }
 
 /** The gate as it stands; undefined when it cannot be reached. */
@@ -160,7 +160,7 @@ export function viewGate(
 export function figuresAtGate(
   services: Doors,
   destination: string,
-  look: Look,
+  look: FiguresQuery,
   settings: GateSettings,
 ): Promise<GateFigures | undefined> {
   return reach(services, destination, (gate) => gate.figures(look, settings) as Promise<GateFigures>);

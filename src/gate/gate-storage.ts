@@ -9,8 +9,8 @@
  */
 import { closedCircuit } from "../policy/circuit.ts";
 import { type GateState, newGateState } from "../policy/gate-state.ts";
-import { type Hours, isHourOver, newTallies, rolledUp, type Tallies } from "../policy/tallies.ts";
-import { isTally } from "../policy/tally.ts";
+import { type Hours, isHourOver, newRollups, rolledUp, type Rollups } from "../policy/tallies.ts";
+import { isCounters } from "../policy/tally.ts";
 
 const KEY = "gate";
 const HOURS = "hours";
@@ -27,7 +27,7 @@ export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): 
 /** The hours counted so far; what is no tally of today is left out. */
 export function loadHours(storage: DurableObjectStorage): Hours {
   const stored = storage.kv.get<unknown>(HOURS);
-  return Array.isArray(stored) ? stored.filter(isTally) : [];
+  return Array.isArray(stored) ? stored.filter(isCounters) : [];
 }
 
 /**
@@ -35,8 +35,8 @@ export function loadHours(storage: DurableObjectStorage): Hours {
  * is stored: the hours have taken over what they have of it.
  */
 export function saveGate(storage: DurableObjectStorage, state: GateState): GateState {
-  const rolled = isHourOver(state.tallies) ? rolledUp(state.tallies, loadHours(storage)) : undefined;
-  const saved = rolled ? { ...state, tallies: rolled.tallies } : state;
+  const rolled = isHourOver(state.rollups) ? rolledUp(state.rollups, loadHours(storage)) : undefined;
+  const saved = rolled ? { ...state, rollups: rolled.rollups } : state;
   storage.kv.put(KEY, JSON.stringify(saved));
   if (rolled) storage.kv.put(HOURS, rolled.hours);
   return saved;
@@ -59,14 +59,14 @@ function gateStateOf(value: unknown): GateState | undefined {
   const fresh = newGateState(0);
   if (!isLike(coreOf(fresh), value)) return undefined;
   const stored = value as GateState;
-  const { circuit } = stored.condition;
+  const { circuit } = stored.destinationState;
   const filled = circuit.kind === "closed" ? { ...closedCircuit(0), ...circuit } : circuit;
   const state = {
     ...fresh,
     ...stored,
-    condition: { ...fresh.condition, ...stored.condition, circuit: filled },
-    bell: { ...fresh.bell, ...stored.bell },
-    tallies: areTallies(stored.tallies) ? stored.tallies : newTallies(0),
+    destinationState: { ...fresh.destinationState, ...stored.destinationState, circuit: filled },
+    drainSchedule: { ...fresh.drainSchedule, ...stored.drainSchedule },
+    rollups: areTallies(stored.rollups) ? stored.rollups : newRollups(0),
   };
   const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
   const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
@@ -76,22 +76,22 @@ function gateStateOf(value: unknown): GateState | undefined {
 }
 
 /** What was counted in another shape is forgotten: figures, which no delivery depends on. */
-function areTallies(value: Tallies | undefined): value is Tallies {
-  return isTally(value?.ever) && Array.isArray(value.minutes) && value.minutes.every(isTally);
+function areTallies(value: Rollups | undefined): value is Rollups {
+  return isCounters(value?.ever) && Array.isArray(value.minutes) && value.minutes.every(isCounters);
 }
 
 /** What every version of the state has had. */
-function coreOf({ version, condition, tat, leases, turns, bell }: GateState) {
-  const { circuit, window, heldUntil } = condition;
+function coreOf({ version, destinationState, tat, leases, turns, drainSchedule }: GateState) {
+  const { circuit, window, heldUntil } = destinationState;
   const { kind, since } = circuit;
-  const { waitingSince, at } = bell;
+  const { waitingSince, at } = drainSchedule;
   return {
     version,
-    condition: { circuit: { kind, since }, window, heldUntil },
+    destinationState: { circuit: { kind, since }, window, heldUntil },
     tat,
     leases,
     turns,
-    bell: { waitingSince, at },
+    drainSchedule: { waitingSince, at },
   };
 }
 

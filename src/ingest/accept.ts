@@ -72,13 +72,13 @@ function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: numbe
 }
 
 /** An event of our own. Its key says which it is: it is stored once, however often it is told. */
-export type Notice = PostedEvent & Readonly<{ key: string }>;
+export type OperationalNotice = PostedEvent & Readonly<{ key: string }>;
 
 /**
  * Stores events of our own in the first database, beside the destinations that they are for; only those that somebody
  * takes. Throws when they cannot be stored.
  */
-export async function acceptNotices(services: Services, notices: readonly Notice[]): Promise<void> {
+export async function acceptOperational(services: Services, notices: readonly OperationalNotice[]): Promise<void> {
   const now = services.now();
   const tenants = [...new Set(notices.map(({ tenant }) => tenant))];
   const routes = await services.routing.read(services.db, tenants);

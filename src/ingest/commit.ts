@@ -23,7 +23,7 @@ import {
   apart,
   type Draft,
   type DraftBundle,
-  drafted,
+  draftsOf,
   draftOf,
   type Entry,
   kept,
@@ -137,7 +137,7 @@ async function commitInTurn(context: Context, entries: readonly Entry[]): Promis
     if (first) repeats.push({ entry, first });
     else for (const name of names) firsts.set(name, entry);
   }
-  await commitTogether(context, drafted([...new Set(firsts.values())]));
+  await commitTogether(context, draftsOf([...new Set(firsts.values())]));
   const settled = repeats.filter(({ first }) => outcomes.has(first)).map(({ entry }) => entry);
   if (settled.length === 0) return;
   try {

@@ -47,7 +47,7 @@ export type DraftBundle = Readonly<{
 type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
 
 /** A request with several events, and each with a key after a miss, is a draft of its own; single events share. */
-export function drafted(entries: readonly Entry[]): Draft[] {
+export function draftsOf(entries: readonly Entry[]): Draft[] {
   const single = entries.filter(({ events }) => events.length === 1);
   const shared = [single.filter(({ key }) => !key), single.filter(({ key }) => key)];
   const own = entries.filter(({ events }) => events.length > 1).map((entry) => [entry]);
@@ -57,7 +57,7 @@ export function drafted(entries: readonly Entry[]): Draft[] {
 /** As before, but those with keys apart: one whose key is taken keeps no other waiting. */
 export function apart(entries: readonly Entry[]): Draft[] {
   const keyed = entries.filter(({ key }) => key).map((entry) => draftOf([entry]));
-  return [...drafted(entries.filter(({ key }) => !key)), ...keyed];
+  return [...draftsOf(entries.filter(({ key }) => !key)), ...keyed];
 }
 
 /** The drafts with no other entries than these. */

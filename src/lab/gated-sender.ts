@@ -5,14 +5,14 @@
  * holds the two together.
  */
 import { admit } from "../policy/admission.ts";
-import { rings } from "../policy/bell.ts";
-import type { Sign } from "../policy/condition.ts";
+import { drainsDue } from "../policy/bell.ts";
+import type { AttemptSignal } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import { type GateState, newGateState } from "../policy/gate-state.ts";
 import type { Grant, Lane } from "../policy/lease.ts";
 import type { Exchange } from "../policy/outcome.ts";
 import type { RetryPolicy } from "../policy/retry-policy.ts";
-import { held, nothingWaits, settle } from "../policy/settlement.ts";
+import { afterHold, afterEmptyDrain, settle } from "../policy/settlement.ts";
 import { transition } from "../policy/transition.ts";
 import type { Job } from "./job-queue.ts";
 import { runLease } from "./lease-run.ts";
@@ -39,16 +39,16 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
   const waiting: Job[] = [];
 
   function save(next: GateState): void {
-    const { at } = next.bell;
-    const isNew = at !== state.bell.at;
+    const { at } = next.drainSchedule;
+    const isNew = at !== state.drainSchedule.at;
     state = next;
     if (isNew && at !== null) engine.at(at, () => alarm(at));
   }
 
   function alarm(at: number): void {
-    if (state.bell.at !== at) return;
-    const { bell, drains } = rings(state, engine.now());
-    save({ ...state, bell });
+    if (state.drainSchedule.at !== at) return;
+    const { drainSchedule, drains } = drainsDue(state, engine.now());
+    save({ ...state, drainSchedule });
     for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
   }
 
@@ -71,7 +71,7 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
 
   function drain(endsAt: number): void {
     const found = bothEnds(waiting, engine.random());
-    if (found.length === 0) save(nothingWaits(state, engine.now(), engine.now()));
+    if (found.length === 0) save(afterEmptyDrain(state, engine.now(), engine.now()));
     const alive = bury(found);
     if (found.length > 0 && alive.length === 0) drain(endsAt);
     if (alive.length === 0) return;
@@ -110,22 +110,22 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
       jobs,
       settings,
       patienceMs,
-      news: () => state.condition,
+      news: () => state.destinationState,
       answered,
       left: (rest) => waiting.push(...rest),
-      over: (signs, left, tat) => {
-        const goesOn = continues && signs.length > 0;
+      over: (signals, left, tat) => {
+        const goesOn = continues && signals.length > 0;
         const started = tat === undefined ? {} : { tatInMs: tat - engine.now() };
-        const settlement = { lease: grant.id, signs, left, continues: goesOn, ...started };
+        const settlement = { lease: grant.id, signals, left, continues: goesOn, ...started };
         save(settle(state, settlement, settings, engine.now(), engine.random()).state);
         if (goesOn) next();
       },
     });
   }
 
-  function answered(job: Job, exchange: Exchange, { holdUntil }: Sign): void {
+  function answered(job: Job, exchange: Exchange, { holdUntil }: AttemptSignal): void {
     const now = engine.now();
-    if (holdUntil !== undefined) save(held(state, holdUntil, now).state);
+    if (holdUntil !== undefined) save(afterHold(state, holdUntil, now).state);
     job.attempts += 1;
     const moved = transition(exchange, historyOf(job, policy), policy, now, engine.random());
     if (moved.kind === "dead") ledger.died(job.delivery, now);

@@ -4,8 +4,8 @@
  * door or when an answer takes too long.
  */
 
-import type { Condition } from "../policy/condition.ts";
-import { conditionAfter, type Sign, shutBy, withNews } from "../policy/condition.ts";
+import type { DestinationState } from "../policy/condition.ts";
+import { destinationStateAfter, type AttemptSignal, blockedBy, withLearned } from "../policy/condition.ts";
 import type { GateSettings } from "../policy/gate-settings.ts";
 import type { Grant } from "../policy/lease.ts";
 import { backsOff, type Exchange, healthOf } from "../policy/outcome.ts";
@@ -22,12 +22,12 @@ export type LeaseOrder = Readonly<{
   /** An attempt without an answer for so long ends the starting of others. */
   patienceMs: number;
   /** What the gate has learned meanwhile. */
-  news: () => Condition;
-  answered: (job: Job, exchange: Exchange, sign: Sign) => void;
+  news: () => DestinationState;
+  answered: (job: Job, exchange: Exchange, signal: AttemptSignal) => void;
   /** What will not be started under this lease: told as soon as that is known. */
   left: (jobs: readonly Job[]) => void;
   /** All attempts have ended. */
-  over: (signs: readonly Sign[], left: number, tat: number | undefined) => void;
+  over: (signals: readonly AttemptSignal[], left: number, tat: number | undefined) => void;
 }>;
 
 export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
@@ -35,27 +35,27 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   const askedAt = engine.now();
   const queue = [...order.jobs];
   const running = new Set<Job>();
-  const signs: Sign[] = [];
+  const signals: AttemptSignal[] = [];
   const slots = sendSlotsOf(grant, askedAt);
   const startsUntil = askedAt + grant.startWithinMs;
-  let condition = grant.condition;
+  let destinationState = grant.destinationState;
   let planned = false;
   let stopped = false;
   let left = 0;
 
   function width(): number {
-    const allowed = ({ window }: Condition) => widthOf(window, settings.maxConcurrency);
-    return Math.max(1, Math.min(grant.slots, grant.width + allowed(condition) - allowed(grant.condition)));
+    const allowed = ({ window }: DestinationState) => widthOf(window, settings.maxConcurrency);
+    return Math.max(1, Math.min(grant.slots, grant.width + allowed(destinationState) - allowed(grant.destinationState)));
   }
 
   function mayStart(): boolean {
-    condition = withNews(condition, order.news());
+    destinationState = withLearned(destinationState, order.news());
     return (
       !stopped &&
       engine.now() < startsUntil &&
       (slots.nextAt() ?? startsUntil) < startsUntil &&
       queue.length > 0 &&
-      !shutBy(condition, settings, engine.now())
+      !blockedBy(destinationState, settings, engine.now())
     );
   }
 
@@ -66,7 +66,7 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
       else start();
     }
     if (!planned && (running.size === 0 || !mayStart())) leave();
-    if (!planned && running.size === 0) order.over(signs, left, slots.tat());
+    if (!planned && running.size === 0) order.over(signals, left, slots.tat());
   }
 
   function plan(at: number): void {
@@ -92,7 +92,7 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
   function answer(job: Job, exchange: Exchange, startedAt: number): void {
     const at = engine.now();
     const hold = holdUntil(exchange, at);
-    const sign: Sign = {
+    const signal: AttemptSignal = {
       at,
       health: healthOf(exchange),
       backsOff: backsOff(exchange),
@@ -100,9 +100,9 @@ export function runLease({ engine, attempt }: Scene, order: LeaseOrder): void {
       ...(hold !== undefined && { holdUntil: hold }),
     };
     running.delete(job);
-    signs.push(sign);
-    condition = conditionAfter(condition, sign, settings, engine.random());
-    order.answered(job, exchange, sign);
+    signals.push(signal);
+    destinationState = destinationStateAfter(destinationState, signal, settings, engine.random());
+    order.answered(job, exchange, signal);
     goOn();
   }
 

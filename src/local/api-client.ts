@@ -1,6 +1,6 @@
 /** Breakwater's public HTTP API, as its users call it. Whatever is not a success is an error that says why. */
 
-const PATIENCE_MS = 20_000;
+const API_PATIENCE_MS = 20_000;
 
 export type ApiClient = Readonly<{
   get: <T>(path: string) => Promise<T>;
@@ -13,7 +13,7 @@ export function apiClient(url: string, key: string): ApiClient {
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(API_PATIENCE_MS),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     const text = await response.text();

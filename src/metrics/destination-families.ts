@@ -5,7 +5,7 @@
 import { DELAY_BOUNDS_MS, LATENCY_BOUNDS_MS } from "../policy/histogram.ts";
 import { ratesOf } from "../policy/rates.ts";
 import { results } from "../policy/sample.ts";
-import { emptyTally, type Tally } from "../policy/tally.ts";
+import { emptyCounters, type Counters } from "../policy/tally.ts";
 import { RETRIES_COUNTED } from "../store/retries.ts";
 import { type Family, histogramSamples, type Labels, type Sample } from "./exposition.ts";
 import { counter, gauge, histogram } from "./family.ts";
@@ -89,8 +89,8 @@ export function destinationFamilies({ seen }: Fleet): Family[] {
 
 type Reached = Seen & Readonly<{ figures: NonNullable<Seen["figures"]> }>;
 
-function quarter({ windows }: Reached["figures"]): Tally {
-  return windows["15m"]?.sum ?? emptyTally(0);
+function quarter({ windows }: Reached["figures"]): Counters {
+  return windows["15m"]?.sum ?? emptyCounters(0);
 }
 
 function byResult({ figures }: Reached, labels: Labels): Sample[] {

@@ -7,9 +7,9 @@
  * trouble is the share of nobody. Analytics Engine counts all of them.
  */
 import { figuresAtGate } from "../gate/gate-client.ts";
-import type { GateFigures, Look } from "../policy/gate-figures.ts";
+import type { GateFigures, FiguresQuery } from "../policy/gate-figures.ts";
 import { addedSeries, type Series, type StatsWindow } from "../policy/stats-window.ts";
-import { emptyTally, plus, type Tally } from "../policy/tally.ts";
+import { emptyCounters, sumOfCounters, type Counters } from "../policy/tally.ts";
 import type { Services } from "../services.ts";
 import { type Backlog, backlogOf } from "../store/backlog.ts";
 import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
@@ -48,7 +48,7 @@ export type Fleet = Readonly<{
 }>;
 
 /** Asks the gates of one destination, of a tenant's, or of all. Empty when there is no such destination. */
-export async function readFleet(services: Services, scope: Scope, look: Look): Promise<Fleet> {
+export async function readFleet(services: Services, scope: Scope, look: FiguresQuery): Promise<Fleet> {
   const { destinations, total } = await watched(services, scope);
   const seen = await seeAll(services, destinations, look);
   const sampled = total > seen.length ? await sample(services, scope, look, seen) : seen;
@@ -61,7 +61,7 @@ export async function readFleet(services: Services, scope: Scope, look: Look): P
 async function sample(
   services: Services,
   { tenant }: Scope,
-  look: Look,
+  look: FiguresQuery,
   seen: readonly Seen[],
 ): Promise<Fleet["sampled"]> {
   const rows = await drawnDestinations(services, tenant, GATES_ASKED, services.random);
@@ -76,7 +76,7 @@ async function sample(
 export async function askAllBut(
   services: Services,
   without: string,
-  look: Look,
+  look: FiguresQuery,
 ): Promise<Fleet["sampled"] | undefined> {
   const page = { tenant: undefined, after: undefined, limit: GATES_WATCHED + 1 };
   const all = await listDestinations(services.db, page);
@@ -90,7 +90,7 @@ export async function askAllBut(
 export async function seeAll(
   services: Services,
   destinations: readonly Destination[],
-  look: Look,
+  look: FiguresQuery,
 ): Promise<readonly Seen[]> {
   const [depths, figures] = await Promise.all([
     depthsOf(services, destinations),
@@ -116,10 +116,10 @@ export async function depthsOf(
 }
 
 /** The tallies of a window, as one: of all destinations, or of those that stand for them. */
-export function fleetSum({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Tally {
+export function fleetSum({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Counters {
   const sums = sampled.flatMap(({ figures }) => figures?.windows[window]?.sum ?? []);
-  const [first = emptyTally(0), ...others] = sums;
-  return others.reduce<Tally>(plus, first);
+  const [first = emptyCounters(0), ...others] = sums;
+  return others.reduce<Counters>(sumOfCounters, first);
 }
 
 /** Their traffic over time, as one; empty when no gate was reached. */
@@ -137,7 +137,7 @@ async function watched(services: Services, { tenant, destination }: Scope): Prom
 async function askAll(
   services: Services,
   destinations: readonly Destination[],
-  look: Look,
+  look: FiguresQuery,
 ): Promise<(GateFigures | undefined)[]> {
   const answers: (GateFigures | undefined)[] = [];
   const open = destinations.entries();

@@ -2,7 +2,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 
-export type Backlog = Readonly<{
+export type QueueBacklog = Readonly<{
   queue: "deliveries" | "drains";
   /** Null when it cannot be told. */
   messages: number | null;
@@ -10,11 +10,11 @@ export type Backlog = Readonly<{
   oldestAt: number | null;
 }>;
 
-export function queueBacklogs(services: Services): Promise<Backlog[]> {
+export function queueBacklogs(services: Services): Promise<QueueBacklog[]> {
   return Promise.all((["deliveries", "drains"] as const).map((queue) => backlogOf(services, queue)));
 }
 
-async function backlogOf(services: Services, queue: Backlog["queue"]): Promise<Backlog> {
+async function backlogOf(services: Services, queue: QueueBacklog["queue"]): Promise<QueueBacklog> {
   try {
     const { backlogCount, oldestMessageTimestamp } = await services[queue].metrics();
     return { queue, messages: backlogCount, oldestAt: oldestMessageTimestamp?.getTime() || null };

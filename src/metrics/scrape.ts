@@ -1,7 +1,7 @@
 /** Everything that /metrics says, read at once and bounded. */
 import type { Services } from "../services.ts";
 import { retryingForADay } from "../store/retries.ts";
-import { readVitals } from "../store/vitals.ts";
+import { readSystemHealth } from "../store/vitals.ts";
 import { destinationFamilies } from "./destination-families.ts";
 import type { Family } from "./exposition.ts";
 import { type Fleet, readFleet } from "./fleet.ts";
@@ -13,7 +13,7 @@ export async function scrape(services: Services): Promise<Family[]> {
   const now = services.now();
   const [fleet, vitals, old, backlogs] = await Promise.all([
     readFleet(services, {}, { windows: EXPOSED_WINDOWS, series: false }),
-    readVitals(services),
+    readSystemHealth(services),
     retryingForADay(services, {}, now),
     queueBacklogs(services),
   ]);

@@ -1,23 +1,23 @@
 /** How the machinery itself is doing: the sweep, the queues, the database, and what these figures leave out. */
 import { isStalled } from "../policy/stall.ts";
 import { AGES_COUNTED } from "../store/retries.ts";
-import type { Vitals } from "../store/vitals.ts";
+import type { SystemHealth } from "../store/vitals.ts";
 import type { Family } from "./exposition.ts";
 import { counter, gauge } from "./family.ts";
 import type { Fleet } from "./fleet.ts";
-import type { Backlog } from "./queue-backlog.ts";
+import type { QueueBacklog } from "./queue-backlog.ts";
 
 export type Health = Readonly<{
-  vitals: Vitals;
+  vitals: SystemHealth;
   retryingForADay: number;
-  backlogs: readonly Backlog[];
+  backlogs: readonly QueueBacklog[];
 }>;
 
 export function vitalFamilies({ vitals, retryingForADay, backlogs }: Health, now: number): Family[] {
   const { heartbeatAt, oldestDueAt } = vitals;
-  const ofQueues = (pick: (backlog: Backlog) => number | null) =>
+  const ofQueues = (pick: (backlog: QueueBacklog) => number | null) =>
     backlogs.map((backlog) => ({ labels: { queue: backlog.queue }, value: pick(backlog) }));
-  const ofDatabases = (pick: (database: Vitals["databases"][number]) => number) =>
+  const ofDatabases = (pick: (database: SystemHealth["databases"][number]) => number) =>
     vitals.databases.map((database) => ({ labels: { database: database.name }, value: pick(database) }));
   const one = (value: number | null) => [{ value }];
   return [

@@ -4,22 +4,22 @@
  *
  * What goes to the operator itself is left out, so that its trouble raises nothing.
  */
-import { announce, isTold } from "../delivery/announce.ts";
+import { publish, isTold } from "../delivery/announce.ts";
 import { mailboxOf } from "../delivery/mail.ts";
 import { thresholdEvent } from "../delivery/operational-event.ts";
 import { MINUTE_MS } from "../policy/tallies.ts";
-import { emptyTally } from "../policy/tally.ts";
+import { emptyCounters } from "../policy/tally.ts";
 import {
   type Backlogs,
   crossings,
-  lookAgo,
+  snapshotAgo,
   RETRYING_FOR_A_DAY,
   type Watched,
   type WatchedDestination,
 } from "../policy/thresholds.ts";
 import type { Services } from "../services.ts";
 import { backlogOf } from "../store/backlog.ts";
-import { saveBacklogLook } from "../store/backlog-looks.ts";
+import { saveBacklogSnapshot } from "../store/backlog-looks.ts";
 import type { Destination } from "../store/destination-settings.ts";
 import { isOperatorListening, OPERATOR } from "../store/notices.ts";
 import { retryingForADay } from "../store/retries.ts";
@@ -43,7 +43,7 @@ export async function watch(services: Services): Promise<void> {
     const line = { threshold, value, limit, destinations: destinations.join(" ") };
     services.log({ what: "threshold_crossed", ...line });
   }
-  await announce(
+  await publish(
     services,
     crossed.map((crossing) => thresholdEvent(crossing, now)),
   );
@@ -63,7 +63,7 @@ async function figuresOfAll(services: Services, now: number): Promise<Watched> {
   if (sampled === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
   const figures = new Map(sampled?.map((one) => [one.row.id, one.figures]));
   const busy = await watchedOnes(services, lively.destinations.filter(isTold), figures);
-  const looks = await saveBacklogLook(services.db, { at: now, backlogs: backlogsOf(busy) });
+  const looks = await saveBacklogSnapshot(services.db, { at: now, backlogs: backlogsOf(busy) });
   const known = new Set(busy.map(({ id }) => id));
   const quiet = (sampled ?? []).filter(({ row }) => !known.has(row.id));
   const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
@@ -72,8 +72,8 @@ async function figuresOfAll(services: Services, now: number): Promise<Watched> {
     day: fleetSum({ sampled: sampled ?? [] }, "24h"),
     retryingForADay: old,
     destinations: old > RETRYING_FOR_A_DAY ? await withAges(services, destinations, now) : destinations,
-    aQuarterAgo: lookAgo(looks, now, 15),
-    halfAnHourAgo: lookAgo(looks, now, 30),
+    aQuarterAgo: snapshotAgo(looks, now, 15),
+    halfAnHourAgo: snapshotAgo(looks, now, 30),
   };
 }
 
@@ -100,7 +100,7 @@ async function watchedOnes(
 }
 
 function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">, backlog: number): WatchedDestination {
-  const hour = figures?.windows["1h"]?.sum ?? emptyTally(0);
+  const hour = figures?.windows["1h"]?.sum ?? emptyCounters(0);
   return { id: row.id, hour, backlog, isPaused: row.status === "paused" };
 }
 

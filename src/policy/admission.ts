@@ -2,28 +2,28 @@
  * The gate's first decision: who may go in now, over how many connections, and why the rest must wait.
  * One call decides for a whole group of deliveries.
  */
-import type { Answer, Ask, Refusal } from "./ask.ts";
-import { answered, sooner, turnedAway } from "./bell.ts";
-import { rateUnder } from "./ceiling.ts";
-import { conditionAt } from "./condition.ts";
-import { doorChange } from "./door-events.ts";
+import type { AdmitResult, AdmitRequest, Refusal } from "./ask.ts";
+import { afterArrival, alarmBy, afterRefusal } from "./bell.ts";
+import { effectiveRate } from "./ceiling.ts";
+import { destinationStateAt } from "./condition.ts";
+import { circuitChange } from "./door-events.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, leaseMs, startable, succeeded, tatOf } from "./lease.ts";
-import { packed, sharedWith } from "./packed.ts";
+import { packNumbers, sharedWith } from "./packed.ts";
 import { nextSendAt, type Reservation, reserve, reserveNow } from "./rate.ts";
-import { type Room, roomFor } from "./room.ts";
+import { type Capacity, capacityFor } from "./room.ts";
 import { aheadMs, isBacklogsTurn } from "./shares.ts";
-import { wellness } from "./sickness.ts";
+import { noFailures } from "./sickness.ts";
 import { reopened } from "./window.ts";
 
-export type Admission = Readonly<{ state: GateState; answer: Answer }>;
+export type Admission = Readonly<{ state: GateState; answer: AdmitResult }>;
 
-export function admit(before: GateState, ask: Ask, settings: GateSettings, now: number): Admission {
+export function admit(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): Admission {
   const start = asked(before, ask, settings, now);
   const known = knownOf(start, ask.deliveries);
   const { state, answer } = decide(start, known, ask, settings, now);
-  const { holding, events } = doorChange(before, conditionAt(before.condition, now), now);
+  const { holding, events } = circuitChange(before, destinationStateAt(before.destinationState, now), now);
   const settled = settledOf(known, ask, answer.grant?.deliveries ?? [], now);
   const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
   return { state: { ...state, holding }, answer: { ...answer, ...also } };
@@ -50,20 +50,20 @@ function knownOf({ leases, settled }: GateState, deliveries: readonly number[]):
 /** Who looks up after asking need not know. */
 function settledOf(
   { settled }: Known,
-  { lookedUpMsAgo = 0 }: Ask,
+  { lookedUpMsAgo = 0 }: AdmitRequest,
   deliveries: readonly number[],
   now: number,
-): NonNullable<Answer["settled"]> {
+): NonNullable<AdmitResult["settled"]> {
   if (lookedUpMsAgo === 0 || settled.length === 0) return [];
   const given = new Set(deliveries);
   return settled.flatMap(([id, at]) => (given.has(id) ? [{ delivery: id, msAgo: now - at }] : []));
 }
 
-function decide(state: GateState, known: Known, ask: Ask, settings: GateSettings, now: number): Admission {
+function decide(state: GateState, known: Known, ask: AdmitRequest, settings: GateSettings, now: number): Admission {
   const { free, inFlight } = apart(state, known, ask, now);
   if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };
-  const room = roomFor(withoutFormer(state, ask), ask.lane, settings, now);
+  const room = capacityFor(withoutFormer(state, ask), ask.lane, settings, now);
   if ("reason" in room) return refuse(asking, free, room);
   const reserved = rateFor(asking, room);
   if (reserved.sends === 0) return refuse(asking, free, rateRefusal(state, settings, now));
@@ -71,7 +71,7 @@ function decide(state: GateState, known: Known, ask: Ask, settings: GateSettings
 }
 
 /** What the asker holds is its own to go on with. */
-function withoutFormer(state: GateState, { succeeds }: Ask): GateState {
+function withoutFormer(state: GateState, { succeeds }: AdmitRequest): GateState {
   if (succeeds === undefined) return state;
   const leases = state.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
   return { ...state, leases };
@@ -88,19 +88,19 @@ export function refusalAt(
   return answer.refused ? { reason: answer.refused.reason, until: answer.refused.until } : undefined;
 }
 
-function asked(before: GateState, ask: Ask, settings: GateSettings, now: number): GateState {
+function asked(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): GateState {
   const state = withoutExpired(before, now);
   const side = sideOf(ask.lane);
-  const condition = conditionAt(state.condition, now);
+  const destinationState = destinationStateAt(state.destinationState, now);
   return {
     ...state,
     // What a pause ends, begins again with one.
-    condition: settings.paused ? { ...condition, window: reopened(condition.window) } : condition,
-    sickness: settings.paused ? wellness : state.sickness,
+    destinationState: settings.paused ? { ...destinationState, window: reopened(destinationState.window) } : destinationState,
+    failureStreak: settings.paused ? noFailures : state.failureStreak,
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
     breadth: settings.maxConcurrency,
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
-    bell: side === "backlog" ? answered(state.bell) : state.bell,
+    drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
   };
 }
 
@@ -111,7 +111,7 @@ function asked(before: GateState, ask: Ask, settings: GateSettings, now: number)
 function apart(
   { forgottenAt }: GateState,
   { settled, leased }: Known,
-  { deliveries, most, lookedUpMsAgo = 0 }: Ask,
+  { deliveries, most, lookedUpMsAgo = 0 }: AdmitRequest,
   now: number,
 ) {
   const lookedUpAt = now - lookedUpMsAgo;
@@ -127,8 +127,8 @@ function apart(
 }
 
 /** What is reserved of the rate: no more than the lease's connections can start in its time. */
-function rateFor({ state, ask, settings, now, free }: Asking, room: Room): Reservation {
-  const rate = rateUnder(state.condition.ceiling, settings, now);
+function rateFor({ state, ask, settings, now, free }: Asking, room: Capacity): Reservation {
+  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
   const tat = tatOf(state.leases, state.tat);
   if (room.probe) return reserveNow(tat, rate, now);
   const side = sideOf(ask.lane);
@@ -140,23 +140,23 @@ function rateFor({ state, ask, settings, now, free }: Asking, room: Room): Reser
   return standsBack ? { ...reserved, sends: 0 } : reserved;
 }
 
-function mostFor({ condition: { tookMs } }: GateState, ask: Ask, room: Room): number {
+function mostFor({ destinationState: { tookMs } }: GateState, ask: AdmitRequest, room: Capacity): number {
   return startable(Math.min(room.slots, ask.connections), ask.startWithinMs, tookMs);
 }
 
 function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
-  const rate = rateUnder(state.condition.ceiling, settings, now);
+  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
   return { reason: "rate", until: nextSendAt(tatOf(state.leases, state.tat), rate, now) };
 }
 
 type Asking = Readonly<{
   state: GateState;
-  ask: Ask;
+  ask: AdmitRequest;
   settings: GateSettings;
   now: number;
   /** The deliveries asked for that no live lease holds. */
   free: readonly number[];
-  inFlight: Answer["inFlight"];
+  inFlight: AdmitResult["inFlight"];
 }>;
 
 function refuse(
@@ -167,12 +167,12 @@ function refuse(
   const side = sideOf(ask.lane);
   const turns = { ...state.turns, [side]: { ...state.turns[side], wantedAt: now } };
   return {
-    state: { ...state, turns, bell: turnedAway(state.bell, refusal.until, now) },
+    state: { ...state, turns, drainSchedule: afterRefusal(state.drainSchedule, refusal.until, now) },
     answer: { grant: null, refused: { deliveries, ...refusal }, inFlight },
   };
 }
 
-function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
+function grant(asking: Asking, room: Capacity, reserved: Reservation): Admission {
   const deliveries = chosen(asking, room, reserved);
   const { state, ask, now, free, inFlight } = asking;
   const lease = leaseFor(asking, room, reserved, deliveries);
@@ -185,7 +185,7 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
     startWithinMs: ask.startWithinMs,
     expiresInMs: lease.expiresAt - now,
     pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
-    condition: state.condition,
+    destinationState: state.destinationState,
   };
   const given = new Set(deliveries);
   const left = free.filter((id) => !given.has(id));
@@ -199,7 +199,7 @@ function grant(asking: Asking, room: Room, reserved: Reservation): Admission {
 /** Why the rest is not let in; undefined when a drain may ask for it as soon as it has worked off what was. */
 function restRefusal(
   { state, ask, settings, now }: Asking,
-  room: Room,
+  room: Capacity,
   lease: Lease,
   granted: number,
 ): Refusal | undefined {
@@ -208,13 +208,13 @@ function restRefusal(
   return sideOf(ask.lane) === "backlog" ? undefined : { reason: "slow", until: now };
 }
 
-function chosen({ ask: { probe }, free }: Asking, room: Room, { sends }: Reservation): readonly number[] {
+function chosen({ ask: { probe }, free }: Asking, room: Capacity, { sends }: Reservation): readonly number[] {
   return room.probe && probe !== undefined && free.includes(probe) ? [probe] : free.slice(0, sends);
 }
 
 function leaseFor(
   { state, ask, settings, now }: Asking,
-  room: Room,
+  room: Capacity,
   reserved: Reservation,
   deliveries: readonly number[],
 ): Lease {
@@ -224,14 +224,14 @@ function leaseFor(
     lane: ask.lane,
     slots,
     width: Math.min(room.width, slots),
-    deliveries: packed(deliveries),
+    deliveries: packNumbers(deliveries),
     ...(room.probe && { probe: true }),
     tat: reserved.tat,
     expiresAt: now + leaseMs(ask.startWithinMs, settings.timeoutMs),
   };
 }
 
-function serve(state: GateState, { succeeds }: Ask, lease: Lease, now: number): GateState {
+function serve(state: GateState, { succeeds }: AdmitRequest, lease: Lease, now: number): GateState {
   const side = sideOf(lease.lane);
   return {
     ...state,
@@ -239,6 +239,6 @@ function serve(state: GateState, { succeeds }: Ask, lease: Lease, now: number): 
     leases: succeeded(state.leases, lease, succeeds),
     turns: { ...state.turns, [side]: { ...state.turns[side], servedAt: now } },
     // A drain that dies with its lease is sent for again when the lease has expired.
-    bell: side === "backlog" ? sooner(state.bell, lease.expiresAt, now) : state.bell,
+    drainSchedule: side === "backlog" ? alarmBy(state.drainSchedule, lease.expiresAt, now) : state.drainSchedule,
   };
 }

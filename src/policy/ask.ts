@@ -1,9 +1,9 @@
 /** What is asked of a gate and what it answers: plain values, because they cross from Worker to object. */
 
-import type { DoorEvent } from "./door-events.ts";
+import type { CircuitEvent } from "./door-events.ts";
 import type { Grant, Lane } from "./lease.ts";
 
-export type Ask = Readonly<{
+export type AdmitRequest = Readonly<{
   lane: Lane;
   /** Event rows, in the order in which they should go. */
   deliveries: readonly number[];
@@ -46,7 +46,7 @@ export type RefusalReason =
 /** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
 export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
 
-export type Answer = Readonly<{
+export type AdmitResult = Readonly<{
   grant: Grant | null;
   /** The deliveries that were turned away, and why. */
   refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
@@ -58,5 +58,5 @@ export type Answer = Readonly<{
    */
   settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
   /** What time has done to the door since it was last looked at, where it has done something. */
-  events?: readonly DoorEvent[];
+  events?: readonly CircuitEvent[];
 }>;

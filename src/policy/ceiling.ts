@@ -6,10 +6,10 @@ import type { GateSettings } from "./gate-settings.ts";
 import type { Rate } from "./rate.ts";
 
 /** `perSecond` held at `loweredAt` (epoch ms); 0 when nothing was ever taught. */
-export type Ceiling = Readonly<{ perSecond: number; loweredAt: number }>;
+export type AdaptiveLimit = Readonly<{ perSecond: number; loweredAt: number }>;
 
 /** Finite, so that it survives JSON. */
-export const noCeiling: Ceiling = { perSecond: 1_000_000, loweredAt: 0 };
+export const noAdaptiveLimit: AdaptiveLimit = { perSecond: 1_000_000, loweredAt: 0 };
 
 /** What is left of the rate after a round of 429s. */
 const LEFT = 0.7;
@@ -23,10 +23,10 @@ const LEAST = 1;
 type Owners = Pick<GateSettings, "ratePerSecond" | "rateBurst">;
 
 /** The owner's rate at `now`, or what is left of it: without bursts, because they are what was refused. */
-export function rateUnder(ceiling: Ceiling, { ratePerSecond, rateBurst }: Owners, now: number): Rate {
+export function effectiveRate(adaptiveLimit: AdaptiveLimit, { ratePerSecond, rateBurst }: Owners, now: number): Rate {
   // Outcomes carry the workers' clocks: one may lie ahead.
-  const minutes = Math.max(0, now - ceiling.loweredAt) / 60_000;
-  const perSecond = ceiling.perSecond + minutes * REGAINED * ratePerSecond;
+  const minutes = Math.max(0, now - adaptiveLimit.loweredAt) / 60_000;
+  const perSecond = adaptiveLimit.perSecond + minutes * REGAINED * ratePerSecond;
   return perSecond < ratePerSecond ? { perSecond, burst: 1 } : { perSecond: ratePerSecond, burst: rateBurst };
 }
 
@@ -34,8 +34,8 @@ export function rateUnder(ceiling: Ceiling, { ratePerSecond, rateBurst }: Owners
  * The ceiling after a 429. Never above the owner's rate, however little that is.
  * @param sentPerSecond what was being sent when it was refused: it may be far less than what the owner allows
  */
-export function lowered(ceiling: Ceiling, owners: Owners, sentPerSecond: number, now: number): Ceiling {
-  if (Math.abs(now - ceiling.loweredAt) < ROUND_MS) return ceiling;
-  const perSecond = Math.min(rateUnder(ceiling, owners, now).perSecond, sentPerSecond) * LEFT;
+export function loweredLimit(adaptiveLimit: AdaptiveLimit, owners: Owners, sentPerSecond: number, now: number): AdaptiveLimit {
+  if (Math.abs(now - adaptiveLimit.loweredAt) < ROUND_MS) return adaptiveLimit;
+  const perSecond = Math.min(effectiveRate(adaptiveLimit, owners, now).perSecond, sentPerSecond) * LEFT;
   return { perSecond: Math.max(LEAST, perSecond), loweredAt: now };
 }

@@ -3,14 +3,14 @@
  * holds a lease carries a copy and moves it with the same function after each attempt, so that it stops
  * at the failure that shuts the door and widens with the successes that open it, without asking.
  */
-import { type Ceiling, lowered, noCeiling } from "./ceiling.ts";
+import { type AdaptiveLimit, loweredLimit, noAdaptiveLimit } from "./ceiling.ts";
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import type { Health } from "./outcome.ts";
-import type { Sample } from "./sample.ts";
+import type { AttemptMetric } from "./sample.ts";
 import { eased, grown, halved, newWindow, reopened, type Window } from "./window.ts";
 
-export type Condition = Readonly<{
+export type DestinationState = Readonly<{
   circuit: Circuit;
   window: Window;
   /** The receiver asked for quiet until then (Retry-After); 0 when it never did. */
@@ -18,11 +18,11 @@ export type Condition = Readonly<{
   /** How long an attempt takes of late, a moving average. */
   tookMs: number;
   /** What its 429s have taught. */
-  ceiling: Ceiling;
+  adaptiveLimit: AdaptiveLimit;
 }>;
 
 /** What an attempt tells about its destination. */
-export type Sign = Readonly<{
+export type AttemptSignal = Readonly<{
   at: number;
   health: Health;
   /** Whether the window must be halved. */
@@ -34,32 +34,32 @@ export type Sign = Readonly<{
   /** How long the attempt took. */
   tookMs?: number;
   /** What is counted of it. */
-  sample?: Sample;
+  metric?: AttemptMetric;
 }>;
 
 /** Why a gate lets nothing in, and until when at the earliest; null when only a person can tell. */
-export type Shut = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until: number | null }>;
+export type Block = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until: number | null }>;
 
 /** How much the newest attempt counts in the average. */
 const NEWEST_WEIGHT = 0.3;
 
-export function newCondition(now: number): Condition {
-  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0, tookMs: 0, ceiling: noCeiling };
+export function newDestinationState(now: number): DestinationState {
+  return { circuit: closedCircuit(now), window: newWindow, heldUntil: 0, tookMs: 0, adaptiveLimit: noAdaptiveLimit };
 }
 
 /** The condition at `now`: a cool-down that is over makes the circuit half-open. */
-export function conditionAt(condition: Condition, now: number): Condition {
-  const circuit = circuitAt(condition.circuit, now);
-  return circuit === condition.circuit ? condition : { ...condition, circuit };
+export function destinationStateAt(destinationState: DestinationState, now: number): DestinationState {
+  const circuit = circuitAt(destinationState.circuit, now);
+  return circuit === destinationState.circuit ? destinationState : { ...destinationState, circuit };
 }
 
 /** Whether the door is shut at `now`, or undefined when it stands open (or half-open, for a probe). */
-export function shutBy(
-  condition: Condition,
+export function blockedBy(
+  destinationState: DestinationState,
   settings: Pick<GateSettings, "paused">,
   now: number,
-): Shut | undefined {
-  const { circuit, heldUntil } = conditionAt(condition, now);
+): Block | undefined {
+  const { circuit, heldUntil } = destinationStateAt(destinationState, now);
   if (settings.paused) return { reason: "paused", until: null };
   if (heldUntil > now && (circuit.kind !== "open" || heldUntil >= circuit.until)) {
     return { reason: "hold", until: heldUntil };
@@ -68,29 +68,29 @@ export function shutBy(
 }
 
 /** The condition after one more attempt. `random` in [0, 1) spreads the end of a cool-down. */
-export function conditionAfter(
-  condition: Condition,
-  sign: Sign,
+export function destinationStateAfter(
+  destinationState: DestinationState,
+  signal: AttemptSignal,
   settings: GateSettings,
   random: number,
-): Condition {
-  const circuit = circuitAfter(condition.circuit, sign.health, watching(settings), sign.at, random);
-  const heldUntil = Math.max(condition.heldUntil, sign.holdUntil ?? 0);
-  const turned = circuit.kind !== condition.circuit.kind || heldUntil > condition.heldUntil;
+): DestinationState {
+  const circuit = circuitAfter(destinationState.circuit, signal.health, watching(settings), signal.at, random);
+  const heldUntil = Math.max(destinationState.heldUntil, signal.holdUntil ?? 0);
+  const turned = circuit.kind !== destinationState.circuit.kind || heldUntil > destinationState.heldUntil;
   // What ends behind a shut door was under way before it shut: the same trouble again teaches nothing new.
-  const open = condition.circuit.kind === "closed" && !shutBy(condition, settings, sign.at);
-  const heard = open ? windowAfter(condition.window, sign, settings) : condition.window;
+  const open = destinationState.circuit.kind === "closed" && !blockedBy(destinationState, settings, signal.at);
+  const heard = open ? windowAfter(destinationState.window, signal, settings) : destinationState.window;
   return {
     circuit,
     heldUntil,
-    window: turned ? reopened(condition.window) : heard,
-    ceiling: sign.health === "throttled" ? taught(condition, settings, sign.at) : condition.ceiling,
-    tookMs: condition.tookMs + ((sign.tookMs ?? condition.tookMs) - condition.tookMs) * NEWEST_WEIGHT,
+    window: turned ? reopened(destinationState.window) : heard,
+    adaptiveLimit: signal.health === "throttled" ? taught(destinationState, settings, signal.at) : destinationState.adaptiveLimit,
+    tookMs: destinationState.tookMs + ((signal.tookMs ?? destinationState.tookMs) - destinationState.tookMs) * NEWEST_WEIGHT,
   };
 }
 
 /** What a holder of a lease knows, with what the gate has learned from others: they may have shut the door. */
-export function withNews(own: Condition, news: Condition): Condition {
+export function withLearned(own: DestinationState, news: DestinationState): DestinationState {
   const circuit = news.circuit.kind === "open" ? news.circuit : own.circuit;
   return { ...own, circuit, heldUntil: Math.max(own.heldUntil, news.heldUntil) };
 }
@@ -100,24 +100,24 @@ export function withNews(own: Condition, news: Condition): Condition {
  * yet, and what the gate has learned from others. A window that has shrunk meanwhile stays so.
  * @param since what the gate said when the first of the two was let in
  */
-export function goingOn(own: Condition, since: Condition, news: Condition): Condition {
+export function carriedOver(own: DestinationState, since: DestinationState, news: DestinationState): DestinationState {
   const isLarger = own.window.size >= since.window.size && news.window.size > own.window.size;
-  return { ...withNews(own, news), window: isLarger ? news.window : own.window };
+  return { ...withLearned(own, news), window: isLarger ? news.window : own.window };
 }
 
 /**
  * What was being sent, by Little's law: so many at once, each taking so long. A hold is told before its lease is
  * settled, so the door may have been shut meanwhile: then its width is remembered as the size that worked.
  */
-function taught({ ceiling, window, tookMs }: Condition, settings: GateSettings, now: number): Ceiling {
+function taught({ adaptiveLimit, window, tookMs }: DestinationState, settings: GateSettings, now: number): AdaptiveLimit {
   const width = Math.min(settings.maxConcurrency, window.size > 1 ? window.size : window.threshold);
-  return lowered(ceiling, settings, (width * 1000) / Math.max(1, tookMs), now);
+  return loweredLimit(adaptiveLimit, settings, (width * 1000) / Math.max(1, tookMs), now);
 }
 
-function windowAfter(window: Window, sign: Sign, { maxConcurrency }: GateSettings): Window {
-  if (sign.backsOff) return halved(window);
-  if (sign.health !== "healthy") return window;
-  return eased(grown(window, maxConcurrency), sign.remaining);
+function windowAfter(window: Window, signal: AttemptSignal, { maxConcurrency }: GateSettings): Window {
+  if (signal.backsOff) return halved(window);
+  if (signal.health !== "healthy") return window;
+  return eased(grown(window, maxConcurrency), signal.remaining);
 }
 
 /**

@@ -45,7 +45,7 @@ const path = z
   .regex(/^[^."\\\x00-\x1f]+(\.[^."\\\x00-\x1f]+)*$/, { error: PATH });
 
 export const eventFilter = z
-  .record(path, condition({ ...comparisons, not: condition(comparisons).optional() }), { error: FILTER })
+  .record(path, destinationState({ ...comparisons, not: destinationState(comparisons).optional() }), { error: FILTER })
   .refine(hasConditions, { error: FILTER })
   .meta({
     description:
@@ -57,7 +57,7 @@ export const eventFilter = z
 export type EventFilter = z.infer<typeof eventFilter>;
 
 /** A value, a list of values or an object of these operators; judged as what it looks like. */
-function condition(operators: z.ZodRawShape) {
+function destinationState(operators: z.ZodRawShape) {
   const error = `expected an object of ${Object.keys(operators).join(", ")}`;
   const object = z.strictObject(operators, { error });
   const none = z.never({ error });

@@ -4,9 +4,9 @@ import type { GateState } from "./gate-state.ts";
 import { type GateView, viewOf } from "./gate-view.ts";
 import { type Series, type StatsWindow, seriesOf, sumOf } from "./stats-window.ts";
 import type { Hours } from "./tallies.ts";
-import type { Tally } from "./tally.ts";
+import type { Counters } from "./tally.ts";
 
-export type Look = Readonly<{
+export type FiguresQuery = Readonly<{
   windows: readonly StatsWindow[];
   /** Whether the windows' series are wanted too. */
   series: boolean;
@@ -15,22 +15,22 @@ export type Look = Readonly<{
 export type GateFigures = Readonly<{
   view: GateView;
   /** Everything since the gate began to count: it only grows. */
-  ever: Tally;
+  ever: Counters;
   /** For each of the windows asked for. */
-  windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Tally; series: Series }>>>>;
+  windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Counters; series: Series }>>>>;
 }>;
 
 export function figuresOf(
   state: GateState,
   hours: Hours,
-  look: Look,
+  look: FiguresQuery,
   settings: GateSettings,
   now: number,
 ): GateFigures {
-  const { tallies } = state;
+  const { rollups } = state;
   const windows = look.windows.map((window) => {
-    const series = look.series ? seriesOf(tallies, hours, window, now) : [];
-    return [window, { sum: sumOf(tallies, hours, window, now), series }];
+    const series = look.series ? seriesOf(rollups, hours, window, now) : [];
+    return [window, { sum: sumOf(rollups, hours, window, now), series }];
   });
-  return { view: viewOf(state, settings, now), ever: tallies.ever, windows: Object.fromEntries(windows) };
+  return { view: viewOf(state, settings, now), ever: rollups.ever, windows: Object.fromEntries(windows) };
 }

@@ -1,13 +1,13 @@
 /** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
-import { type Condition, newCondition } from "./condition.ts";
-import type { DoorEvent } from "./door-events.ts";
+import { type DestinationState, newDestinationState } from "./condition.ts";
+import type { CircuitEvent } from "./door-events.ts";
 import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
-import type { Packed } from "./packed.ts";
+import type { PackedNumbers } from "./packed.ts";
 import type { Rate } from "./rate.ts";
-import { nothingSaid, type Said } from "./said.ts";
-import { type Sickness, wellness } from "./sickness.ts";
-import { newTallies, type Tallies } from "./tallies.ts";
-import { noToll, type Toll } from "./toll.ts";
+import { noAlerts, type AlertState } from "./said.ts";
+import { type FailureStreak, noFailures } from "./sickness.ts";
+import { newRollups, type Rollups } from "./tallies.ts";
+import { emptyDigest, type DeadLetterDigest } from "./toll.ts";
 
 /** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
 export type Side = "live" | "backlog";
@@ -15,20 +15,20 @@ export type Side = "live" | "backlog";
 /** When a side last asked, was last served, and last wanted more than it got. */
 export type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
 
-export type Bell = Readonly<{
+export type DrainSchedule = Readonly<{
   /** When a delivery was last turned away; 0 when nothing waits. */
   waitingSince: number;
   /** When the alarm rings; null when it is not set. */
   at: number | null;
   /** Since when those on their way have been counted. */
-  rungAt: number;
+  expectedSince: number;
   /** Drains on their way: sent for, or about to ask again. */
   expected: number;
 }>;
 
 /** What is remembered of the door, for the destination's owner. */
-export type Remembered =
-  | Exclude<DoorEvent, "circuit_half_open" | "hold_ended">
+export type HistoryKind =
+  | Exclude<CircuitEvent, "circuit_half_open" | "hold_ended">
   | "paused"
   | "resumed"
   | "hold_cleared";
@@ -36,10 +36,10 @@ export type Remembered =
 /** Since when a destination was paused (epoch ms), and why. */
 export type Pause = Readonly<{ at: number; reason: string }>;
 
-export type Happening = Readonly<{
+export type HistoryEntry = Readonly<{
   /** Epoch ms; of what went on happening, the first time. */
   at: number;
-  what: Remembered;
+  what: HistoryKind;
   /** How often, when more than once with nothing else between: a probe that failed opens the circuit again. */
   times?: number;
   /** Until when a hold lasts. */
@@ -49,7 +49,7 @@ export type Happening = Readonly<{
 }>;
 
 /** A lease that was settled. */
-export type Past = readonly [at: number, deliveries: Packed];
+export type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 
 /** How much may be in flight under leases that are granted from memory and not stored (see write-behind.ts). */
 export type Slack = Readonly<{
@@ -67,12 +67,12 @@ export type Slack = Readonly<{
 /** Of finite numbers, texts and truths alone: it is stored as JSON. */
 export type GateState = Readonly<{
   version: 1;
-  condition: Condition;
+  destinationState: DestinationState;
   /** The rate's theoretical arrival time by the starts of leases that have ended; a live one has its own. */
   tat: number;
   leases: readonly Lease[];
   /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
-  settled: readonly Past[];
+  settled: readonly SettledLease[];
   /** What was settled up to then is forgotten, though look-ups from before may be under way: they are not used. */
   forgottenAt: number;
   /** Leases ever granted: part of the next one's name. */
@@ -85,17 +85,17 @@ export type GateState = Readonly<{
   breadth: number;
   /** Its rate as last seen, as its owner has set it: more drains than that can feed are not sent for. */
   rate: Rate;
-  bell: Bell;
-  tallies: Tallies;
-  sickness: Sickness;
+  drainSchedule: DrainSchedule;
+  rollups: Rollups;
+  failureStreak: FailureStreak;
   /** Whether a hold has begun and its end has not been noticed. */
   holding: boolean;
-  said: Said;
-  toll: Toll;
+  alertState: AlertState;
+  deadLetterDigest: DeadLetterDigest;
   /** When it was last sent a test event, epoch ms; 0: never. */
   testedAt: number;
   /** The last things that happened to the door, the newest last. */
-  history: readonly Happening[];
+  history: readonly HistoryEntry[];
 }>;
 
 const HISTORY = 20;
@@ -112,7 +112,7 @@ const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 export function newGateState(now: number): GateState {
   return {
     version: 1,
-    condition: newCondition(now),
+    destinationState: newDestinationState(now),
     tat: 0,
     leases: [],
     settled: [],
@@ -123,12 +123,12 @@ export function newGateState(now: number): GateState {
     turns: { live: NEVER, backlog: NEVER },
     breadth: 1,
     rate: { perSecond: 1_000_000, burst: 1_000_000 },
-    bell: { waitingSince: 0, at: null, rungAt: 0, expected: 0 },
-    tallies: newTallies(now),
-    sickness: wellness,
+    drainSchedule: { waitingSince: 0, at: null, expectedSince: 0, expected: 0 },
+    rollups: newRollups(now),
+    failureStreak: noFailures,
     holding: false,
-    said: nothingSaid,
-    toll: noToll,
+    alertState: noAlerts,
+    deadLetterDigest: emptyDigest,
     testedAt: 0,
     history: [],
   };
@@ -142,12 +142,12 @@ export function sideOf(lane: Lane): Side {
  * Remembers that these deliveries were settled now, for as long as a look-up may take, and within what a state may
  * carry through every call.
  */
-export function settling(
+export function withSettled(
   { settled, forgottenAt }: GateState,
-  deliveries: Packed,
+  deliveries: PackedNumbers,
   now: number,
 ): Pick<GateState, "settled" | "forgottenAt"> {
-  const all: Past[] = [...settled.filter(([at]) => at > now - LOOK_UP_MS), [now, deliveries]];
+  const all: SettledLease[] = [...settled.filter(([at]) => at > now - LOOK_UP_MS), [now, deliveries]];
   let length = 0;
   let from = all.length - 1;
   for (; from >= 0; from--) {
@@ -173,11 +173,11 @@ export function withoutExpired(state: GateState, now: number): GateState {
 }
 
 /** @param heldUntil how long a hold among the events lasts */
-export function remembering(
+export function withHistory(
   state: GateState,
-  events: readonly Remembered[],
+  events: readonly HistoryKind[],
   at: number,
-  heldUntil = state.condition.heldUntil,
+  heldUntil = state.destinationState.heldUntil,
 ): GateState {
   if (events.length === 0) return state;
   const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
@@ -185,13 +185,13 @@ export function remembering(
 }
 
 /** The history with a pause in its place: what came in after it was on its way before. */
-export function withPause(history: readonly Happening[], { at, reason }: Pause): readonly Happening[] {
+export function withPause(history: readonly HistoryEntry[], { at, reason }: Pause): readonly HistoryEntry[] {
   const after = history.findIndex((happening) => happening.at > at);
   return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
 /** What goes on is one entry, so that a long outage does not push out what led to it. */
-function noted(history: readonly Happening[], next: Happening): readonly Happening[] {
+function noted(history: readonly HistoryEntry[], next: HistoryEntry): readonly HistoryEntry[] {
   const last = history.at(-1);
   const goesOn = last?.what === next.what && next.at <= (last.until ?? next.at);
   if (!goesOn) return [...history, next];

@@ -1,10 +1,10 @@
 /** A gate as a person wants to see it: why it is as wide as it is, and what has happened to it of late. */
 import { refusalAt } from "./admission.ts";
 import type { Refusal } from "./ask.ts";
-import { rateUnder } from "./ceiling.ts";
-import { conditionAt } from "./condition.ts";
+import { effectiveRate } from "./ceiling.ts";
+import { destinationStateAt } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
-import type { GateState, Happening } from "./gate-state.ts";
+import type { GateState, HistoryEntry } from "./gate-state.ts";
 import { live, slotsOf, tatOf } from "./lease.ts";
 import { nextSendAt, type Rate } from "./rate.ts";
 import { recentTraffic, type Traffic, type TrafficSum, trafficSum } from "./traffic.ts";
@@ -31,13 +31,13 @@ export type GateView = Readonly<{
   traffic: TrafficSum;
   /** The same minute by minute, the oldest first; minutes without an attempt are left out. */
   minutes: Traffic;
-  history: readonly Happening[];
+  history: readonly HistoryEntry[];
 }>;
 
 export function viewOf(state: GateState, settings: GateSettings, now: number): GateView {
-  const { circuit, window, heldUntil, tookMs, ceiling } = conditionAt(state.condition, now);
-  const rate = rateUnder(ceiling, settings, now);
-  const minutes = recentTraffic(state.tallies, now);
+  const { circuit, window, heldUntil, tookMs, adaptiveLimit } = destinationStateAt(state.destinationState, now);
+  const rate = effectiveRate(adaptiveLimit, settings, now);
+  const minutes = recentTraffic(state.rollups, now);
   return {
     circuit: circuit.kind,
     circuitUntil: circuit.kind === "open" ? circuit.until : null,

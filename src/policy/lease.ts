@@ -3,8 +3,8 @@
  * semaphore: the sum of their slots is never above `max_concurrency`, whatever crashes, because a lease
  * that is never settled expires by the clock alone.
  */
-import type { Condition } from "./condition.ts";
-import type { Packed } from "./packed.ts";
+import type { DestinationState } from "./condition.ts";
+import type { PackedNumbers } from "./packed.ts";
 
 /** `fresh`: first attempts. `retry`: later ones. `backlog`: what has waited, worked off by drains. */
 export type Lane = "fresh" | "retry" | "backlog";
@@ -18,7 +18,7 @@ export type Lease = Readonly<{
   /** Its share of the window when it was granted: how many of the slots it begins with. */
   width: number;
   /** Event rows: the same delivery is never in two live leases. */
-  deliveries: Packed;
+  deliveries: PackedNumbers;
   /** The one probe of a half-open circuit. */
   probe?: true;
   /** What it has of another lease, whose attempts may still be under way; that one has it back when this is over. */
@@ -47,7 +47,7 @@ export type Grant = Readonly<{
   /** After this the lease has ended, settled or not. */
   expiresInMs: number;
   pace: Pace;
-  condition: Condition;
+  destinationState: DestinationState;
 }>;
 
 /** For looking up what was let in, before the first attempt is started. */

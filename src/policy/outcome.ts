@@ -27,7 +27,7 @@ export type Exchange =
 /** The short machine word for an exchange that did not succeed. */
 export type Cause = `http_${number}` | "timeout" | "connection_lost" | "refused" | "dns" | "network";
 
-export type Verdict = "success" | "permanent" | "retry";
+export type Classification = "success" | "permanent" | "retry";
 
 /** `throttled` is a living server that asks for less; the circuit must not open for it. */
 export type Health = "healthy" | "unhealthy" | "throttled";
@@ -43,7 +43,7 @@ export type StatusRules = {
 };
 
 /** Decides whether the delivery is done, is over, or deserves another attempt. */
-export function classify(exchange: Exchange, rules: StatusRules): Verdict {
+export function classify(exchange: Exchange, rules: StatusRules): Classification {
   if (exchange.kind !== "response") return "retry";
   const { status } = exchange;
   switch (Math.floor(status / 100)) {
@@ -71,12 +71,12 @@ export function backsOff(exchange: Exchange): boolean {
   return healthOf(exchange) !== "healthy";
 }
 
-/** The word that logs and the API's `because` show: `http_503`, `timeout`, … */
+/** The word that logs and the API's `reason` show: `http_503`, `timeout`, … */
 export function causeOf(exchange: Exchange): Cause {
   return exchange.kind === "response" ? `http_${exchange.status}` : exchange.kind;
 }
 
-function overridden(status: number, { overrides }: StatusRules): Verdict | undefined {
+function overridden(status: number, { overrides }: StatusRules): Classification | undefined {
   if (overrides?.fail.includes(status)) return "permanent";
   return overrides?.retry.includes(status) ? "retry" : undefined;
 }

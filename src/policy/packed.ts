@@ -8,7 +8,7 @@
  */
 import { digitsOf, numberAt } from "./digits.ts";
 
-export type Packed = string;
+export type PackedNumbers = string;
 
 const RUN_MARK = ".";
 /** A shorter run is as short when its numbers are written one by one. */
@@ -17,7 +17,7 @@ const SHORTEST_RUN = 4;
 const MARK_CODE = RUN_MARK.charCodeAt(0);
 
 /** @param numbers whole, not negative, in any order */
-export function packed(numbers: readonly number[]): Packed {
+export function packNumbers(numbers: readonly number[]): PackedNumbers {
   let text = "";
   let last = 0;
   for (const [first, end] of runsIn(numbers)) {
@@ -44,7 +44,7 @@ function runsIn(numbers: readonly number[]): readonly (readonly [first: number, 
 }
 
 /** In ascending order. */
-export function unpacked(text: Packed): number[] {
+export function unpackNumbers(text: PackedNumbers): number[] {
   const numbers: number[] = [];
   eachRun(text, (first, last) => {
     for (let number = first; number <= last; number++) numbers.push(number);
@@ -53,7 +53,7 @@ export function unpacked(text: Packed): number[] {
 }
 
 /** Which of these numbers, in ascending order, are in the set. */
-export function sharedWith(sorted: readonly number[], text: Packed): readonly number[] {
+export function sharedWith(sorted: readonly number[], text: PackedNumbers): readonly number[] {
   const shared: number[] = [];
   eachRun(text, (first, last) => {
     for (let i = placeOf(sorted, first); i < sorted.length; i++) {
@@ -66,7 +66,7 @@ export function sharedWith(sorted: readonly number[], text: Packed): readonly nu
 }
 
 /** Neighbours may come in several runs. */
-function eachRun(text: Packed, visit: (first: number, last: number) => void): void {
+function eachRun(text: PackedNumbers, visit: (first: number, last: number) => void): void {
   let last = 0;
   for (let at = 0; at < text.length; ) {
     const [distance, next] = numberAt(text, at);

@@ -6,7 +6,7 @@ import type { RetryPolicy } from "./retry-policy.ts";
 import { type Transition, transition } from "./transition.ts";
 
 /** One attempt, in ms after the first. */
-export type Prospective = Readonly<{
+export type PreviewedAttempt = Readonly<{
   /** When it is made if every wait so far came out in the middle of its jitter. */
   at: number;
   /** How early and how late it may be after those waits. */
@@ -14,9 +14,9 @@ export type Prospective = Readonly<{
   to: number;
 }>;
 
-export type Prospect = Readonly<{
+export type RetryPreview = Readonly<{
   /** The first included, at 0. */
-  attempts: readonly Prospective[];
+  attempts: readonly PreviewedAttempt[];
   /** Why there is no further one: all used up, too old, or none looked at beyond so many. */
   ends: "exhausted" | "expired" | "beyond";
 }>;
@@ -26,8 +26,8 @@ const MIDDLE = 0.5;
 const HIGHEST = 1 - Number.EPSILON;
 
 /** @param most attempts looked at; more are possible with a policy that only its age limit ends */
-export function prospectOf(policy: RetryPolicy, most: number): Prospect {
-  const attempts: Prospective[] = [{ at: 0, from: 0, to: 0 }];
+export function retryPreviewOf(policy: RetryPolicy, most: number): RetryPreview {
+  const attempts: PreviewedAttempt[] = [{ at: 0, from: 0, to: 0 }];
   let waitedMs: number | undefined;
   for (let last = attempts[0]; last && attempts.length < most; last = attempts.at(-1)) {
     const { at } = last;
@@ -57,5 +57,5 @@ function timeOf(next: Transition, policy: RetryPolicy): number {
 }
 
 function endOf(end: Transition): "exhausted" | "expired" {
-  return end.kind === "dead" && end.because === "exhausted" ? "exhausted" : "expired";
+  return end.kind === "dead" && end.reason === "exhausted" ? "exhausted" : "expired";
 }

@@ -4,7 +4,7 @@
  */
 import { DELAY_BOUNDS_MS, LATENCY_BOUNDS_MS, quantile, totalOf } from "./histogram.ts";
 import { results } from "./sample.ts";
-import type { Tally } from "./tally.ts";
+import type { Counters } from "./tally.ts";
 
 export type Rates = Readonly<{
   /** Of the first attempts, those after which the delivery had to be tried again. */
@@ -26,22 +26,22 @@ export type Rates = Readonly<{
   queueDelayP95Ms: number | null;
 }>;
 
-export function ratesOf(tally: Tally): Rates {
-  const [first = 0, second = 0] = tally.attempts;
-  const attempts = totalOf(tally.attempts);
-  const came = (result: (typeof results)[number]) => tally.results[results.indexOf(result)] ?? 0;
+export function ratesOf(counters: Counters): Rates {
+  const [first = 0, second = 0] = counters.attempts;
+  const attempts = totalOf(counters.attempts);
+  const came = (result: (typeof results)[number]) => counters.results[results.indexOf(result)] ?? 0;
   return {
-    retryRate: share(tally.firstsAgain, first),
-    deadRate: share(tally.dead, tally.delivered + tally.dead),
-    secondAttemptSuccess: share(tally.secondsDelivered, second),
-    meanAttemptsToSuccess: share(tally.attemptsToSuccess, tally.delivered),
+    retryRate: share(counters.firstsAgain, first),
+    deadRate: share(counters.dead, counters.delivered + counters.dead),
+    secondAttemptSuccess: share(counters.secondsDelivered, second),
+    meanAttemptsToSuccess: share(counters.attemptsToSuccess, counters.delivered),
     non2xxRate: share(attempts - came("2xx") - came("timeout") - came("network"), attempts),
     timeoutRate: share(came("timeout"), attempts),
     retryRatio: (attempts - first) / Math.max(1, first),
-    latencyP50Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.5, tally.latencyMaxMs),
-    latencyP95Ms: quantile(tally.latency, LATENCY_BOUNDS_MS, 0.95, tally.latencyMaxMs),
-    queueDelayP50Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.5, tally.delayMaxMs),
-    queueDelayP95Ms: quantile(tally.delay, DELAY_BOUNDS_MS, 0.95, tally.delayMaxMs),
+    latencyP50Ms: quantile(counters.latency, LATENCY_BOUNDS_MS, 0.5, counters.latencyMaxMs),
+    latencyP95Ms: quantile(counters.latency, LATENCY_BOUNDS_MS, 0.95, counters.latencyMaxMs),
+    queueDelayP50Ms: quantile(counters.delay, DELAY_BOUNDS_MS, 0.5, counters.delayMaxMs),
+    queueDelayP95Ms: quantile(counters.delay, DELAY_BOUNDS_MS, 0.95, counters.delayMaxMs),
   };
 }
 

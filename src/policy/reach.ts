@@ -10,7 +10,7 @@
 /** Deliveries that one drain leases at once: as many as a bundle has, so that each is loaded once. */
 export const LEASED = 100;
 
-export type Reach = Readonly<{
+export type DrainRange = Readonly<{
   /** Deliveries looked at from each end of what waits, and from a place between them. */
   perEnd: number;
   between: number;
@@ -23,7 +23,7 @@ export type Reach = Readonly<{
  * @param distance 0 is the nearest; so many times it has been too crowded there
  * @param own deliveries that it is working off while it looks: it looks past them, and past what others hold so
  */
-export function reachOf(drains: number, distance: number, own = 0): Reach {
+export function drainRangeOf(drains: number, distance: number, own = 0): DrainRange {
   const held = own > 0 ? 2 : 1;
   // For a few drains it is not worth another call of the gate.
   const isFurthest = drains <= 3 || distance > 1;

@@ -10,9 +10,9 @@ export type Readiness =
   /** It has ended, or someone else will bring it. */
   | Readonly<{ kind: "done" }>
   /** It ends here, without an attempt. */
-  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; because: string }>;
+  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: string }>;
 
-export type Standing = Readonly<{
+export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */
   state: "waiting" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
   nextAttemptAt: number | null;
@@ -21,9 +21,9 @@ export type Standing = Readonly<{
 }>;
 
 /** Who brings the delivery: the queue, or a drain, which is the only one to take what waits. */
-export type Bringer = "queue" | "drain";
+export type DeliverySource = "queue" | "drain";
 
-export function readinessOf(standing: Standing, bringer: Bringer, now: number): Readiness {
+export function readinessOf(standing: DeliveryProgress, bringer: DeliverySource, now: number): Readiness {
   switch (standing.state) {
     case "delivered":
     case "dead":
@@ -38,12 +38,12 @@ export function readinessOf(standing: Standing, bringer: Bringer, now: number): 
   }
 }
 
-function atItsTime(standing: Standing, now: number): Readiness {
+function atItsTime(standing: DeliveryProgress, now: number): Readiness {
   const at = standing.nextAttemptAt ?? now;
   return at > now && !standing.destinationDeleted ? { kind: "early", at } : attemptable(standing, now);
 }
 
-function attemptable({ destinationDeleted, giveUpAt }: Standing, now: number): Readiness {
-  if (destinationDeleted) return { kind: "over", state: "cancelled", because: "destination_deleted" };
-  return now >= giveUpAt ? { kind: "over", state: "dead", because: "expired" } : { kind: "due" };
+function attemptable({ destinationDeleted, giveUpAt }: DeliveryProgress, now: number): Readiness {
+  if (destinationDeleted) return { kind: "over", state: "cancelled", reason: "destination_deleted" };
+  return now >= giveUpAt ? { kind: "over", state: "dead", reason: "expired" } : { kind: "due" };
 }

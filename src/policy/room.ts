@@ -3,14 +3,14 @@
  * to the most fleeting one, so that the reason given is the one that a person would name.
  */
 import type { Refusal } from "./ask.ts";
-import { shutBy } from "./condition.ts";
+import { blockedBy } from "./condition.ts";
 import type { GateSettings } from "./gate-settings.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
 import { type Lane, slotsOf, widthsOf } from "./lease.ts";
-import { shareLeft } from "./shares.ts";
+import { fairShareLeft } from "./shares.ts";
 import { widthOf } from "./window.ts";
 
-export type Room = Readonly<{ slots: number; width: number; deliveries: number; probe: boolean }>;
+export type Capacity = Readonly<{ slots: number; width: number; deliveries: number; probe: boolean }>;
 
 /**
  * A destination that takes longer than this is served by drains, which run on a queue of their own: in a
@@ -18,17 +18,17 @@ export type Room = Readonly<{ slots: number; width: number; deliveries: number; 
  */
 const SLOW_MS = 1_000;
 
-export function roomFor(state: GateState, lane: Lane, settings: GateSettings, now: number): Room | Refusal {
-  const shut = shutBy(state.condition, settings, now);
+export function capacityFor(state: GateState, lane: Lane, settings: GateSettings, now: number): Capacity | Refusal {
+  const shut = blockedBy(state.destinationState, settings, now);
   if (shut) return shut;
-  const probing = state.condition.circuit.kind === "half_open";
+  const probing = state.destinationState.circuit.kind === "half_open";
   const probe = state.leases.find((lease) => lease.probe);
   if (probing && probe) return { reason: "probing", until: probe.expiresAt };
   const side = sideOf(lane);
-  if (side === "live" && state.condition.tookMs > SLOW_MS) return { reason: "slow", until: now };
-  const window = probing ? 1 : widthOf(state.condition.window, settings.maxConcurrency);
-  const slots = shareLeft(state, side, settings.maxConcurrency, slotsOf, now);
-  const width = shareLeft(state, side, window, widthsOf, now);
+  if (side === "live" && state.destinationState.tookMs > SLOW_MS) return { reason: "slow", until: now };
+  const window = probing ? 1 : widthOf(state.destinationState.window, settings.maxConcurrency);
+  const slots = fairShareLeft(state, side, settings.maxConcurrency, slotsOf, now);
+  const width = fairShareLeft(state, side, window, widthsOf, now);
   if (slots < 1 || width < 1) return { reason: "concurrency", until: firstExpiry(state, now) };
   if (probing) return { slots: 1, width: 1, deliveries: 1, probe: true };
   return { slots, width, deliveries: Number.POSITIVE_INFINITY, probe: false };

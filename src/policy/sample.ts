@@ -6,7 +6,7 @@ export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "
 
 export type Result = (typeof results)[number];
 
-export type Sample = Readonly<{
+export type AttemptMetric = Readonly<{
   /** Which attempt of its delivery it was, from 1. */
   attempt: number;
   result: Result;

@@ -15,7 +15,7 @@ import type { Lease } from "./lease.ts";
 const ABOUT_MS = 10_000;
 
 /** How much of `capacity` is left for one more lease of `side`, given what each lease takes of it. */
-export function shareLeft(
+export function fairShareLeft(
   state: GateState,
   side: Side,
   capacity: number,

@@ -2,9 +2,9 @@
  * When a destination is so sick that it is better to stop and tell somebody: it refuses everything, or nothing
  * has succeeded for days. Kept in the gate's state, so that watching costs no row; a success forgets it all.
  */
-import type { Sample } from "./sample.ts";
+import type { AttemptMetric } from "./sample.ts";
 
-export type Sickness = Readonly<{
+export type FailureStreak = Readonly<{
   /** Deliveries that it has refused for good since its last success. */
   refusals: number;
   /** Failed attempts since its last success, and when the first of them was made (epoch ms; 0: none). */
@@ -13,9 +13,9 @@ export type Sickness = Readonly<{
 }>;
 
 /** `rejecting`: too many refusals in a row. `failing`: too long without a success. */
-export type Diagnosis = "rejecting" | "failing";
+export type DisableReason = "rejecting" | "failing";
 
-export const wellness: Sickness = { refusals: 0, failures: 0, failingSince: 0 };
+export const noFailures: FailureStreak = { refusals: 0, failures: 0, failingSince: 0 };
 
 /** A hundred may be one bad deployment's worth of bad events; more is the receiver's own fault. */
 const TOLERATED_REFUSALS = 100;
@@ -24,23 +24,23 @@ const FAILING_MS = 5 * 24 * 60 * 60_000;
 const FEW_FAILURES = 10;
 
 /** The sickness after attempts that ended by `now`, in the order of their ends. */
-export function sicknessAfter(sickness: Sickness, samples: readonly Sample[], now: number): Sickness {
-  return samples.reduce((state, sample) => afterOne(state, sample, now), sickness);
+export function failureStreakAfter(failureStreak: FailureStreak, metrics: readonly AttemptMetric[], now: number): FailureStreak {
+  return metrics.reduce((state, metric) => afterOne(state, metric, now), failureStreak);
 }
 
-function afterOne(sickness: Sickness, { end, result }: Sample, now: number): Sickness {
-  if (end === "delivered") return wellness;
+function afterOne(failureStreak: FailureStreak, { end, result }: AttemptMetric, now: number): FailureStreak {
+  if (end === "delivered") return noFailures;
   const isRefusal = end === "dead" && (result === "3xx" || result === "4xx");
   return {
-    refusals: sickness.refusals + (isRefusal ? 1 : 0),
-    failures: sickness.failures + 1,
-    failingSince: sickness.failingSince || now,
+    refusals: failureStreak.refusals + (isRefusal ? 1 : 0),
+    failures: failureStreak.failures + 1,
+    failingSince: failureStreak.failingSince || now,
   };
 }
 
 /** What it is sick of, if it is sick. Asked after a failure: the passing of time alone proves nothing. */
-export function diagnosisOf(sickness: Sickness, now: number): Diagnosis | undefined {
-  const { refusals, failures, failingSince } = sickness;
+export function disableReasonOf(failureStreak: FailureStreak, now: number): DisableReason | undefined {
+  const { refusals, failures, failingSince } = failureStreak;
   if (refusals > TOLERATED_REFUSALS) return "rejecting";
   const isLong = failingSince > 0 && now - failingSince >= FAILING_MS;
   return isLong && failures > FEW_FAILURES ? "failing" : undefined;

@@ -4,8 +4,8 @@
  */
 import { totalOf } from "./histogram.ts";
 import { results } from "./sample.ts";
-import { HOUR_MS, type Hours, MINUTE_MS, startOf, type Tallies } from "./tallies.ts";
-import { emptyTally, plus, type Tally } from "./tally.ts";
+import { HOUR_MS, type Hours, MINUTE_MS, startOf, type Rollups } from "./tallies.ts";
+import { emptyCounters, sumOfCounters, type Counters } from "./tally.ts";
 
 export const windows = ["15m", "1h", "24h", "7d"] as const;
 
@@ -36,18 +36,18 @@ export type SeriesPoint = Readonly<{
 export type Series = readonly SeriesPoint[];
 
 /** Everything counted within the window. */
-export function sumOf(tallies: Tallies, hours: Hours, window: StatsWindow, now: number): Tally {
-  return within(tallies, hours, window, now).reduce<Tally>(plus, emptyTally(beginning(window, now)));
+export function sumOf(rollups: Rollups, hours: Hours, window: StatsWindow, now: number): Counters {
+  return within(rollups, hours, window, now).reduce<Counters>(sumOfCounters, emptyCounters(beginning(window, now)));
 }
 
 /** Attempts and failures over time, for a chart. */
-export function seriesOf(tallies: Tallies, hours: Hours, window: StatsWindow, now: number): Series {
+export function seriesOf(rollups: Rollups, hours: Hours, window: StatsWindow, now: number): Series {
   const { stepMs, points } = spans[window];
   const start = beginning(window, now);
-  const bySlot = Map.groupBy(within(tallies, hours, window, now), ({ from }) => startOf(from, stepMs));
+  const bySlot = Map.groupBy(within(rollups, hours, window, now), ({ from }) => startOf(from, stepMs));
   return Array.from({ length: points }, (_, i) => {
     const at = start + i * stepMs;
-    return pointOf((bySlot.get(at) ?? []).reduce<Tally>(plus, emptyTally(at)));
+    return pointOf((bySlot.get(at) ?? []).reduce<Counters>(sumOfCounters, emptyCounters(at)));
   });
 }
 
@@ -57,10 +57,10 @@ export function addedSeries(all: readonly Series[]): Series {
   return [...byTime.values()].map((points) => points.reduce(addedPoint)).sort((a, b) => a.at - b.at);
 }
 
-function within(tallies: Tallies, hours: Hours, window: StatsWindow, now: number): Tally[] {
+function within(rollups: Rollups, hours: Hours, window: StatsWindow, now: number): Counters[] {
   const start = beginning(window, now);
-  const open = tallies.minutes.filter(({ from }) => from >= tallies.rolledUpTo);
-  const source = spans[window].stepMs === MINUTE_MS ? tallies.minutes : [...hours, ...open];
+  const open = rollups.minutes.filter(({ from }) => from >= rollups.rolledUpTo);
+  const source = spans[window].stepMs === MINUTE_MS ? rollups.minutes : [...hours, ...open];
   // What a clock that was set back since calls the future belongs to no window yet.
   return source.filter(({ from }) => from >= start && from <= now);
 }
@@ -70,15 +70,15 @@ function beginning(window: StatsWindow, now: number): number {
   return startOf(now, stepMs) - (points - 1) * stepMs;
 }
 
-function pointOf(tally: Tally): SeriesPoint {
-  const attempts = totalOf(tally.attempts);
+function pointOf(counters: Counters): SeriesPoint {
+  const attempts = totalOf(counters.attempts);
   return {
-    at: tally.from,
+    at: counters.from,
     attempts,
-    retries: attempts - (tally.attempts[0] ?? 0),
-    failures: attempts - (tally.results[results.indexOf("2xx")] ?? 0),
-    delivered: tally.delivered,
-    dead: tally.dead,
+    retries: attempts - (counters.attempts[0] ?? 0),
+    failures: attempts - (counters.results[results.indexOf("2xx")] ?? 0),
+    delivered: counters.delivered,
+    dead: counters.dead,
   };
 }
 

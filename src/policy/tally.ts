@@ -10,12 +10,12 @@ import {
   LATENCY_BOUNDS_MS,
   slotOf,
 } from "./histogram.ts";
-import { results, type Sample } from "./sample.ts";
+import { results, type AttemptMetric } from "./sample.ts";
 
 /** Attempts are counted by their number: each of the first five, then up to ten, then all beyond. */
 export const ATTEMPT_BOUNDS: readonly number[] = [1, 2, 3, 4, 5, 10];
 
-export type Tally = Readonly<{
+export type Counters = Readonly<{
   /** Epoch ms: the start of its minute or hour. */
   from: number;
   /** By the attempt's number, between `ATTEMPT_BOUNDS`. */
@@ -40,7 +40,7 @@ export type Tally = Readonly<{
   delayMaxMs: number;
 }>;
 
-export function emptyTally(from: number): Tally {
+export function emptyCounters(from: number): Counters {
   return {
     from,
     attempts: emptyHistogram(ATTEMPT_BOUNDS),
@@ -60,30 +60,30 @@ export function emptyTally(from: number): Tally {
 }
 
 /** The tally with the attempts counted into it. */
-export function tallied(tally: Tally, samples: readonly Sample[]): Tally {
-  const count = (fits: (sample: Sample) => boolean) => samples.filter(fits).length;
-  const sum = (value: (sample: Sample) => number) => samples.reduce((total, s) => total + value(s), 0);
-  const most = (value: (sample: Sample) => number) => samples.reduce((top, s) => Math.max(top, value(s)), 0);
-  const delivered = samples.filter(({ end }) => end === "delivered");
-  return plus(tally, {
-    attempts: spread(tally.attempts, samples, ({ attempt }) => slotOf(ATTEMPT_BOUNDS, attempt)),
-    results: spread(tally.results, samples, ({ result }) => results.indexOf(result)),
+export function countersAfter(counters: Counters, metrics: readonly AttemptMetric[]): Counters {
+  const count = (fits: (metric: AttemptMetric) => boolean) => metrics.filter(fits).length;
+  const sum = (value: (metric: AttemptMetric) => number) => metrics.reduce((total, s) => total + value(s), 0);
+  const most = (value: (metric: AttemptMetric) => number) => metrics.reduce((top, s) => Math.max(top, value(s)), 0);
+  const delivered = metrics.filter(({ end }) => end === "delivered");
+  return sumOfCounters(counters, {
+    attempts: spread(counters.attempts, metrics, ({ attempt }) => slotOf(ATTEMPT_BOUNDS, attempt)),
+    results: spread(counters.results, metrics, ({ result }) => results.indexOf(result)),
     delivered: delivered.length,
     dead: count(({ end }) => end === "dead"),
     firstsAgain: count(({ attempt, end }) => attempt === 1 && end === "again"),
     secondsDelivered: delivered.filter(({ attempt }) => attempt === 2).length,
     attemptsToSuccess: delivered.reduce((total, { attempt }) => total + attempt, 0),
-    latency: spread(tally.latency, samples, ({ tookMs }) => slotOf(LATENCY_BOUNDS_MS, tookMs)),
+    latency: spread(counters.latency, metrics, ({ tookMs }) => slotOf(LATENCY_BOUNDS_MS, tookMs)),
     latencyMs: sum(({ tookMs }) => tookMs),
     latencyMaxMs: most(({ tookMs }) => tookMs),
-    delay: spread(tally.delay, samples, ({ lateMs }) => slotOf(DELAY_BOUNDS_MS, lateMs)),
+    delay: spread(counters.delay, metrics, ({ lateMs }) => slotOf(DELAY_BOUNDS_MS, lateMs)),
     delayMs: sum(({ lateMs }) => lateMs),
     delayMaxMs: most(({ lateMs }) => lateMs),
   });
 }
 
 /** Both together, from `a.from` on. */
-export function plus(a: Tally, b: Omit<Tally, "from">): Tally {
+export function sumOfCounters(a: Counters, b: Omit<Counters, "from">): Counters {
   return {
     from: a.from,
     attempts: added(a.attempts, b.attempts),
@@ -103,7 +103,7 @@ export function plus(a: Tally, b: Omit<Tally, "from">): Tally {
 }
 
 /** Whether a stored value is a tally of today's shape: one with other bounds would be added up wrongly. */
-export function isTally(value: unknown): value is Tally {
+export function isCounters(value: unknown): value is Counters {
   if (typeof value !== "object" || value === null) return false;
   const given = value as Readonly<Record<string, unknown>>;
   return Object.entries(SHAPE).every(([name, part]) => {
@@ -112,13 +112,13 @@ export function isTally(value: unknown): value is Tally {
   });
 }
 
-const SHAPE = emptyTally(0);
+const SHAPE = emptyCounters(0);
 
 /** How many samples fall into each place of a histogram that looks like `like`. */
-function spread(like: Histogram, samples: readonly Sample[], placeOf: (sample: Sample) => number): Histogram {
+function spread(like: Histogram, metrics: readonly AttemptMetric[], placeOf: (metric: AttemptMetric) => number): Histogram {
   const counts = like.map(() => 0);
-  for (const sample of samples) {
-    const place = placeOf(sample);
+  for (const metric of metrics) {
+    const place = placeOf(metric);
     counts[place] = (counts[place] ?? 0) + 1;
   }
   return counts;

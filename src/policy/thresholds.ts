@@ -4,12 +4,12 @@
  */
 import { ratesOf } from "./rates.ts";
 import { MINUTE_MS } from "./tallies.ts";
-import type { Tally } from "./tally.ts";
+import type { Counters } from "./tally.ts";
 
 /** One destination, as far as it is watched. */
 export type WatchedDestination = Readonly<{
   id: string;
-  hour: Tally;
+  hour: Counters;
   /** Deliveries that wait or are to be tried again. */
   backlog: number;
   /** Whether `backlog` was not counted to its end. */
@@ -23,11 +23,11 @@ export type WatchedDestination = Readonly<{
 export type Backlogs = Readonly<Record<string, number>>;
 
 /** The backlogs that were found at `at`, epoch ms. */
-export type BacklogLook = Readonly<{ at: number; backlogs: Backlogs }>;
+export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 
 export type Watched = Readonly<{
-  hour: Tally;
-  day: Tally;
+  hour: Counters;
+  day: Counters;
   /** Deliveries that were attempted and are not over a day after their event. */
   retryingForADay: number;
   destinations: readonly WatchedDestination[];
@@ -148,8 +148,8 @@ function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: Watched): C
 const NEAR_MS = 7 * MINUTE_MS;
 
 /** What was found about so many minutes ago; undefined when nobody looked then. */
-export function lookAgo(looks: readonly BacklogLook[], now: number, minutes: number): Backlogs | undefined {
-  const distance = ({ at }: BacklogLook) => Math.abs(now - minutes * MINUTE_MS - at);
+export function snapshotAgo(looks: readonly BacklogSnapshot[], now: number, minutes: number): Backlogs | undefined {
+  const distance = ({ at }: BacklogSnapshot) => Math.abs(now - minutes * MINUTE_MS - at);
   const [nearest] = looks.toSorted((a, b) => distance(a) - distance(b));
   return nearest && distance(nearest) <= NEAR_MS ? nearest.backlogs : undefined;
 }

@@ -2,7 +2,7 @@
  * The dead of a destination of whom nobody has been told: they are counted, and told of together. With the
  * first of them somebody is sent to ask after a minute; what dies meanwhile is in the same answer.
  */
-export type Toll = Readonly<{
+export type DeadLetterDigest = Readonly<{
   dead: number;
   /** When the first of them died, epoch ms; 0 while there are none. */
   since: number;
@@ -10,27 +10,27 @@ export type Toll = Readonly<{
   sentAt: number;
 }>;
 
-export const noToll: Toll = { dead: 0, since: 0, sentAt: 0 };
+export const emptyDigest: DeadLetterDigest = { dead: 0, since: 0, sentAt: 0 };
 
 /** How long the dead are gathered. */
-export const TOLL_MS = 60_000;
+export const DIGEST_MS = 60_000;
 /** Whoever was sent for so long ago has been lost on the way. */
-const LOST_MS = 3 * TOLL_MS;
+const LOST_MS = 3 * DIGEST_MS;
 
 /** More have died: whether somebody is to be sent to ask, and then the toll knows of it. */
-export function tollAfter(toll: Toll, dead: number, now: number): Readonly<{ toll: Toll; isDue: boolean }> {
-  if (dead === 0) return { toll, isDue: false };
-  const isOnTheWay = toll.sentAt > 0 && toll.sentAt <= now && now - toll.sentAt < LOST_MS;
-  const counted = { dead: toll.dead + dead, since: toll.since || now };
-  return { toll: { ...counted, sentAt: isOnTheWay ? toll.sentAt : now }, isDue: !isOnTheWay };
+export function digestAfter(deadLetterDigest: DeadLetterDigest, dead: number, now: number): Readonly<{ deadLetterDigest: DeadLetterDigest; isDue: boolean }> {
+  if (dead === 0) return { deadLetterDigest, isDue: false };
+  const isOnTheWay = deadLetterDigest.sentAt > 0 && deadLetterDigest.sentAt <= now && now - deadLetterDigest.sentAt < LOST_MS;
+  const counted = { dead: deadLetterDigest.dead + dead, since: deadLetterDigest.since || now };
+  return { deadLetterDigest: { ...counted, sentAt: isOnTheWay ? deadLetterDigest.sentAt : now }, isDue: !isOnTheWay };
 }
 
 /** So many, of those who have died since then, have been told of; the rest are a toll of their own. Safe to repeat. */
-export function tollPaid(
-  toll: Toll,
-  { dead, since }: Pick<Toll, "dead" | "since">,
+export function afterDigestSent(
+  deadLetterDigest: DeadLetterDigest,
+  { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
   now: number,
-): Readonly<{ toll: Toll; isDue: boolean }> {
-  if (toll.since !== since) return { toll, isDue: false };
-  return tollAfter(noToll, Math.max(0, toll.dead - dead), now);
+): Readonly<{ deadLetterDigest: DeadLetterDigest; isDue: boolean }> {
+  if (deadLetterDigest.since !== since) return { deadLetterDigest, isDue: false };
+  return digestAfter(emptyDigest, Math.max(0, deadLetterDigest.dead - dead), now);
 }

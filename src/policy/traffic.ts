@@ -4,8 +4,8 @@
  */
 import { totalOf } from "./histogram.ts";
 import { type Result, results } from "./sample.ts";
-import { MINUTE_MS, type Tallies } from "./tallies.ts";
-import type { Tally } from "./tally.ts";
+import { MINUTE_MS, type Rollups } from "./tallies.ts";
+import type { Counters } from "./tally.ts";
 
 /** Attempts that ended within one minute. */
 export type Minute = Readonly<{
@@ -37,14 +37,14 @@ const STORM_RETRIES = 100;
 const trouble: readonly Result[] = ["429", "5xx", "timeout", "network"];
 
 /** The last 15 minutes, the oldest first; those without an attempt are left out. */
-export function recentTraffic({ minutes }: Pick<Tallies, "minutes">, now: number): Traffic {
+export function recentTraffic({ minutes }: Pick<Rollups, "minutes">, now: number): Traffic {
   return minutes
     .filter(({ from }) => from > now - WINDOW_MS && from <= now)
     .map(minuteOf)
     .filter(({ first, retries }) => first + retries > 0);
 }
 
-function minuteOf({ from, attempts, results: came }: Tally): Minute {
+function minuteOf({ from, attempts, results: came }: Counters): Minute {
   const all = totalOf(attempts);
   const first = attempts[0] ?? 0;
   const count = (result: Result) => came[results.indexOf(result)] ?? 0;

@@ -26,14 +26,14 @@ export type Transition =
   | {
       readonly kind: "retry";
       readonly at: number;
-      readonly because: string;
+      readonly reason: string;
       /** The receiver's own time, where it gave one: `at` is never before it. */
       readonly notBefore?: number;
       readonly note?: string;
     }
   | {
       readonly kind: "dead";
-      readonly because: "permanent" | "gone" | "exhausted" | "expired";
+      readonly reason: "permanent" | "gone" | "exhausted" | "expired";
       readonly note?: string;
     };
 
@@ -64,7 +64,7 @@ export function transition(
     case "success":
       return { kind: "delivered" };
     case "permanent":
-      return { kind: "dead", because: causeOf(exchange) === "http_410" ? "gone" : "permanent" };
+      return { kind: "dead", reason: causeOf(exchange) === "http_410" ? "gone" : "permanent" };
     case "retry":
       return retryWithinLimits(exchange, history, policy, now, random);
   }
@@ -88,20 +88,20 @@ function retryWithinLimits(
   now: number,
   random: number,
 ): Transition {
-  const because = causeOf(exchange);
+  const reason = causeOf(exchange);
   const wish = wishOf(exchange, now);
   const note = noteOf(wish, history.giveUpAt, now);
 
   const { attempts, sameCause = attempts } = history;
-  const causeLimit = policy.rules.attemptLimits[because] ?? policy.maxAttempts;
+  const causeLimit = policy.rules.attemptLimits[reason] ?? policy.maxAttempts;
   if (attempts >= policy.maxAttempts || sameCause >= causeLimit)
-    return { kind: "dead", because: "exhausted", ...note };
+    return { kind: "dead", reason: "exhausted", ...note };
 
   const backoffAt = now + backoffMs(exchange, wish, history, policy, random);
   const at =
     wish.kind === "until" ? honour(wish.at, backoffAt, isInstead(exchange, policy), now, random) : backoffAt;
-  if (at > history.giveUpAt) return { kind: "dead", because: "expired", ...note };
-  return { kind: "retry", at, because, ...(wish.kind === "until" && { notBefore: wish.at }), ...note };
+  if (at > history.giveUpAt) return { kind: "dead", reason: "expired", ...note };
+  return { kind: "retry", at, reason, ...(wish.kind === "until" && { notBefore: wish.at }), ...note };
 }
 
 /** Retry-After counts on 429 and 503 only. */

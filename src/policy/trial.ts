@@ -6,7 +6,7 @@
 const APART_MS = 5_000;
 
 /** When the next test may be made after one at `testedAt`, if not at `now`. */
-export function trialRefusedUntil(testedAt: number, now: number): number | undefined {
+export function testRefusedUntil(testedAt: number, now: number): number | undefined {
   // A time in the future is a clock's that was wrong.
   return testedAt <= now && now - testedAt < APART_MS ? testedAt + APART_MS : undefined;
 }

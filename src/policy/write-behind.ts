@@ -20,14 +20,14 @@
  * just been shut; and none for deliveries that come alone, because it would be in the way of the next
  * incarnation's first.
  */
-import { rings } from "./bell.ts";
-import { rateUnder } from "./ceiling.ts";
+import { drainsDue } from "./bell.ts";
+import { effectiveRate } from "./ceiling.ts";
 import type { Circuit } from "./circuit.ts";
-import { type Condition, shutBy } from "./condition.ts";
+import { type DestinationState, blockedBy } from "./condition.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, live, slotsOf, widthsOf } from "./lease.ts";
 import { results } from "./sample.ts";
-import type { Tallies } from "./tallies.ts";
+import type { Rollups } from "./tallies.ts";
 import { type Window, widthOf } from "./window.ts";
 
 /** For so long after its last write a gate grants from memory, and leaves what it counts unwritten. */
@@ -68,9 +68,9 @@ export type Step = Readonly<{
  * is in flight, that the rate's burst is spent, and that any delivery may have been settled up to now.
  * @param stored undefined when nothing is
  */
-export function remembered(stored: GateState | undefined, now: number): Memory {
+export function restored(stored: GateState | undefined, now: number): Memory {
   const state = stored ? reborn(stored, now) : newGateState(now);
-  return { state, written: null, isBehind: false, alarmAt: state.bell.at, askedBefore: 0, leaseMs: 0 };
+  return { state, written: null, isBehind: false, alarmAt: state.drainSchedule.at, askedBefore: 0, leaseMs: 0 };
 }
 
 function reborn(stored: GateState, now: number): GateState {
@@ -89,7 +89,7 @@ function reborn(stored: GateState, now: number): GateState {
 }
 
 /** What becomes of the memory, and of storage, when the state changes so. */
-export function kept(before: Memory, after: GateState, now: number): Step {
+export function afterDecision(before: Memory, after: GateState, now: number): Step {
   const memory = heard(before, after, now);
   const isLate = memory.isBehind && !mayStayBehind(memory, now);
   return mayWait(before, after, now) && !isLate
@@ -97,30 +97,30 @@ export function kept(before: Memory, after: GateState, now: number): Step {
     : written(before, memory, now);
 }
 
-export type Rung = Step & Readonly<{ drains: number; abreast: number }>;
+export type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
 
 /**
  * The alarm has gone off: what is behind is written, and drains are sent for when it is their time. Too early for
  * that, the bell is left to its time, or to the end of what shuts the door.
  */
-export function rung(before: Memory, now: number): Rung {
+export function afterAlarm(before: Memory, now: number): AlarmStep {
   const silent = { ...before, alarmAt: null };
   const { state } = before;
   const isDue =
-    state.bell.at !== null && (state.bell.at <= now || shutBy(state.condition, { paused: false }, now));
-  const { bell, drains, abreast } = isDue ? rings(state, now) : { bell: state.bell, drains: 0, abreast: 0 };
-  const memory = { ...silent, state: { ...state, bell } };
+    state.drainSchedule.at !== null && (state.drainSchedule.at <= now || blockedBy(state.destinationState, { paused: false }, now));
+  const { drainSchedule, drains, abreast } = isDue ? drainsDue(state, now) : { drainSchedule: state.drainSchedule, drains: 0, abreast: 0 };
+  const memory = { ...silent, state: { ...state, drainSchedule } };
   const step =
-    memory.isBehind || !isSame(bell, state.bell)
+    memory.isBehind || !isSame(drainSchedule, state.drainSchedule)
       ? written(silent, memory, now)
       : alarmed(silent, memory, now, false);
   return { ...step, drains, abreast };
 }
 
 function heard(before: Memory, state: GateState, now: number): Memory {
-  const { turns, settled, tallies, condition, granted } = before.state;
+  const { turns, settled, rollups, destinationState, granted } = before.state;
   const newest = state.granted === granted ? undefined : state.leases.at(-1);
-  const changed = state.settled !== settled || state.tallies !== tallies || state.condition !== condition;
+  const changed = state.settled !== settled || state.rollups !== rollups || state.destinationState !== destinationState;
   return {
     ...before,
     state,
@@ -163,7 +163,7 @@ function written(before: Memory, memory: Memory, now: number): Step {
 /** With what the alarm is to be set to. One that is early is left alone, and set again when it has gone off. */
 function alarmed(before: Memory, after: Memory, now: number, writes: boolean): Step {
   const { alarmAt } = before;
-  const [rang, rings] = [before.state.bell.at, after.state.bell.at];
+  const [rang, rings] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
   const flushAt = after.isBehind && after.written ? after.written.at + BEHIND_MS : null;
   const at = earlier(rings, flushAt);
   // One that was to flush and is long over has been lost. The bell looks after its own.
@@ -180,9 +180,9 @@ function earlier(a: number | null, b: number | null): number | null {
 
 /** What is left of half the limit, and of half the window. */
 function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
-  const { window, ceiling } = state.condition;
-  const { perSecond, burst } = rateUnder(
-    ceiling,
+  const { window, adaptiveLimit } = state.destinationState;
+  const { perSecond, burst } = effectiveRate(
+    adaptiveLimit,
     { ratePerSecond: state.rate.perSecond, rateBurst: state.rate.burst },
     now,
   );
@@ -235,7 +235,7 @@ const always = () => true;
 /** For each part of the state, whether its change may wait. Leases are looked at apart. */
 const rules: Rules = {
   version: isSame,
-  condition: onlyTrustHasGrown,
+  destinationState: onlyTrustHasGrown,
   tat: always,
   leases: always,
   settled: always,
@@ -247,12 +247,12 @@ const rules: Rules = {
     before.live.wantedAt === after.live.wantedAt && before.backlog.wantedAt === after.backlog.wantedAt,
   breadth: isSame,
   rate: isSame,
-  bell: isSame,
-  tallies: onlySuccessesCounted,
-  sickness: isSame,
+  drainSchedule: isSame,
+  rollups: onlySuccessesCounted,
+  failureStreak: isSame,
   holding: isSame,
-  said: isSame,
-  toll: isSame,
+  alertState: isSame,
+  deadLetterDigest: isSame,
   testedAt: isSame,
   history: isSame,
 };
@@ -263,10 +263,10 @@ function partMayWait<Part extends keyof GateState>(part: Part, before: GateState
   return before[part] === after[part] || rules[part](before[part], after[part]);
 }
 
-function onlyTrustHasGrown(before: Condition, after: Condition): boolean {
+function onlyTrustHasGrown(before: DestinationState, after: DestinationState): boolean {
   return (
     before.heldUntil === after.heldUntil &&
-    isSame(before.ceiling, after.ceiling) &&
+    isSame(before.adaptiveLimit, after.adaptiveLimit) &&
     isNoSmaller(before.window, after.window) &&
     hasNotFailed(before.circuit, after.circuit)
   );
@@ -285,7 +285,7 @@ function hasNotFailed(before: Circuit, after: Circuit): boolean {
   return !after.slices.some(isNew);
 }
 
-function onlySuccessesCounted({ ever: before }: Tallies, { ever: after }: Tallies): boolean {
+function onlySuccessesCounted({ ever: before }: Rollups, { ever: after }: Rollups): boolean {
   const isCalm = results.every((result, i) => result === "2xx" || before.results[i] === after.results[i]);
   return isCalm && before.dead === after.dead;
 }

@@ -16,10 +16,10 @@ export async function readCursor(db: D1Database, walk: Walk): Promise<Position> 
   return (await db.prepare(READ).bind(walk).first<Position>()) ?? { at: 0, event: 0 };
 }
 
-const MOVE = `
+const MOVE_CURSOR = `
   INSERT INTO cursors (name, at, event_id) VALUES (?1, ?2, ?3)
   ON CONFLICT (name) DO UPDATE SET at = excluded.at, event_id = excluded.event_id`;
 
 export async function moveCursor(db: D1Database, walk: Walk, { at, event }: Position): Promise<void> {
-  await db.prepare(MOVE).bind(walk, at, event).run();
+  await db.prepare(MOVE_CURSOR).bind(walk, at, event).run();
 }

@@ -24,7 +24,7 @@ import {
   walkOfRetries,
 } from "./delivery-walk.ts";
 import type { Destination } from "./destination-settings.ts";
-import { eventRangeOf } from "./moments.ts";
+import { idRangeOf } from "./moments.ts";
 import { eventsOver } from "./over.ts";
 import { packedRows } from "./packs.ts";
 import { bundles, type DeliveryRow, deliveries, destinations, packs, type StoredState } from "./schema.ts";
@@ -111,7 +111,7 @@ async function storedIn(
   const { limit, accepted, over } = filter;
   const destinations = await ownDestinations(databases, filter);
   if (destinations?.length === 0) return { found: [], next: undefined };
-  const range = accepted && (await eventRangeOf(db, accepted));
+  const range = accepted && (await idRangeOf(db, accepted));
   const walk = { state, destinations, before: filter.before, range };
   const byIndex = state === "retrying" && (await areFewRetries(db));
   const [rows, packed] = await Promise.all([

@@ -23,7 +23,7 @@ export type DeliveryFilter = EventFilter &
     tenant?: string | undefined;
     /** The last attempt's status code. */
     status?: number | undefined;
-    because?: string | undefined;
+    reason?: string | undefined;
     /** What is left out, whatever is asked for. */
     over?: Over | undefined;
     before?: DeliveryKey | undefined;
@@ -31,20 +31,20 @@ export type DeliveryFilter = EventFilter &
   }>;
 
 /** What remains to be tried of rows, but for whether they are over; undefined when nothing does. */
-export function isWanted({ tenant, status, because, ...filter }: DeliveryFilter): SQL | undefined {
+export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter): SQL | undefined {
   const ofEvent = isOfEvent(filter);
   return and(
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
-    because === undefined ? undefined : eq(deliveries.because, because),
+    reason === undefined ? undefined : eq(deliveries.reason, reason),
     ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
   );
 }
 
 /** The same of a row as a pack tells it. */
-export function isRowWanted({ status, because }: DeliveryFilter, row: DeliveryRow): boolean {
+export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow): boolean {
   return (
-    (status === undefined || row.lastStatus === status) && (because === undefined || row.because === because)
+    (status === undefined || row.lastStatus === status) && (reason === undefined || row.reason === reason)
   );
 }
 

@@ -61,7 +61,7 @@ function merged(
     const heads = lists.flatMap(({ rest: [head] }, i) =>
       head ? [{ i, head, rank: order(head, acceptedAt(head)) }] : [],
     );
-    const [first] = heads.toSorted((a, b) => descending(a.rank, b.rank));
+    const [first] = heads.toSorted((a, b) => descendingPositions(a.rank, b.rank));
     if (!first) break;
     found.push(first.head);
     positions[first.i] = first.head;
@@ -71,7 +71,7 @@ function merged(
   return { found, next: next.every(isEnd) ? undefined : next };
 }
 
-function descending(a: readonly (string | number)[], b: readonly (string | number)[]): number {
+function descendingPositions(a: readonly (string | number)[], b: readonly (string | number)[]): number {
   const i = a.findIndex((value, i) => value !== b[i]);
   const [left = 0, right = 0] = [a[i], b[i]];
   return i < 0 ? 0 : left < right ? 1 : -1;

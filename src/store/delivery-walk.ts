@@ -10,7 +10,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { bundleOf } from "../core/bundle.ts";
 import type { DeliveryKey } from "./delivery-filter.ts";
-import type { EventRange } from "./moments.ts";
+import type { IdRange } from "./moments.ts";
 import { WAITS } from "./packs.ts";
 import type { StoredState } from "./schema.ts";
 
@@ -24,7 +24,7 @@ export type Walk = Readonly<{
   /** Those to walk through, in descending order; all that have deliveries when undefined. */
   destinations: readonly string[] | undefined;
   before: DeliveryKey | undefined;
-  range: EventRange | undefined;
+  range: IdRange | undefined;
 }>;
 
 /** What is walked through: the rows of deliveries by their events, or packs by their bundles. */

@@ -6,18 +6,18 @@ export function bundleIdOf(event: string): string {
 }
 
 /** SQL of an event's index in its bundle, from SQL of its number. */
-export function indexOf(event: string): string {
+export function indexColumnOf(event: string): string {
   return `(${event} % 128)`;
 }
 
 /** SQL of the event's tenant. @param header SQL of its bundle's header */
 export function tenantOf(header: string, event: string): string {
-  return nameOf("tenants", header, `(${indexOf(event)} * 3)`);
+  return nameOf("tenants", header, `(${indexColumnOf(event)} * 3)`);
 }
 
 /** SQL of the event's type. */
 export function typeOf(header: string, event: string): string {
-  return nameOf("types", header, `(${indexOf(event)} * 3 + 1)`);
+  return nameOf("types", header, `(${indexColumnOf(event)} * 3 + 1)`);
 }
 
 function nameOf(list: string, header: string, place: string): string {

@@ -35,10 +35,10 @@ export type TimeRange = Readonly<{
 }>;
 
 /** No event of the time range has a smaller number than `first`, or a larger one than `last`. */
-export type EventRange = Readonly<{ first: number; last: number }>;
+export type IdRange = Readonly<{ first: number; last: number }>;
 
 /** The numbers of events that a range of time lies in. */
-export async function eventRangeOf(db: D1Database, { since, until }: TimeRange): Promise<EventRange> {
+export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Promise<IdRange> {
   const [first, after] = await Promise.all([
     since === undefined ? 1 : firstAt(db, since - SKEW_MS),
     until === undefined ? Number.POSITIVE_INFINITY : firstAt(db, until + SKEW_MS),

@@ -13,7 +13,7 @@ import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../co
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf } from "../policy/retry-policy.ts";
 import { type Destination, retryPolicyOf } from "./destination-settings.ts";
-import { indexOf as indexSql, isInBundle } from "./event-columns.ts";
+import { indexColumnOf as indexSql, isInBundle } from "./event-columns.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
 
@@ -24,26 +24,26 @@ export type Fate = (typeof FATES)[number];
 
 /** What a bit could say of a delivery as it stands; undefined when it needs a row of its own. */
 export function fateOf(row: DeliveryRow): Fate | undefined {
-  const { state, because, attempts, life, replay, log, lastError } = row;
+  const { state, reason, attempts, life, replay, log, lastError } = row;
   if (life !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
   if (attempts > 0 || log.length > 0) return undefined;
   if (state === "waiting") return "waiting";
-  if (state === "retrying" && because === "in_flight") return "in_flight";
-  return state === "cancelled" && because === CANCELLED ? "cancelled" : undefined;
+  if (state === "retrying" && reason === "in_flight") return "in_flight";
+  return state === "cancelled" && reason === CANCELLED ? "cancelled" : undefined;
 }
 
 const CANCELLED = "destination_deleted";
 
-function isPlainSuccess({ because, lastStatus, endedAt, log: [first, ...others] }: DeliveryRow): boolean {
-  if (!first || others.length > 0 || first.note || first.excerpt || because !== null) return false;
+function isPlainSuccess({ reason, lastStatus, endedAt, log: [first, ...others] }: DeliveryRow): boolean {
+  if (!first || others.length > 0 || first.note || first.excerpt || reason !== null) return false;
   return first.status === lastStatus && first.at >= 0 && endedAt === first.at + first.latencyMs;
 }
 
 /** The deliveries of a pack as the rows that they would have. @param destination whose age limit they have */
 export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"> | null): DeliveryRow[] {
-  const { bundleId, because, nextAttemptAt, recoverAt } = pack;
+  const { bundleId, reason, nextAttemptAt, recoverAt } = pack;
   const policy = retryPolicyOf(destination ?? { retry: null });
   const giveUpAt = pack.giveUpAt ?? 0;
   // The first counts, should an index have several; so it is put in last.
@@ -55,7 +55,7 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
   const rowOf = (index: number, columns: Partial<DeliveryRow> & Pick<DeliveryRow, "state">): DeliveryRow => ({
     destinationId: pack.destinationId,
     eventId: eventAt(bundleId, index),
-    because: null,
+    reason: null,
     attempts: 0,
     nextAttemptAt: null,
     life: 0,
@@ -70,10 +70,10 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
   });
   return [
     ...indexesIn([pack.waiting0, pack.waiting1]).map((i) =>
-      rowOf(i, { state: "waiting", because, nextAttemptAt }),
+      rowOf(i, { state: "waiting", reason, nextAttemptAt }),
     ),
     ...indexesIn([pack.inFlight0, pack.inFlight1]).map((i) =>
-      rowOf(i, { state: "retrying", because: "in_flight", nextAttemptAt: recoverAt }),
+      rowOf(i, { state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt }),
     ),
     ...indexesIn([pack.delivered0, pack.delivered1]).map((i) => {
       const { at = 0, latencyMs = 0, status } = attempts.get(i) ?? {};
@@ -88,7 +88,7 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
       });
     }),
     ...indexesIn([pack.cancelled0, pack.cancelled1]).map((i) =>
-      rowOf(i, { state: "cancelled", because: CANCELLED, endedAt: cancellations.get(i)?.at ?? pack.endedAt }),
+      rowOf(i, { state: "cancelled", reason: CANCELLED, endedAt: cancellations.get(i)?.at ?? pack.endedAt }),
     ),
   ];
 }
@@ -102,7 +102,7 @@ export function packsOf(raw: readonly RawRow[]): PackRow[] {
 type Change = Readonly<{
   destinationId: string;
   bundleId: number;
-  because: string | null;
+  reason: string | null;
   nextAttemptAt: number | null;
   recoverAt: number | null;
   giveUpAt: number | null;
@@ -128,7 +128,7 @@ function changeOf(rows: readonly DeliveryRow[]): Change {
         [`${fate}1`, high],
       ]),
     ) as Record<`${Fate}${0 | 1}`, number>),
-    because: waiting?.because ?? null,
+    reason: waiting?.reason ?? null,
     nextAttemptAt: waiting?.nextAttemptAt ?? null,
     recoverAt: latest(some("in_flight").map(({ nextAttemptAt }) => nextAttemptAt)),
     giveUpAt: (waiting ?? some("in_flight")[0])?.giveUpAt ?? null,
@@ -249,17 +249,17 @@ function ownMask(half: Half): string {
 /** The limit keeps SQLite from evaluating each mask again wherever it is used. */
 const WRITE = `
   INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
-    because, next_attempt_at, recover_at, give_up_at, ended_at, ends)
+    reason, next_attempt_at, recover_at, give_up_at, ended_at, ends)
   SELECT given ->> 'destinationId', given ->> 'bundleId',
     ${FATES.map((fate) => both(given(fate))).join(", ")},
-    given ->> 'because', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
+    given ->> 'reason', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
     given ->> 'endedAt', given ->> 'ends'
   FROM (
     SELECT value AS given, ${both((h) => `${ownMask(h)} AS own${h}`)} FROM json_each(?1) LIMIT -1)
   WHERE (${FATES.map((fate) => both(given(fate), "|")).join(" | ")}) <> 0
   ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
-    because = coalesce(excluded.because, packs.because),
-    next_attempt_at = iif(excluded.because IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
+    reason = coalesce(excluded.reason, packs.reason),
+    next_attempt_at = iif(excluded.reason IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
     recover_at = iif(${both(inFlightAfter, "|")} = 0, NULL,
       max(coalesce(packs.recover_at, 0), coalesce(excluded.recover_at, 0))),
     give_up_at = coalesce(packs.give_up_at, excluded.give_up_at),

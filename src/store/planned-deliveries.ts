@@ -24,7 +24,7 @@ import type { DeliveryFilter, DeliveryKey } from "./delivery-filter.ts";
 import { type MergedPage, mergedPage } from "./delivery-pages.ts";
 import type { Destination } from "./destination-settings.ts";
 import { withDestinations } from "./found-destinations.ts";
-import { eventRangeOf } from "./moments.ts";
+import { idRangeOf } from "./moments.ts";
 import { hasEnded, isOld, type Over } from "./over.ts";
 import { knownOf, packedRows } from "./packs.ts";
 import { scheduledAfter } from "./scheduled.ts";
@@ -233,7 +233,7 @@ async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<Deli
   const { d1 } = place;
   const [bounds, range] = await Promise.all([
     d1.prepare(BOUNDS).first<{ watermark: number; newest: number }>(),
-    eventRangeOf(d1, filter.accepted ?? {}),
+    idRangeOf(d1, filter.accepted ?? {}),
   ]);
   const { watermark, newest } = bounds ?? { watermark: 0, newest: 0 };
   const first = bundleOf(range.first);

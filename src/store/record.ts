@@ -6,25 +6,25 @@
  */
 import { bundleOf } from "../core/bundle.ts";
 import { fateOf, ownNames, settingBits, unset } from "./packs.ts";
-import { isNews, tallyOf } from "./replay-tally.ts";
+import { isNewEnd, replayCountersOf } from "./replay-tally.ts";
 import type { RawRow } from "./row-model.ts";
 import type { DeliveryRow } from "./schema.ts";
 import { type Databases, sharesOf } from "./shards.ts";
-import { pausing, type StatusChange, untoldChanges } from "./status-changes.ts";
+import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
 
 const RECORD = `
-  INSERT INTO deliveries (destination_id, event_id, state, because, attempts, next_attempt_at, life,
+  INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, next_attempt_at, life,
     first_attempt_at, give_up_at, ended_at, last_status, last_error, log)
-  SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'because',
+  SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'reason',
     value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'life', value ->> 'firstAttemptAt', value ->> 'giveUpAt',
     value ->> 'endedAt', value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
   FROM json_each(?1) WHERE true
   ON CONFLICT (destination_id, event_id) DO UPDATE SET
-    state = excluded.state, because = excluded.because, attempts = excluded.attempts,
+    state = excluded.state, reason = excluded.reason, attempts = excluded.attempts,
     next_attempt_at = excluded.next_attempt_at, first_attempt_at = excluded.first_attempt_at,
     give_up_at = excluded.give_up_at, ended_at = excluded.ended_at,
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE ${isNews("excluded.attempts", "excluded.life")}`;
+  WHERE ${isNewEnd("excluded.attempts", "excluded.life")}`;
 
 /**
  * One transaction in each database, all at once. What is lost when one of them fails is harmless by itself: a
@@ -50,7 +50,7 @@ export async function recordOutcomes(
 }
 
 function pausesOf(first: D1Database, gone: readonly string[], now: number): D1PreparedStatement[] {
-  return [pausing(first, gone, "gone", now), untoldChanges(first, { ids: gone, at: now })];
+  return [pauseStatements(first, gone, "gone", now), unpublishedChanges(first, { ids: gone, at: now })];
 }
 
 /** Returns what the last of the statements `also` has brought. */
@@ -81,5 +81,5 @@ async function recordOwned(db: D1Database, rows: readonly DeliveryRow[]): Promis
 }
 
 function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
-  return [...tallyOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
+  return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }

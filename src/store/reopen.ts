@@ -9,16 +9,16 @@ import { type DeliveryRow, deliveries } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 
 /** The columns of a delivery that begins again; `?1` is its age limit until it is attempted, epoch ms. */
-export const REOPENED = `
+export const REQUEUED = `
   state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, life = life + 1,
   first_attempt_at = NULL, give_up_at = ?1`;
 
 const RETRY = `
-  UPDATE deliveries SET ${REOPENED}, because = 'retried', replay = NULL
+  UPDATE deliveries SET ${REQUEUED}, reason = 'retried', replay = NULL
   WHERE destination_id = ?2 AND event_id = ?3 AND state = 'dead' RETURNING *`;
 
 /** Lets a dead delivery wait again; undefined when it is not dead (any more). */
-export async function retryDead(
+export async function requeueDead(
   databases: Databases,
   { destinationId, eventId }: DeliveryKey,
   giveUpAt: number,

@@ -7,7 +7,7 @@
 
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { eventRangeOf } from "./moments.ts";
+import { idRangeOf } from "./moments.ts";
 import { beginReplay, LARGEST } from "./replay-steps.ts";
 import type { Replay } from "./replays.ts";
 import { replays } from "./schema.ts";
@@ -63,7 +63,7 @@ const CLOSE = `
   UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND state IN ('running', 'paused')`;
 
 async function beginPart(db: D1Database, job: Replay, keptMs: number): Promise<Replay | undefined> {
-  const range = await eventRangeOf(db, job);
+  const range = await idRangeOf(db, job);
   await db.prepare(CLOSE).bind(job.destinationId, job.id).run();
   return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, keptMs);
 }

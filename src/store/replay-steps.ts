@@ -6,9 +6,9 @@
 import { eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { takesType } from "../core/routing.ts";
 import { bundleIdOf, typeOf } from "./event-columns.ts";
-import type { EventRange } from "./moments.ts";
+import type { IdRange } from "./moments.ts";
 import { countIn, deliveredOf, hasBit, packedRows, packsOf } from "./packs.ts";
-import { REOPENED } from "./reopen.ts";
+import { REQUEUED } from "./reopen.ts";
 import type { NewReplay, Replay, ReplayChange } from "./replays.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
 import { type DeliveryRow, replays } from "./schema.ts";
@@ -54,7 +54,7 @@ const deliveredPacks = (from: string, to: string) => `packs
 export async function countCandidates(
   db: D1Database,
   { include, destinationId }: Pick<Replay, "include" | "destinationId">,
-  { first, last }: EventRange,
+  { first, last }: IdRange,
   limit: number,
 ): Promise<number> {
   const rows = `(SELECT count(*) FROM (SELECT 1 FROM ${sources[include]}
@@ -74,7 +74,7 @@ const LATE_PACKS = `
 async function meantOfLate(
   db: D1Database,
   replay: NewReplay,
-  { first, last, keptMs }: EventRange & Readonly<{ keptMs: number }>,
+  { first, last, keptMs }: IdRange & Readonly<{ keptMs: number }>,
 ): Promise<number> {
   const asked = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
   const { results } = await asked.all<RawRow>();
@@ -95,7 +95,7 @@ const TOTAL_PACKED = `
 export async function beginReplay(
   db: D1Database,
   { id, destinationId, include, ...rest }: NewReplay,
-  { first, last }: EventRange,
+  { first, last }: IdRange,
   limit: number,
   keptMs: number,
 ): Promise<Replay | undefined> {
@@ -257,13 +257,13 @@ const isAt = (cursor: string) =>
   `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
 
 const LET_WAIT = `
-  UPDATE deliveries SET ${REOPENED}, because = 'replayed', replay = ?2
+  UPDATE deliveries SET ${REQUEUED}, reason = 'replayed', replay = ?2
   WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
     AND ended_at <= ?6 AND ${isAt("?7")}`;
 
 /** Those that have no rows of their own get them, as long as their bits say that they were delivered. */
 const LET_PACKED_WAIT = `
-  INSERT INTO deliveries (destination_id, event_id, state, because, life, give_up_at, last_status, replay, log)
+  INSERT INTO deliveries (destination_id, event_id, state, reason, life, give_up_at, last_status, replay, log)
   SELECT ?3, v.value ->> 'eventId', 'waiting', 'replayed', 1, ?1, v.value ->> 'lastStatus', ?2, v.value -> 'log'
   FROM json_each(?4) v CROSS JOIN packs p
     ON p.destination_id = ?3 AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
@@ -275,7 +275,7 @@ const COUNT_MOVED = `
 
 const ADVANCE = `
   UPDATE replays SET cursor = ?3, moved = moved + changes(), pace = ?4, next_step_at = ?5, state = ?6,
-    because = ?7, updated_at = ?8, ended_at = ?9
+    reason = ?7, updated_at = ?8, ended_at = ?9
   WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
 
 /**
@@ -295,10 +295,10 @@ export async function advanceReplay(
   const letWait = db
     .prepare(LET_WAIT)
     .bind(giveUpAt, id, destinationId, list, include, createdAt, replay.cursor);
-  const { pace, nextStepAt, state, because, endedAt } = after;
+  const { pace, nextStepAt, state, reason, endedAt } = after;
   const advance = db
     .prepare(ADVANCE)
-    .bind(id, replay.cursor, cursor, pace, nextStepAt, state, because, now, endedAt);
+    .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
   if (packed.length === 0) {
     const [, advanced] = await db.batch([letWait, advance]);
     return (advanced?.meta.changes ?? 0) > 0;

@@ -6,7 +6,7 @@
 import type { DeliveryRow } from "./schema.ts";
 
 /** Whether what is said of a stored delivery is not too late, given what it says itself. */
-export function isNews(attempts: string, life: string): string {
+export function isNewEnd(attempts: string, life: string): string {
   return `deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= ${attempts}
     AND deliveries.life <= ${life}`;
 }
@@ -18,12 +18,12 @@ const TALLY = `
       sum(v.value ->> 'state' <> 'delivered') AS bad
     FROM json_each(?1) v CROSS JOIN deliveries ON deliveries.destination_id = v.value ->> 'destinationId'
       AND deliveries.event_id = v.value ->> 'eventId'
-    WHERE deliveries.replay IS NOT NULL AND ${isNews("v.value ->> 'attempts'", "v.value ->> 'life'")}
+    WHERE deliveries.replay IS NOT NULL AND ${isNewEnd("v.value ->> 'attempts'", "v.value ->> 'life'")}
     GROUP BY deliveries.replay
   ) ends WHERE replays.id = ends.id`;
 
 /** To be run right before the rows are recorded; nothing when no replayed delivery ends among them. */
-export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+export function replayCountersOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   const ends = rows
     .filter(({ replay, endedAt }) => replay !== null && endedAt !== null)
     .map(({ destinationId, eventId, state, attempts, life }) => ({
@@ -41,7 +41,7 @@ export function tallyOf(db: D1Database, rows: readonly DeliveryRow[]): D1Prepare
  * @param keys a JSON array of `[destination, event]`
  * @param dueBy only what may not be delivered after this, epoch ms
  */
-export function tallyFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
+export function countFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
   return db.prepare(TALLY_FAILED).bind(keys, dueBy);
 }
 

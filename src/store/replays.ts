@@ -100,7 +100,7 @@ function isFound({ tenant, destinationId, before }: ReplayFilter): SQL | undefin
 }
 
 /** What may be changed of a replay. */
-export type ReplayChange = Partial<Pick<Replay, "state" | "because" | "pace" | "nextStepAt" | "endedAt">>;
+export type ReplayChange = Partial<Pick<Replay, "state" | "reason" | "pace" | "nextStepAt" | "endedAt">>;
 
 /** The job after the change; undefined when it is in none of the states `from`. */
 export async function changeReplay(
@@ -124,18 +124,18 @@ export async function changeReplay(
  */
 export async function cancelReplaysOf(
   db: D1Database,
-  because: string,
+  reason: string,
   now: number,
   destination?: string,
 ): Promise<Pick<Replay, "id" | "destinationId">[]> {
   const [ofOne, one] = destination === undefined ? ["", []] : ["AND destination_id = ?3", [destination]];
   const cancel = db.prepare(
-    `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', because = ?1, ended_at = ?2, updated_at = ?2
+    `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', reason = ?1, ended_at = ?2, updated_at = ?2
      WHERE state IN ('running', 'paused') ${ofOne} AND EXISTS (
        SELECT 1 FROM destinations d WHERE d.id = destination_id AND d.deleted_at IS NOT NULL)
      RETURNING id, destination_id AS destinationId`,
   );
-  return (await cancel.bind(because, now, ...one).all<Pick<Replay, "id" | "destinationId">>()).results;
+  return (await cancel.bind(reason, now, ...one).all<Pick<Replay, "id" | "destinationId">>()).results;
 }
 
 /** A replay and where it leads. */

@@ -10,7 +10,7 @@ import { fitting, LOST_PARTS, type LostDelivery, type LostPart, lostOf, type Mos
 type Row = Readonly<{ id: number; deliverAt: number; planned: number }>;
 
 /** The rest of the instant, and what comes after it; in order, because to have them sorted costs rows read. */
-const NEXT = `
+const NEXT_SCHEDULED = `
   SELECT * FROM (SELECT id, deliver_at AS deliverAt, planned FROM bundles INDEXED BY bundles_scheduled
     WHERE deliver_at = ?1 AND id > ?2 AND deliver_at <= ?3 ORDER BY id LIMIT ?4)
   UNION ALL
@@ -18,7 +18,7 @@ const NEXT = `
     WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)`;
 
 async function nextRows(db: D1Database, after: Position, until: number, limit: number): Promise<Row[]> {
-  const { results } = await db.prepare(NEXT).bind(after.at, after.event, until, limit).all<Row>();
+  const { results } = await db.prepare(NEXT_SCHEDULED).bind(after.at, after.event, until, limit).all<Row>();
   return results.toSorted((a, b) => a.deliverAt - b.deliverAt || a.id - b.id).slice(0, limit);
 }
 
@@ -62,7 +62,7 @@ export async function scheduledAfter(db: D1Database, after: Position, limit: num
   return (await nextRows(db, after, Number.MAX_SAFE_INTEGER, limit)).map(({ id }) => id);
 }
 
-const LOST = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
+const LOST_SCHEDULED = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
 
 export type LostScheduled = Readonly<{
   /** Every plan up to this position has been checked; `after` when there was none. */
@@ -82,6 +82,6 @@ export async function findLostScheduled(
   const { looked, ...page } = await nextPage(db, after, horizon, most);
   if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [] };
   const ids = JSON.stringify(looked.map(({ id }) => id));
-  const { results } = await db.prepare(LOST).bind(ids).all<LostPart>();
+  const { results } = await db.prepare(LOST_SCHEDULED).bind(ids).all<LostPart>();
   return { ...page, lost: await lostOf(db, results) };
 }

@@ -103,7 +103,7 @@ export const deliveries = sqliteTable(
     destinationId: text("destination_id").notNull(),
     eventId: integer("event_id").notNull(),
     state: text().$type<StoredState>().notNull(),
-    because: text(),
+    reason: text(),
     /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
@@ -152,7 +152,7 @@ export const packs = sqliteTable(
     cancelled0: half("cancelled0"),
     cancelled1: half("cancelled1"),
     /** Why those that wait were turned away last, and until when. */
-    because: text(),
+    reason: text(),
     nextAttemptAt: integer("next_attempt_at"),
     /** When the sweep takes up what is in flight; null while nothing is. */
     recoverAt: integer("recover_at"),
@@ -315,7 +315,7 @@ export const replays = sqliteTable(
     until: integer().notNull(),
     ratePerMinute: integer("rate_per_minute").notNull(),
     state: text().$type<ReplayState>().notNull(),
-    because: text(),
+    reason: text(),
     /** The last event looked at: where the next step begins. */
     cursor: integer().notNull().default(0),
     /** Deliveries that matched when it began, were set to wait again, and have ended since. */
@@ -338,7 +338,7 @@ export const replays = sqliteTable(
 );
 
 /** How deep backlogs were when the watch looked, within the last hour. */
-export const backlogLooks = sqliteTable("backlog_looks", {
+export const backlogSnapshots = sqliteTable("backlog_snapshots", {
   at: integer().primaryKey(),
   /** By destination. */
   backlogs: text().notNull(),

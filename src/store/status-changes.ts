@@ -11,13 +11,13 @@ const PAUSE = `
   WHERE status = 'active' AND deleted_at IS NULL AND id IN (SELECT value FROM json_each(?1))`;
 
 /** The statement that pauses those of the destinations that are active. Repeat it with the same `now`. */
-export function pausing(
+export function pauseStatements(
   db: D1Database,
   destinations: readonly string[],
-  because: string,
+  reason: string,
   now: number,
 ): D1PreparedStatement {
-  return db.prepare(PAUSE).bind(JSON.stringify(destinations), because, now);
+  return db.prepare(PAUSE).bind(JSON.stringify(destinations), reason, now);
 }
 
 /** A destination's new status, as it was when that changed. */
@@ -32,7 +32,7 @@ export type StatusChange = Readonly<{
 }>;
 
 /** The changes of some destinations at one time (epoch ms), or all that are at least as old as a time. */
-export type Untold = Readonly<{ ids: readonly string[]; at: number } | { until: number }>;
+export type UnpublishedChanges = Readonly<{ ids: readonly string[]; at: number } | { until: number }>;
 
 /** Changes told at once. */
 const MOST = 50;
@@ -50,14 +50,14 @@ const TOLD = `
     AND changed_at BETWEEN ?2 AND ?3`;
 
 /** The statement that finds changes that have not been told, the oldest first. */
-export function untoldChanges(db: D1Database, untold: Untold): D1PreparedStatement {
+export function unpublishedChanges(db: D1Database, untold: UnpublishedChanges): D1PreparedStatement {
   return "until" in untold
     ? db.prepare(UNTIL).bind(untold.until)
     : db.prepare(OF_SOME).bind(untold.at, JSON.stringify(untold.ids));
 }
 
 /** The statements that forget changes, because they are told. Safe to repeat. */
-export function forgetting(db: D1Database, changes: readonly StatusChange[]): D1PreparedStatement[] {
+export function forgetStatements(db: D1Database, changes: readonly StatusChange[]): D1PreparedStatement[] {
   if (changes.length === 0) return [];
   const times = changes.map(({ changedAt }) => changedAt);
   const told = JSON.stringify(changes.map(({ id, status, changedAt }) => ({ id, status, changedAt })));

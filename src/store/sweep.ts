@@ -222,7 +222,7 @@ export async function letWait(db: D1Database, rows: readonly DeliveryRow[]): Pro
 }
 
 const OVERDUE = `
-  UPDATE deliveries SET state = 'waiting', because = 'recovered', next_attempt_at = ?2
+  UPDATE deliveries SET state = 'waiting', reason = 'recovered', next_attempt_at = ?2
   WHERE (destination_id, event_id) IN (
     SELECT destination_id, event_id FROM deliveries
     WHERE state = 'retrying' AND next_attempt_at <= ?1 ORDER BY next_attempt_at LIMIT ?3)
@@ -233,7 +233,7 @@ const COUNT_OVERDUE = `
   WHERE recover_at <= ?1 ORDER BY recover_at LIMIT ?2`;
 
 const OVERDUE_PACKS = `
-  UPDATE packs SET ${overdueSet(0)}, ${overdueSet(1)}, because = 'recovered', next_attempt_at = ?2, recover_at = NULL
+  UPDATE packs SET ${overdueSet(0)}, ${overdueSet(1)}, reason = 'recovered', next_attempt_at = ?2, recover_at = NULL
   WHERE (destination_id, bundle_id) IN (
     SELECT destination_id, bundle_id FROM packs WHERE recover_at <= ?1 ORDER BY recover_at LIMIT ?3)`;
 

@@ -21,7 +21,7 @@ export type Fullness = Readonly<{
   headroomBytes: number;
 }>;
 
-export type Vitals = Readonly<{
+export type SystemHealth = Readonly<{
   /** When a sweep last got through, epoch ms; null before the first. */
   heartbeatAt: number | null;
   /** When the retry that is due first was or is due, epoch ms. */
@@ -33,9 +33,9 @@ export type Vitals = Readonly<{
   databases: readonly Fullness[];
 }>;
 
-export async function readVitals(databases: Databases): Promise<Vitals> {
+export async function readSystemHealth(databases: Databases): Promise<SystemHealth> {
   const answers = await Promise.all(
-    allOf(databases).map((db) => db.prepare(VITALS).all<Omit<Vitals, "databases">>()),
+    allOf(databases).map((db) => db.prepare(VITALS).all<Omit<SystemHealth, "databases">>()),
   );
   const rows = answers.flatMap(({ results }) => results);
   const due = rows.flatMap(({ oldestDueAt }) => oldestDueAt ?? []);

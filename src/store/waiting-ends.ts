@@ -6,26 +6,26 @@ import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import { bundleIdOf } from "./event-columns.ts";
 import { hasBit, packedRows, packsOf, settingBits, WAITS, waitingOf } from "./packs.ts";
-import { tallyFailed } from "./replay-tally.ts";
+import { countFailed } from "./replay-tally.ts";
 import type { RawRow } from "./row-model.ts";
 import type { DeliveryRow, PackRow } from "./schema.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 type End = Readonly<{
   state: "dead" | "cancelled";
-  because: string;
+  reason: string;
   /** Ends only what may not be delivered after this, epoch ms. */
   dueBy?: number;
 }>;
 
 const END = `
-  UPDATE deliveries SET state = ?2, because = ?3, next_attempt_at = NULL, ended_at = ?4
+  UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
   WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
     AND state = 'waiting' AND give_up_at <= ?5`;
 
 /** Those that wait in packs get rows of their own. */
 const END_PACKED = `
-  INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at, ended_at)
+  INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
   SELECT p.destination_id, w.value ->> 1, ?2, ?3, p.give_up_at, ?4
   FROM json_each(?1) w CROSS JOIN packs p
     ON p.destination_id = w.value ->> 0 AND p.bundle_id = ${bundleIdOf("(w.value ->> 1)")}
@@ -36,14 +36,14 @@ const END_PACKED = `
 async function endWaiting(
   db: D1Database,
   deliveries: readonly DeliveryName[],
-  { state, because, dueBy = Number.MAX_SAFE_INTEGER }: End,
+  { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,
   now: number,
 ): Promise<number> {
   if (deliveries.length === 0) return 0;
   const names = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
-  const values = [names, state, because, now, dueBy];
+  const values = [names, state, reason, now, dueBy];
   const [, ended, packed] = await db.batch([
-    tallyFailed(db, names, dueBy),
+    countFailed(db, names, dueBy),
     db.prepare(END).bind(...values),
     db.prepare(END_PACKED).bind(...values),
   ]);
@@ -69,7 +69,7 @@ export async function cancelWaiting(
     db.prepare(SOME_PACKS).bind(destination, Math.ceil(limit / ROWS_PER_PACK)),
   ]);
   const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
-  const end = { state: "cancelled", because: "destination_deleted" } as const;
+  const end = { state: "cancelled", reason: "destination_deleted" } as const;
   const waiting = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
   if (waiting.length > 0) await settingBits(db, waiting).run();
   return waiting.length + (await endWaiting(db, keysOf(destination, events), end, now));
@@ -81,21 +81,21 @@ function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
   return waiting.map((row) => ({
     ...row,
     state: "cancelled",
-    because: "destination_deleted",
+    reason: "destination_deleted",
     nextAttemptAt: null,
     endedAt: now,
   }));
 }
 
 /** Ends those that wait of events that somebody has removed, for which nothing is left to send; how many. */
-export async function buryOrphans(
+export async function endRemoved(
   databases: Databases,
   destination: string,
   events: readonly number[],
   now: number,
 ): Promise<number> {
   const shares = sharesOf(databases, events, (event) => event);
-  const end = { state: "dead", because: "event_removed" } as const;
+  const end = { state: "dead", reason: "event_removed" } as const;
   const buried = [...shares].map(([db, share]) => endWaiting(db, keysOf(destination, share), end, now));
   return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
 }
@@ -177,7 +177,7 @@ async function expired(
   over: readonly DeliveryName[],
   now: number,
 ): Promise<ReadonlyMap<string, number>> {
-  const count = await endWaiting(db, over, { state: "dead", because: "expired", dueBy: now }, now);
+  const count = await endWaiting(db, over, { state: "dead", reason: "expired", dueBy: now }, now);
   const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destination }) => destination)];
   return new Map(ended.map(([destination, theirs]) => [destination, theirs.length]));
 }

@@ -5,7 +5,7 @@
  */
 import { bundleOf, eventAt } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
-import type { Reach } from "../policy/reach.ts";
+import type { DrainRange } from "../policy/reach.ts";
 import type { Destination } from "./destination-settings.ts";
 import { countIn, WAITS } from "./packs.ts";
 import { modelOf, type RawRow } from "./row-model.ts";
@@ -79,7 +79,7 @@ type Found = Readonly<{ event_id: number; attempts: number }>;
 export async function lookAtWaiting(
   databases: Databases,
   destination: string,
-  reach: Reach,
+  reach: DrainRange,
   random: () => number,
 ): Promise<Waiting> {
   const { db: first, further = [] } = databases;
@@ -110,9 +110,9 @@ function looksIn(results: readonly (readonly RawRow[])[]): LookedAt[] {
   const count = results.length / 2;
   return results.slice(0, count).map((rows, which) => {
     const packed = foundIn((results[count + which] ?? []) as unknown as FoundPack[]);
-    const sign = which === NEWEST_LOOK ? -1 : 1;
+    const signal = which === NEWEST_LOOK ? -1 : 1;
     const events = [...(rows as unknown as Found[]), ...packed];
-    events.sort((a, b) => sign * (a.event_id - b.event_id));
+    events.sort((a, b) => signal * (a.event_id - b.event_id));
     return { events, rows: rows.length, packed: packed.length };
   });
 }
@@ -139,7 +139,7 @@ function inTurn(
 function looksOf(
   db: D1Database,
   destination: string,
-  { perEnd, between }: Reach,
+  { perEnd, between }: DrainRange,
   random: () => number,
 ): D1PreparedStatement[] {
   const from = between > 0 ? random() : 0;

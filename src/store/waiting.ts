@@ -42,7 +42,7 @@ export async function waitingDestinations(
   );
   const ids = [...new Set(found.flatMap(({ results }) => results.map(({ id }) => id)))].sort();
   return {
-    destinations: await standingOf(databases, ids.slice(0, limit)),
+    destinations: await standingDestinations(databases, ids.slice(0, limit)),
     isLast: ids.length <= limit && found.every(({ results }) => results.length < limit),
   };
 }
@@ -51,7 +51,7 @@ const STANDING = `
   SELECT d.id, d.tenant, d.status, d.deleted_at FROM json_each(?1) wanted CROSS JOIN destinations d ON d.id = wanted.value`;
 
 /** How these destinations stand, in the order given. One whose row somebody has removed counts as deleted. */
-export async function standingOf({ db }: Databases, ids: readonly string[]): Promise<WaitingDestination[]> {
+export async function standingDestinations({ db }: Databases, ids: readonly string[]): Promise<WaitingDestination[]> {
   if (ids.length === 0) return [];
   const { results } = await db.prepare(STANDING).bind(JSON.stringify(ids)).all<RawRow>();
   const rows = new Map(results.map((row) => [row.id, row]));
@@ -64,13 +64,13 @@ export async function standingOf({ db }: Databases, ids: readonly string[]): Pro
 
 /** The indexes are named, because the planner would rather walk all that the destination ever had. */
 const BY_REASON = `
-  SELECT because, sum(count) AS count FROM (
-    SELECT * FROM (SELECT because, 1 AS count FROM deliveries INDEXED BY deliveries_waiting
+  SELECT reason, sum(count) AS count FROM (
+    SELECT * FROM (SELECT reason, 1 AS count FROM deliveries INDEXED BY deliveries_waiting
       WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)
     UNION ALL
-    SELECT * FROM (SELECT because, ${countIn(waitingOf())} FROM packs INDEXED BY packs_waiting
+    SELECT * FROM (SELECT reason, ${countIn(waitingOf())} FROM packs INDEXED BY packs_waiting
       WHERE destination_id = ?1 AND ${WAITS} LIMIT ?2))
-  GROUP BY because ORDER BY because`;
+  GROUP BY reason ORDER BY reason`;
 
 /** How many waiting deliveries of the first `limit` rows and packs of each database were turned away for which reason. */
 export async function waitingByReason(
@@ -80,11 +80,11 @@ export async function waitingByReason(
 ): Promise<Record<string, number>> {
   const counted = await Promise.all(
     allOf(databases).map((db) =>
-      db.prepare(BY_REASON).bind(destination, limit).all<{ because: string; count: number }>(),
+      db.prepare(BY_REASON).bind(destination, limit).all<{ reason: string; count: number }>(),
     ),
   );
   const counts = counted.flatMap(({ results }) => results);
-  return Object.fromEntries(addedUp(counts.map(({ because, count }) => [because, count])));
+  return Object.fromEntries(addedUp(counts.map(({ reason, count }) => [reason, count])));
 }
 
 const COUNT = `SELECT ${waitingCount("?1", "?2")} AS n`;

@@ -40,7 +40,7 @@ export function ownerOf(row: DeliveryRow | undefined): string | undefined {
 }
 
 /** One delivery with all that an attempt needs. */
-export type Work = Readonly<{
+export type LoadedDelivery = Readonly<{
   event: LoadedEvent;
   destination: Destination;
   /** Undefined before the first outcome. */
@@ -48,7 +48,7 @@ export type Work = Readonly<{
 }>;
 
 export type Loaded = Readonly<{
-  works: readonly Work[];
+  works: readonly LoadedDelivery[];
   /** Parts whose bundle or destination is not there. */
   missing: readonly BundlePart[];
   /** Parts of bundles of a later version than this code knows: another isolate can read them. */
@@ -57,7 +57,7 @@ export type Loaded = Readonly<{
   rest: readonly BundlePart[];
 }>;
 
-export type Wish = Readonly<{
+export type LoadOptions = Readonly<{
   /** Whose body is needed, by what is on record of it; without: everybody's. */
   isDue?: (row: DeliveryRow | undefined) => boolean;
   /** Bundles of which little is due, or nothing: their bodies come only when it is known, in a round trip more. */
@@ -98,10 +98,10 @@ type BundleRow = Readonly<{
 }>;
 
 /** Loads the deliveries of the parts: one round trip to each database that has some, and more only for large bodies. */
-export async function loadWork(
+export async function loadDeliveries(
   databases: Databases,
   parts: readonly BundlePart[],
-  { isDue = () => true, fewDueOf = new Set() }: Wish = {},
+  { isDue = () => true, fewDueOf = new Set() }: LoadOptions = {},
 ): Promise<Loaded> {
   if (parts.length === 0) return { works: [], missing: [], unknown: [], rest: [] };
   const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
@@ -289,7 +289,7 @@ async function putIn(one: Opened, hex: string): Promise<void> {
   one.bodies = bodies && new Map([...one.due].map((index) => [index, decoder.decode(bodies[index])]));
 }
 
-function worksOf({ stored, header, entries, due, bodies }: Opened): Work[] {
+function worksOf({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
   const { id, acceptedAt, deliverAt } = stored;
   const events = new Map<number, LoadedEvent>();
   return entries.map(({ index, destination, row }) => {

@@ -71,11 +71,11 @@ describe("GET /v1/deliveries", () => {
     await destination(B);
     for (const id of [1, 2, 3, 4, 5]) await event(id, [A, B]);
     await delivery(A, 1, "delivered");
-    await delivery(A, 2, "dead", { because: "exhausted" });
-    await delivery(A, 3, "waiting", { because: "circuit_open" });
-    await delivery(A, 4, "dead", { because: "permanent" });
+    await delivery(A, 2, "dead", { reason: "exhausted" });
+    await delivery(A, 3, "waiting", { reason: "circuit_open" });
+    await delivery(A, 4, "dead", { reason: "permanent" });
     await delivery(B, 1, "retrying", { next_attempt_at: NOW + 5 });
-    await delivery(B, 2, "dead", { because: "expired" });
+    await delivery(B, 2, "dead", { reason: "expired" });
     await delivery(B, 3, "retrying", { next_attempt_at: NOW + 1 });
   });
 
@@ -205,10 +205,10 @@ describe("GET /v1/deliveries", () => {
       "destination=x",
       "destination",
       "is not a field here",
-      "destination_id, state, type, status, because, since, until, limit, cursor",
+      "destination_id, state, type, status, reason, since, until, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
-    ["because=It%20died", "because", 'is "It died"', "one of the words"],
+    ["reason=It%20died", "reason", 'is "It died"', "one of the words"],
     ["type=a..b", "type", 'is "a..b"', "letters, digits"],
     ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
     ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
@@ -240,7 +240,7 @@ describe("GET /v1/deliveries", () => {
       ["&type=b&state=dead", [["b2", "a4"], ["a2"]]],
       ["&type=c", [[]]],
       ["&status=402", [["b2", "a2"]]],
-      ["&because=exhausted", [["a2"]]],
+      ["&reason=exhausted", [["a2"]]],
       [`&since=${iso(hour(2))}`, [["b3", "a4"], ["a3"]]],
       [`&until=${iso(hour(1))}`, [["b1", "a1"]]],
       [`&since=${iso(hour(1))}&until=${iso(hour(2))}`, [["b2", "a2"]]],
@@ -293,7 +293,7 @@ describe("GET /v1/deliveries", () => {
 
     it("goes through its own destinations alone, and no cursor tells of others", async () => {
       const first = (await mine.call("GET", "/v1/deliveries?state=dead&limit=1")).json;
-      expect(first.data).toMatchObject([{ destination_id: own, because: "permanent" }]);
+      expect(first.data).toMatchObject([{ destination_id: own, reason: "permanent" }]);
       expect(atob(first.next_cursor)).toBe(JSON.stringify([own, at(4)]));
       const next = `/v1/deliveries?state=dead&limit=1&cursor=${first.next_cursor}`;
       expect((await mine.call("GET", next)).json).toMatchObject({ data: [{}], next_cursor: null });
@@ -348,7 +348,7 @@ describe("GET /v1/deliveries/:id", () => {
     await destination(A);
     await event(1, [A]);
     await delivery(A, 1, "retrying", {
-      because: "http_503",
+      reason: "http_503",
       attempts: 2,
       next_attempt_at: NOW + 60_000,
       last_status: 503,
@@ -362,7 +362,7 @@ describe("GET /v1/deliveries/:id", () => {
       event_id: eventId(at(1)),
       destination_id: A,
       state: "retrying",
-      because: "http_503",
+      reason: "http_503",
       attempts: 2,
       next_attempt_at: iso(NOW + 60_000),
       give_up_at: iso(NOW + 9000),
@@ -378,14 +378,14 @@ describe("GET /v1/deliveries/:id", () => {
     await destination(A);
     await event(1, [A]);
     await delivery(A, 1, "dead", {
-      because: "exhausted",
+      reason: "exhausted",
       attempts: 16,
       ended_at: NOW,
       next_attempt_at: NOW,
       last_error: "timeout",
     });
     const shown = await show(1);
-    expect(shown).toMatchObject({ state: "dead", because: "exhausted", attempts: 16, last_error: "timeout" });
+    expect(shown).toMatchObject({ state: "dead", reason: "exhausted", attempts: 16, last_error: "timeout" });
     expect(Object.keys(shown)).not.toContain("next_attempt_at");
     expect(Object.keys(shown)).not.toContain("delivered_at");
     expect(Object.keys(shown)).not.toContain("waiting_until");
@@ -406,25 +406,25 @@ describe("GET /v1/deliveries/:id", () => {
   it("shows one without a row as cancelled when its destination is deleted", async () => {
     await destination(A, { deleted_at: NOW });
     await event(1, [A]);
-    expect(await show(1)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(await show(1)).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
   });
 
   it.each([
     [
       "the gate's words",
       { reason: "hold", until: NOW + 5000 },
-      { because: "hold", waiting_until: iso(NOW + 5000) },
+      { reason: "hold", waiting_until: iso(NOW + 5000) },
     ],
-    ["no time when only a person can tell", { reason: "paused", until: null }, { because: "paused" }],
+    ["no time when only a person can tell", { reason: "paused", until: null }, { reason: "paused" }],
     [
       "the row's words when the gate has none",
       null,
-      { because: "circuit_open", waiting_until: iso(NOW + 1000) },
+      { reason: "circuit_open", waiting_until: iso(NOW + 1000) },
     ],
   ])("shows a waiting one with %s", async (_what, look, expected) => {
     await destination(A);
     await event(1, [A]);
-    await delivery(A, 1, "waiting", { because: "circuit_open", next_attempt_at: NOW + 1000 });
+    await delivery(A, 1, "waiting", { reason: "circuit_open", next_attempt_at: NOW + 1000 });
     const shown = await show(1, A, testApi({ look: () => look }));
     const names = { id: deliveryId(at(1), A), event_id: eventId(at(1)), destination_id: A };
     expect(shown).toEqual({
@@ -462,7 +462,7 @@ describe("the gates behind a page", () => {
     await delivery(B, 1, "dead");
     const { json } = await call("GET", "/v1/deliveries");
     expect(gateCalls).toEqual([`look ${A}`]);
-    expect(json.data.map((d: { because?: string }) => d.because)).toEqual([
+    expect(json.data.map((d: { reason?: string }) => d.reason)).toEqual([
       undefined,
       "rate",
       "rate",
@@ -477,6 +477,6 @@ describe("the gates behind a page", () => {
     await delivery(A, 1, "waiting");
     const { json } = await call("GET", `/v1/events/${eventId(at(1))}`);
     expect(gateCalls).toEqual([`look ${A}`]);
-    expect(json.deliveries).toMatchObject([{ because: "rate" }, { state: "cancelled" }]);
+    expect(json.deliveries).toMatchObject([{ reason: "rate" }, { state: "cancelled" }]);
   });
 });

@@ -29,11 +29,11 @@ function delivery(state: string, fields: object = {}) {
 const stored = () => env.DB.prepare("SELECT * FROM deliveries").first();
 
 it("lets a dead one wait with a fresh budget and a fresh limit, and rings its gate", async () => {
-  await delivery("dead", { because: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
+  await delivery("dead", { reason: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
   const { call, gateCalls } = testApi();
   const { status, json } = await call("POST", `/v1/deliveries/${ID}/retry`);
   expect(status).toBe(200);
-  expect(json).toMatchObject({ id: ID, state: "waiting", because: "retried", attempts: 0, last_status: 500 });
+  expect(json).toMatchObject({ id: ID, state: "waiting", reason: "retried", attempts: 0, last_status: 500 });
   expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
   expect(json.log).toHaveLength(1);
   expect(gateCalls).toContain(`ring waiting ${PLACE}`);

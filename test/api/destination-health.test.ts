@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { steady as settings } from "../support/gate-arbitraries.ts";
-import { sample } from "../support/samples.ts";
+import { metric } from "../support/samples.ts";
 import { gateOf } from "../support/world.ts";
 
 beforeEach(emptyDatabase);
@@ -12,11 +12,11 @@ async function destination(call: ReturnType<typeof testApi>["call"]): Promise<st
   return json.id;
 }
 
-const wait = (id: string, event: number, because: string) =>
+const wait = (id: string, event: number, reason: string) =>
   env.DB.prepare(
-    "INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at) VALUES (?, ?, 'waiting', ?, ?)",
+    "INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at) VALUES (?, ?, 'waiting', ?, ?)",
   )
-    .bind(id, event, because, NOW + 1)
+    .bind(id, event, reason, NOW + 1)
     .run();
 
 /** So many retries that fail, in one lease. */
@@ -26,10 +26,10 @@ async function fail(id: string, retries: number): Promise<void> {
     { lane: "retry", deliveries, connections: 6, startWithinMs: 1_000 },
     settings,
   );
-  const failed = sample({ attempt: 2, result: "5xx", end: "again" });
-  const sign = { at: Date.now(), health: "unhealthy", backsOff: true, sample: failed } as const;
-  const signs = deliveries.map(() => sign);
-  await gateOf(id).settle({ lease: grant?.id ?? "", signs, left: 0 }, settings);
+  const failed = metric({ attempt: 2, result: "5xx", end: "again" });
+  const sign = { at: Date.now(), health: "unhealthy", backsOff: true, metric: failed } as const;
+  const signals = deliveries.map(() => sign);
+  await gateOf(id).settle({ lease: grant?.id ?? "", signals, left: 0 }, settings);
 }
 
 describe("GET /v1/destinations/:id/health", () => {

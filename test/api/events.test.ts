@@ -374,7 +374,7 @@ describe("GET /v1/events/:id", () => {
       give_up_at: "2026-12-05T09:00:00.000Z",
       log: [],
     });
-    expect(states.get(gone)).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(states.get(gone)).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(states.get(done)).toEqual({
       id: expect.stringMatching(/^dlv_/),
       event_id: posted.id,
@@ -422,7 +422,7 @@ describe("deliver_at", () => {
       deliveries: [
         {
           state: "queued",
-          because: "scheduled",
+          reason: "scheduled",
           waiting_until: "2026-11-22T09:00:00.000Z",
           give_up_at: "2026-12-06T09:00:00.000Z",
         },
@@ -431,7 +431,7 @@ describe("deliver_at", () => {
     const later = testApi({ services: { now: () => NOW + 86_400_000 } });
     const { json: due } = await later.call("GET", `/v1/deliveries/${json.deliveries[0].id}`);
     expect(due).toMatchObject({ state: "queued" });
-    expect(due).not.toHaveProperty("because");
+    expect(due).not.toHaveProperty("reason");
   });
 
   it("that is over is at once", async () => {

@@ -11,7 +11,7 @@ import {
   statusEvent,
   thresholdEvent,
 } from "../../src/delivery/operational-event.ts";
-import type { News } from "../../src/policy/news.ts";
+import type { SettleResult } from "../../src/policy/news.ts";
 
 const AT = Date.parse("2026-11-21T09:00:00.000Z");
 const destination = {
@@ -21,7 +21,7 @@ const destination = {
 };
 const traffic = { first: 3, retries: 20, failures: 20, retryRatio: 20 / 3, storm: false };
 const figures = { circuitUntil: AT + 30_000, trips: 1, heldUntil: null, traffic };
-const news: News = { events: [], notices: [], tollDue: false, at: AT, figures };
+const news: SettleResult = { events: [], alerts: [], digestDue: false, at: AT, figures };
 
 const all: readonly OperationalEvent[] = [
   ...(["circuit_opened", "circuit_closed", "storm_detected", "recovered"] as const).map((notice) =>

@@ -63,8 +63,8 @@ describe("a pause and its end by hand", () => {
     ]);
     expect(api.messages).toHaveLength(2);
     expect(api.log.filter(({ what }) => what.startsWith("destination_"))).toEqual([
-      { what: "destination_paused", destination: id, because: "manual" },
-      { what: "destination_resumed", destination: id, because: "manual" },
+      { what: "destination_paused", destination: id, reason: "manual" },
+      { what: "destination_resumed", destination: id, reason: "manual" },
     ]);
   });
 

@@ -49,7 +49,7 @@ describe("POST /v1/replays", () => {
       ...time,
       rate_per_minute: 100,
       state: "running",
-      because: null,
+      reason: null,
       total: 5,
       moved: 0,
       delivered: 0,
@@ -181,7 +181,7 @@ describe("a replay", () => {
     const api = testApi();
     await api.call("POST", `/v1/replays/${json.id}/pause`);
     const once = await api.call("POST", `/v1/replays/${json.id}/resume`);
-    expect(once.json).toMatchObject({ state: "running", because: null, pace_per_minute: 100 });
+    expect(once.json).toMatchObject({ state: "running", reason: null, pace_per_minute: 100 });
     expect((await api.call("POST", `/v1/replays/${json.id}/resume`)).json).toEqual(once.json);
     expect(api.steps).toEqual([{ replay: json.id }]);
   });

@@ -6,15 +6,15 @@ import { type EventFilter, eventFilter } from "../../src/policy/event-filter.ts"
 
 /** What a filter means. */
 function isWanted(filter: EventFilter, data: unknown): boolean {
-  return Object.entries(filter).every(([path, condition]) =>
-    meets(valueAt(data, path.split(".")), condition),
+  return Object.entries(filter).every(([path, destinationState]) =>
+    meets(valueAt(data, path.split(".")), destinationState),
   );
 }
 
-function meets(value: unknown, condition: unknown): boolean {
-  if (Array.isArray(condition)) return condition.includes(value);
-  if (typeof condition !== "object" || condition === null) return value === condition;
-  return Object.entries(condition).every(([operator, operand]) =>
+function meets(value: unknown, destinationState: unknown): boolean {
+  if (Array.isArray(destinationState)) return destinationState.includes(value);
+  if (typeof destinationState !== "object" || destinationState === null) return value === destinationState;
+  return Object.entries(destinationState).every(([operator, operand]) =>
     operators[operator]?.(value, operand as never),
   );
 }
@@ -71,13 +71,13 @@ const comparisons = {
 const someOf = (model: Record<string, fc.Arbitrary<unknown>>) =>
   fc.record(model, { requiredKeys: [] }).filter((given) => Object.keys(given).length > 0);
 const denied = fc.oneof(value, values, someOf(comparisons));
-const condition = fc.oneof(
+const destinationState = fc.oneof(
   value,
   values,
   someOf({ ...comparisons, not: denied }),
   fc.record({ not: denied }),
 );
-const filter = fc.dictionary(path, condition, { minKeys: 1, maxKeys: 3 });
+const filter = fc.dictionary(path, destinationState, { minKeys: 1, maxKeys: 3 });
 const { data } = fc.letrec((tie) => ({
   data: fc.oneof(
     { maxDepth: 3 },
@@ -108,7 +108,7 @@ describe("a filter", () => {
 
   test("of one condition on what is there means the same too", () => {
     fc.assert(
-      fc.property(condition, data, (one, about) => {
+      fc.property(destinationState, data, (one, about) => {
         expect(letsThrough({ a: one }, { a: about })).toBe(isWanted({ a: one } as EventFilter, { a: about }));
       }),
       { numRuns: 3_000 },

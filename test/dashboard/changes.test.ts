@@ -20,7 +20,7 @@ const rowOf = (id: string) => env.DB.prepare("SELECT * FROM destinations WHERE i
 
 async function deadDelivery(destination: string): Promise<string> {
   const { json } = await testApi().call("POST", "/v1/events", { type: "order.paid", data: 1 });
-  const ended = { state: "dead", because: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
+  const ended = { state: "dead", reason: "exhausted", attempts: 3, give_up_at: NOW, ended_at: NOW };
   await insertRow("deliveries", { destination_id: destination, event_id: eventNumber(json.id), ...ended });
   await env.DB.prepare("UPDATE bundles SET accepted_at = ?1")
     .bind(NOW - 1000)

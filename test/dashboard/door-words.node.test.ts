@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Door, doorWords } from "../../src/dashboard/door-words.ts";
+import { type CircuitStatus, statusText } from "../../src/dashboard/door-words.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import { calmView } from "../support/calm-view.ts";
 
@@ -21,10 +21,10 @@ const minute = (ago: number, attempts: number, failures: number) => ({
 
 const open = { circuit: "open", circuitUntil: NOW + 42 * SECOND, trips: 1 } as const;
 
-function says(view: Partial<GateView> | undefined, door: Partial<Door> = {}): string {
+function says(view: Partial<GateView> | undefined, door: Partial<CircuitStatus> = {}): string {
   const full = { status: "active", statusReason: null, maxConcurrency: 10, ...door } as const;
-  const { tone, short, says, because } = doorWords({ ...full, view: view && { ...calm, ...view } }, NOW);
-  return `${tone} | ${short} | ${says}${because === undefined ? "" : `: ${because}`}`;
+  const { tone, short, says, reason } = statusText({ ...full, view: view && { ...calm, ...view } }, NOW);
+  return `${tone} | ${short} | ${says}${reason === undefined ? "" : `: ${reason}`}`;
 }
 
 describe("the door in words", () => {

@@ -51,7 +51,7 @@ async function store(text: string): Promise<void> {
     destination_id: ID,
     event_id: EVENT,
     state: "dead",
-    because: text,
+    reason: text,
     attempts: 1,
     give_up_at: NOW,
     last_error: text,

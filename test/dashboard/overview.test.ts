@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
-import { sample } from "../support/samples.ts";
+import { metric } from "../support/samples.ts";
 
 beforeEach(emptyDatabase);
 
@@ -21,9 +21,9 @@ async function browserWith(options: Parameters<typeof testDashboard>[0]) {
 /** The text of the page, without its markup. */
 const textOf = (html: string) => html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
 
-const samples = [
-  ...Array.from({ length: 18 }, () => sample({ tookMs: 90 })),
-  ...Array.from({ length: 2 }, () => sample({ attempt: 2, result: "5xx", end: "again", tookMs: 900 })),
+const metrics = [
+  ...Array.from({ length: 18 }, () => metric({ tookMs: 90 })),
+  ...Array.from({ length: 2 }, () => metric({ attempt: 2, result: "5xx", end: "again", tookMs: 900 })),
 ];
 
 it("a destination that a 410 has paused says so in its history, and not that it has stood open", async () => {
@@ -47,7 +47,7 @@ describe("the overview", () => {
   it("adds up what the gates have counted within the window", async () => {
     await destinationOf("Billing");
     await destinationOf("Warehouse");
-    const browser = await browserWith({ samples, view: { inFlight: 3 } });
+    const browser = await browserWith({ metrics, view: { inFlight: 3 } });
     for (const window of ["15m", "1h", "7d"]) {
       const { html } = await browser.get(`/dashboard?window=${window}`);
       expect(textOf(html)).toContain("Attempts 40 Succeeded 90 % Retries per first 0.1");
@@ -70,7 +70,7 @@ describe("the overview", () => {
       destination_id: sick,
       event_id: 1,
       state: "waiting",
-      because: "circuit_open",
+      reason: "circuit_open",
       give_up_at: NOW,
     };
     await insertRow("deliveries", waiting);
@@ -124,7 +124,7 @@ describe("a destination", () => {
       { at: NOW - 120_000, what: "circuit_closed" },
       { at: NOW - 60_000, what: "held", until: NOW - 20_000 },
     ] as const;
-    const browser = await browserWith({ samples, view: { history } });
+    const browser = await browserWith({ metrics, view: { history } });
     const text = textOf((await browser.get(`/dashboard/destinations/${id}?window=1h`)).html);
     expect(text).toContain("The door in that time: circuit open for 3 min, on hold for 40 s");
     expect(text).toContain("Circuit opened 5 min ago , 4 times in a row");

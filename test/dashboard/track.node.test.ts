@@ -40,7 +40,7 @@ it("shows of what has ended its attempts alone, on ten seconds at least", () => 
 
 it("gives what nobody can tell the end of no next mark", () => {
   const { next_attempt_at: _, ...rest } = delivery;
-  const { marks } = trackOf({ ...rest, state: "waiting", because: "paused", log: [] }, NOW - 1000, NOW);
+  const { marks } = trackOf({ ...rest, state: "waiting", reason: "paused", log: [] }, NOW - 1000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "now", "given_up"]);
 });
 

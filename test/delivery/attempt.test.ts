@@ -137,7 +137,7 @@ describe("an answer", () => {
   ])("that never ends is read for 512 bytes and let go (%s)", async (letter) => {
     const { stream, cancelled } = endless(letter);
     const { row, entry } = await attempt(() => new Response(stream, { status: 500 }));
-    expect(row).toMatchObject({ state: "retrying", because: "http_500" });
+    expect(row).toMatchObject({ state: "retrying", reason: "http_500" });
     const bytes = new TextEncoder().encode(entry?.excerpt).byteLength;
     expect(bytes).toBeLessThanOrEqual(512);
     expect(bytes).toBeGreaterThan(500);
@@ -169,7 +169,7 @@ describe("an answer", () => {
       },
     });
     const { row, entry } = await attempt(() => new Response(stream, { status: 503 }));
-    expect(row).toMatchObject({ state: "retrying", because: "http_503", attempts: 1 });
+    expect(row).toMatchObject({ state: "retrying", reason: "http_503", attempts: 1 });
     expect(entry?.excerpt).toBeUndefined();
   });
 
@@ -185,7 +185,7 @@ describe("an answer", () => {
       },
       { timeoutMs: 100 },
     );
-    expect(row).toMatchObject({ state: "retrying", because: "http_500" });
+    expect(row).toMatchObject({ state: "retrying", reason: "http_500" });
   });
 
   test("that redirects is not followed, and its target is noted", async () => {
@@ -195,7 +195,7 @@ describe("an answer", () => {
     expect(world.receiver.calls).toHaveLength(1);
     expect(row).toMatchObject({
       state: "dead",
-      because: "permanent",
+      reason: "permanent",
       lastStatus: 302,
       lastError: "http_302",
     });
@@ -229,7 +229,7 @@ describe("without an answer", () => {
         }),
       { timeoutMs: 100 },
     );
-    expect(row).toMatchObject({ state: "retrying", because: "timeout", attempts: 1, lastStatus: null });
+    expect(row).toMatchObject({ state: "retrying", reason: "timeout", attempts: 1, lastStatus: null });
     expect(entry).toMatchObject({ error: "timeout" });
   });
 
@@ -238,11 +238,11 @@ describe("without an answer", () => {
     ["refused", "connection refused"],
     ["dns", "dns lookup failed"],
     ["network", "internal error; reference = abc"],
-  ])("is %s when the network says %j", async (because, said) => {
-    const { row, fates } = await attempt(new Error(said));
-    expect(row).toMatchObject({ state: "retrying", because, lastError: because, attempts: 1 });
+  ])("is %s when the network says %j", async (reason, alertState) => {
+    const { row, fates } = await attempt(new Error(alertState));
+    expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, attempts: 1 });
     expect(fates).toEqual([{ retryIn: 23 }]);
-    expect(world.logged("attempt")).toMatchObject([{ error: because, fault: `Error: ${said}` }]);
+    expect(world.logged("attempt")).toMatchObject([{ error: reason, fault: `Error: ${alertState}` }]);
   });
 });
 
@@ -254,7 +254,7 @@ test("leaves one line in the log, without payload or secret", async () => {
     attempt: 1,
     status: 503,
     state: "retrying",
-    because: "http_503",
+    reason: "http_503",
     type: "order.paid",
   });
   expect(JSON.stringify(world.log)).not.toMatch(/"number"|whsec_|MfKQ9r8/);

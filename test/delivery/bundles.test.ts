@@ -1,14 +1,14 @@
 /** Messages of whole bundles: what many deliveries share on their way, and what none of them has from its neighbours. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
-import { bury } from "../../src/delivery/bury.ts";
+import { consumeDeadLetters } from "../../src/delivery/bury.ts";
 import { wakeUpAt } from "../../src/delivery/carry.ts";
-import { consume } from "../../src/delivery/consume.ts";
-import { answerBells } from "../../src/delivery/drain.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { consumeDrains } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { eventNumber } from "../../src/id.ts";
 import { seededRandom } from "../../src/lab/random.ts";
-import { HELD_BYTES, loadWork } from "../../src/store/work.ts";
+import { HELD_BYTES, loadDeliveries } from "../../src/store/work.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {
@@ -98,7 +98,7 @@ describe("a bundle of a hundred events", () => {
     const messages = await world.postBundles(100);
     const bring = async (attempts: number) => {
       const { batch, fates } = batchOf("breakwater-deliveries", messages, attempts);
-      await consume(services, batch);
+      await consumeDeliveries(services, batch);
       return fates[0];
     };
     world.d1.used();
@@ -241,7 +241,7 @@ describe("the same delivery in two messages of a batch", () => {
 describe("a message that the platform has given up", () => {
   const letDie = async (messages: readonly unknown[]) => {
     const { batch, fates } = batchOf("breakwater-dead", messages, 100);
-    await bury(world.services, batch);
+    await consumeDeadLetters(world.services, batch);
     await world.settled();
     return fates;
   };
@@ -251,7 +251,7 @@ describe("a message that the platform has given up", () => {
     const messages = await world.postBundles(3);
     expect(await letDie(messages)).toEqual(["acked"]);
     expect(await storedRows()).toMatchObject(
-      Array(3).fill({ state: "waiting", because: "recovered", attempts: 0, nextAttemptAt: START }),
+      Array(3).fill({ state: "waiting", reason: "recovered", attempts: 0, nextAttemptAt: START }),
     );
     expect(await alarmOf(destination)).not.toBeNull();
     world.clock.pass(1_000);
@@ -276,7 +276,7 @@ describe("a message that the platform has given up", () => {
     await letDie(alone.slice(1, 2));
     expect(await storedRows()).toMatchObject([
       { state: "retrying" },
-      { state: "dead", because: "poison", attempts: 1 },
+      { state: "dead", reason: "poison", attempts: 1 },
       { state: "retrying" },
     ]);
   });
@@ -286,8 +286,8 @@ describe("a message that the platform has given up", () => {
     const [whole] = await world.postBundles(2);
     await letDie([messageFor({ event: eventAt(1, 0), destination }), whole]);
     expect(await storedRows()).toMatchObject([
-      { state: "dead", because: "poison" },
-      { state: "waiting", because: "recovered" },
+      { state: "dead", reason: "poison" },
+      { state: "waiting", reason: "recovered" },
     ]);
   });
 
@@ -297,10 +297,10 @@ describe("a message that the platform has given up", () => {
     await world.bring(messages);
     await execute("UPDATE destinations SET status = 'active'");
     const { batch } = batchOf("breakwater-drains", [{ destination, drains: 1 }], 4);
-    await answerBells(world.services, batch);
+    await consumeDrains(world.services, batch);
     // So many leases of one.
     expect(world.receiver.calls).toHaveLength(25);
-    await answerBells(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
+    await consumeDrains(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
     expect(world.receiver.calls).toHaveLength(60);
   });
 });
@@ -312,7 +312,7 @@ describe("bodies", () => {
     return Array.from({ length: bytes }, () => String.fromCharCode(33 + Math.floor(random() * 90))).join("");
   }
 
-  const held = ({ works }: Awaited<ReturnType<typeof loadWork>>) =>
+  const held = ({ works }: Awaited<ReturnType<typeof loadDeliveries>>) =>
     [...new Set(works.map(({ event }) => event.body))].reduce((sum, body) => sum + (body?.length ?? 0), 0);
 
   test("of ten full bundles are delivered by one batch, in few round trips", async () => {
@@ -333,17 +333,17 @@ describe("bodies", () => {
     const data = noise(250_000);
     const messages: DeliveryMessage[] = [];
     for (let i = 0; i < 60; i++) messages.push(...(await world.postBundles(1, { data })));
-    const first = await loadWork(world.services, parts(messages));
+    const first = await loadDeliveries(world.services, parts(messages));
     expect(held(first)).toBeLessThanOrEqual(HELD_BYTES);
     expect(first.works.length + first.rest.length).toBe(60);
-    const second = await loadWork(world.services, first.rest);
+    const second = await loadDeliveries(world.services, first.rest);
     expect([held(second) <= HELD_BYTES, second.rest]).toEqual([true, []]);
 
     await world.bring(messages.slice(0, 10));
     for (let at = 10; at < 60; at += 10) await world.bring(messages.slice(at, at + 10));
     await execute("UPDATE destinations SET status = 'active'");
     await world.earnTrust(destination);
-    await answerBells(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
+    await consumeDrains(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
   }, 60_000);
 
@@ -353,7 +353,7 @@ describe("bodies", () => {
     world.receiver.script(urlOf(destination), BUSY);
     await world.bring(messages);
     await execute("UPDATE deliveries SET next_attempt_at = ?1 WHERE event_id = ?2", START, eventAt(2, 0));
-    const { works } = await loadWork(world.services, parts(messages), {
+    const { works } = await loadDeliveries(world.services, parts(messages), {
       isDue: (row) => (row?.nextAttemptAt ?? 0) <= START,
       fewDueOf: new Set([1, 2]),
     });
@@ -373,7 +373,7 @@ describe("bodies", () => {
     const messages = [...(await world.postBundles(2, { data })), ...(await world.postBundles(2, { data }))];
     await execute(`UPDATE bundles SET body = ${damage} WHERE id = 1`);
     expect(await world.bring(messages)).toEqual(["acked", "acked"]);
-    expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
+    expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
       ["dead", "corrupt"],
       ["dead", "corrupt"],
       ["delivered", null],

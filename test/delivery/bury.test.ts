@@ -1,6 +1,6 @@
 /** The platform's dead letters: messages that failed too often become dead deliveries, which can be seen. */
 import { beforeEach, expect, test } from "vitest";
-import { bury } from "../../src/delivery/bury.ts";
+import { consumeDeadLetters } from "../../src/delivery/bury.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   isName,
@@ -24,13 +24,13 @@ beforeEach(async () => {
 async function buried(given: readonly unknown[]) {
   const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
   const { batch, fates } = batchOf("breakwater-dead", messages, 100);
-  await bury(world.services, batch);
+  await consumeDeadLetters(world.services, batch);
   return fates;
 }
 
 test("ends a delivery without an outcome as dead", async () => {
   expect(await buried(await world.post())).toEqual(["acked"]);
-  const dead = { state: "dead", because: "poison", attempts: 0, endedAt: START, nextAttemptAt: null };
+  const dead = { state: "dead", reason: "poison", attempts: 0, endedAt: START, nextAttemptAt: null };
   expect(await storedRows()).toMatchObject([dead]);
   expect(world.receiver.calls).toEqual([]);
 });
@@ -41,7 +41,7 @@ test("keeps the attempts that a delivery has had", async () => {
   await world.bring(messages);
   await buried(messages);
   expect(await storedRows()).toMatchObject([
-    { state: "dead", because: "poison", attempts: 1, log: [{ status: 500 }] },
+    { state: "dead", reason: "poison", attempts: 1, log: [{ status: 500 }] },
   ]);
 });
 

@@ -28,7 +28,7 @@ async function twoBundles(text = "x".repeat(500)) {
 }
 
 const outcomes = async () =>
-  (await storedRows()).map(({ state, because, attempts }) => [state, because, attempts]);
+  (await storedRows()).map(({ state, reason, attempts }) => [state, reason, attempts]);
 
 const dead = ["dead", "corrupt", 0];
 const delivered = ["delivered", null, 1];

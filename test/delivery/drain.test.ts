@@ -65,18 +65,18 @@ describe("a delivery that is turned away", () => {
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
     expect(await world.bring(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
-    const waiting = { state: "waiting", because: "paused", attempts: 0, nextAttemptAt: null, endedAt: null };
+    const waiting = { state: "waiting", reason: "paused", attempts: 0, nextAttemptAt: null, endedAt: null };
     expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 14 * 86_400_000 }]);
   });
 
   test("waits until the door may open, where that is known", async () => {
     const messages = await waitBehindHold(3);
     for (const row of await rowsOf(messages)) {
-      expect(row).toMatchObject({ state: "waiting", because: "hold", nextAttemptAt: START + HELD_MS });
+      expect(row).toMatchObject({ state: "waiting", reason: "hold", nextAttemptAt: START + HELD_MS });
     }
     const atCircuit = await waitAtOpenCircuit(2);
     for (const row of await rowsOf(atCircuit))
-      expect(row).toMatchObject({ state: "waiting", because: "hold" });
+      expect(row).toMatchObject({ state: "waiting", reason: "hold" });
   });
 
   test("keeps the attempts that it has had, and its age limit", async () => {
@@ -91,7 +91,7 @@ describe("a delivery that is turned away", () => {
     const { attempts, giveUpAt, log } = before ?? {};
     expect(await rowOf(message)).toMatchObject({
       state: "waiting",
-      because: "paused",
+      reason: "paused",
       attempts,
       giveUpAt,
       log,
@@ -203,7 +203,7 @@ describe("a drain", () => {
     world.receiver.script(urlOf(destination), 500);
     world.clock.pass(HELD_MS);
     await world.drain(destination);
-    expect(await rowsOf(messages)).toMatchObject([{ state: "retrying", because: "http_500", attempts: 1 }]);
+    expect(await rowsOf(messages)).toMatchObject([{ state: "retrying", reason: "http_500", attempts: 1 }]);
     expect(world.deliveryQueue.taken()).toEqual([
       { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
     ]);
@@ -211,7 +211,7 @@ describe("a drain", () => {
 
   test("sends exactly one to a half-open circuit, and none after it when it fails", async () => {
     const messages = await waitAtOpenCircuit(10);
-    expect((await rowsOf(messages)).map((row) => row?.because)).toEqual(Array(10).fill("circuit_open"));
+    expect((await rowsOf(messages)).map((row) => row?.reason)).toEqual(Array(10).fill("circuit_open"));
     world.clock.pass(40_000);
     const before = world.receiver.calls.length;
     await world.drain(destination);
@@ -256,7 +256,7 @@ describe("a drain", () => {
     const before = world.receiver.calls.length;
     await world.drain(destination);
     for (const row of await rowsOf(messages)) {
-      expect(row).toMatchObject({ state: "cancelled", because: "destination_deleted", attempts: 0 });
+      expect(row).toMatchObject({ state: "cancelled", reason: "destination_deleted", attempts: 0 });
     }
     expect(world.receiver.calls.length).toBe(before);
     expect(await alarmOf(destination)).toBeNull();
@@ -268,7 +268,7 @@ describe("a drain", () => {
     await execute("UPDATE bundles SET plan = ?1", JSON.stringify({ [destination]: [0, 1, 3, 3] }));
     world.clock.pass(HELD_MS);
     await world.drain(destination);
-    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.because]);
+    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.reason]);
     expect(states).toEqual([
       ["delivered", null],
       ["dead", "event_removed"],
@@ -283,7 +283,7 @@ describe("a drain", () => {
     world.clock.pass(HELD_MS);
     const before = world.receiver.calls.length;
     await world.drain(destination);
-    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.because, row?.attempts]);
+    const states = (await rowsOf(messages)).map((row) => [row?.state, row?.reason, row?.attempts]);
     expect(states).toEqual([
       ["delivered", null, 1],
       ["dead", "expired", 0],
@@ -334,7 +334,7 @@ describe("a drain", () => {
     world.clock.pass(3_000);
     await draining;
     const rows = await storedRows();
-    expect(rows.filter(({ because }) => because === "in_flight")).toHaveLength(1);
+    expect(rows.filter(({ reason }) => reason === "in_flight")).toHaveLength(1);
     expect(rows.filter(({ state }) => state === "waiting")).toHaveLength(2);
     end(204);
     await world.settled();
@@ -404,7 +404,7 @@ describe("a drain", () => {
     "text",
     {},
     { destination: 7 },
-  ])("makes nothing of a bell that is none (%j)", async (bell) => {
-    expect(await world.answer([bell])).toEqual(["left"]);
+  ])("makes nothing of a bell that is none (%j)", async (drainSchedule) => {
+    expect(await world.answer([drainSchedule])).toEqual(["left"]);
   });
 });

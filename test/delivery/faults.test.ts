@@ -44,10 +44,10 @@ describe("a gate that cannot be reached", () => {
     ["overloaded", { overloaded: true, retryable: false }],
     ["out of reach for a moment", { retryable: true }],
     ["broken", { remote: true }],
-  ])("that says it is %s is asked once, and its deliveries are sent when they come again", async (_, said) => {
+  ])("that says it is %s is asked once, and its deliveries are sent when they come again", async (_, alertState) => {
     const messages = await world.post(2);
     world.gates.before(() => {
-      throw Object.assign(new Error("As the platform says it"), said);
+      throw Object.assign(new Error("As the platform says it"), alertState);
     });
     for (let again = 1; again <= 3; again++)
       expect(await world.bring(messages)).toEqual(Array(2).fill({ retryIn: 8 }));

@@ -10,7 +10,7 @@ describe.each(Object.entries(refused))("%s", (_what, urls) => {
     const messages = await world.post();
     expect(await world.bring(messages)).toEqual(urls.map(() => "acked"));
     expect(world.receiver.calls).toEqual([]);
-    const ends = (await storedRows()).map(({ state, because, attempts }) => ({ state, because, attempts }));
-    expect(ends).toEqual(urls.map(() => ({ state: "dead", because: "forbidden_target", attempts: 0 })));
+    const ends = (await storedRows()).map(({ state, reason, attempts }) => ({ state, reason, attempts }));
+    expect(ends).toEqual(urls.map(() => ({ state: "dead", reason: "forbidden_target", attempts: 0 })));
   });
 });

@@ -7,7 +7,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compare, leftOpen, type Model, newModel, retry } from "../support/life-model.ts";
-import { lifeDestinations, type Real, resume, said, script, steps, turn } from "../support/life-steps.ts";
+import { lifeDestinations, type Real, resume, alertState, script, steps, turn } from "../support/life-steps.ts";
 import { heal, platformOf } from "../support/platform.ts";
 import { wireOf } from "../support/wire.ts";
 import { witnessOf } from "../support/witness.ts";
@@ -56,7 +56,7 @@ async function endWell(place: Place): Promise<void> {
 test("a delivery lives as the model has it, whatever happens to it", async () => {
   let replayed = 0;
   const history = fc.commands(steps, { maxCommands: STEPS, size: "max" });
-  const property = fc.asyncProperty(said, said, history, async (first, second, commands) => {
+  const property = fc.asyncProperty(alertState, alertState, history, async (first, second, commands) => {
     const place = await begin();
     script(place.real, 0, first);
     script(place.real, 1, second);

@@ -1,7 +1,7 @@
 /** What happens to a destination, a replay or a delivery is one line of the log: with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { bury } from "../../src/delivery/bury.ts";
+import { consumeDeadLetters } from "../../src/delivery/bury.ts";
 import { stepReplay } from "../../src/delivery/replay.ts";
 import { eventId } from "../../src/id.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
@@ -84,11 +84,11 @@ describe("a hold", () => {
 describe("a death without an attempt", () => {
   test("is a line with the delivery's ids and its reason", async () => {
     const messages = await world.post(2);
-    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
+    await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     const lines = messages.map(({ event }) => ({
       event: eventId(event),
       destination: place,
-      because: "poison",
+      reason: "poison",
     }));
     expect(world.logged("delivery_dead")).toMatchObject(lines);
   });
@@ -96,7 +96,7 @@ describe("a death without an attempt", () => {
   test("is no line for what had ended before", async () => {
     const messages = await world.post();
     await world.bring(messages);
-    await bury(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
+    await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     expect(world.logged("delivery_dead")).toEqual([]);
   });
 });
@@ -113,7 +113,7 @@ describe("attempts that succeed", () => {
 
   test("are counted in one line for their drain", async () => {
     await send(1, 500);
-    await execute("UPDATE deliveries SET state = 'waiting', because = 'capacity', next_attempt_at = NULL");
+    await execute("UPDATE deliveries SET state = 'waiting', reason = 'capacity', next_attempt_at = NULL");
     world.receiver.script(urlOf(place), 204);
     await world.answer([{ destination: place, drains: 1 }]);
     await world.settled();
@@ -141,7 +141,7 @@ describe("a lease of which something failed", () => {
   test("says how much it has left over, and why", async () => {
     await send(10, 500);
     const [lease] = world.logged("lease");
-    expect(lease).toMatchObject({ delivered: 0, because: "circuit_open" });
+    expect(lease).toMatchObject({ delivered: 0, reason: "circuit_open" });
     expect(Number(lease?.left)).toBeGreaterThan(0);
     expect(world.logged("delivered")).toEqual([]);
   });
@@ -150,7 +150,7 @@ describe("a lease of which something failed", () => {
 test("a death by an attempt is that attempt's line, and no other", async () => {
   await send(1, 400);
   expect(world.logged("attempt")).toMatchObject([
-    { destination: place, state: "dead", because: "permanent" },
+    { destination: place, state: "dead", reason: "permanent" },
   ]);
   expect(world.logged("delivery_dead")).toEqual([]);
 });
@@ -182,7 +182,7 @@ describe("a replay", () => {
     await stepReplay(world.services, ID);
     await stepReplay(world.services, ID);
     expect(world.logged("replay_cancelled")).toMatchObject([
-      { replay: ID, destination: place, because: "destination_deleted" },
+      { replay: ID, destination: place, reason: "destination_deleted" },
     ]);
   });
 });
@@ -192,6 +192,6 @@ test("no line has a body, a secret or more of a receiver than its id", async () 
   await send(10, 500, 410);
   world.clock.pass(60_000);
   await send(2, 204);
-  const said = JSON.stringify(world.log);
-  for (const secret of ["4111", SECRET, SECRET.slice(6), "/hook"]) expect(said).not.toContain(secret);
+  const alertState = JSON.stringify(world.log);
+  for (const secret of ["4111", SECRET, SECRET.slice(6), "/hook"]) expect(alertState).not.toContain(secret);
 });

@@ -63,8 +63,8 @@ async function closedPort(): Promise<number> {
 async function attemptAt(port: number) {
   const url = `http://127.0.0.1:${port}/`;
   const answer = await runtime.dispatchFetch("http://caller.example/", { method: "POST", body: url });
-  const said = (await answer.json()) as Readonly<{ name: string; message: string }>;
-  const fetch = () => Promise.reject(Object.assign(new Error(said.message), { name: said.name }));
+  const alertState = (await answer.json()) as Readonly<{ name: string; message: string }>;
+  const fetch = () => Promise.reject(Object.assign(new Error(alertState.message), { name: alertState.name }));
   const services = { now: () => 0, fetch } as unknown as Services;
   return call(services, { url, headers: async () => ({}), body: "{}", timeoutMs: 1_000 });
 }

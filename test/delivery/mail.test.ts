@@ -1,6 +1,6 @@
 /** Mails to the operator: few, whatever happens, and nothing but text in them. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { announce } from "../../src/delivery/announce.ts";
+import { publish } from "../../src/delivery/announce.ts";
 import { deadEvent, stallEvent, statusEvent, thresholdEvent } from "../../src/delivery/operational-event.ts";
 import type { Services } from "../../src/services.ts";
 import { newWorld, START, type World } from "../support/world.ts";
@@ -38,7 +38,7 @@ const paused = (destination = place()) =>
   statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: world.clock.now() });
 
 test("what is told of is mailed too, with its facts", async () => {
-  await announce(services, [paused()]);
+  await publish(services, [paused()]);
   expect(mails).toMatchObject([
     { ...ADDRESSES, subject: "[Breakwater] Paused: hooks.example (dst_one)", text: expect.any(String) },
   ]);
@@ -47,30 +47,30 @@ test("what is told of is mailed too, with its facts", async () => {
 
 test("of a threshold names the destinations in one line", async () => {
   const crossing = { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" } as const;
-  await announce(services, [thresholdEvent({ ...crossing, destinations: ["dst_one", "dst_two"] }, START)]);
+  await publish(services, [thresholdEvent({ ...crossing, destinations: ["dst_one", "dst_two"] }, START)]);
   expect(mails[0]?.text).toContain("\ndestinations: dst_one, dst_two\n");
 });
 
 test("is mailed although nobody takes the events", async () => {
-  await announce(services, [stallEvent(START - HOUR, START)]);
+  await publish(services, [stallEvent(START - HOUR, START)]);
   expect(mails).toMatchObject([{ subject: "[Breakwater] The sweep has stalled" }]);
 });
 
 describe("there is one mail an hour", () => {
   test("about the same thing", async () => {
     for (let i = 0; i < 10; i++) {
-      await announce(services, [paused()]);
+      await publish(services, [paused()]);
       world.clock.pass(1_000);
     }
     expect(mails).toHaveLength(1);
     world.clock.pass(HOUR);
-    await announce(services, [paused()]);
+    await publish(services, [paused()]);
     expect(mails).toHaveLength(2);
   });
 
   test("for each destination and kind", async () => {
-    await announce(services, [paused(), paused(place("dst_two"))]);
-    await announce(services, [deadEvent(place(), { dead: 3, since: START }, START)]);
+    await publish(services, [paused(), paused(place("dst_two"))]);
+    await publish(services, [deadEvent(place(), { dead: 3, since: START }, START)]);
     expect(mails.map(({ subject }) => subject)).toEqual([
       "[Breakwater] Paused: hooks.example (dst_one)",
       "[Breakwater] Paused: hooks.example (dst_two)",
@@ -80,30 +80,30 @@ describe("there is one mail an hour", () => {
 
   test("and twenty in all, whatever happens", async () => {
     const many = Array.from({ length: 100 }, (_, i) => paused(place(`dst_${i}`)));
-    await announce(services, many);
+    await publish(services, many);
     expect(mails).toHaveLength(20);
     world.clock.pass(HOUR);
-    await announce(services, [paused(place("dst_99"))]);
+    await publish(services, [paused(place("dst_99"))]);
     expect(mails).toHaveLength(21);
   });
 });
 
 describe("nothing is mailed", () => {
   test("without a binding", async () => {
-    await announce({ ...services, mailer: undefined }, [paused()]);
+    await publish({ ...services, mailer: undefined }, [paused()]);
     expect(mails).toEqual([]);
     expect(world.log).toEqual([]);
   });
 
   test("without addresses", async () => {
-    await announce({ ...services, config: world.services.config }, [paused()]);
+    await publish({ ...services, config: world.services.config }, [paused()]);
     expect(mails).toEqual([]);
   });
 });
 
 test("a mail that cannot be sent is a line, and keeps nothing else from being told", async () => {
   broken = true;
-  await announce(services, [paused()]);
+  await publish(services, [paused()]);
   expect(world.logged("mail_failed")).toMatchObject([
     { type: "destination.paused", destination: "dst_one", error: expect.stringContaining("E_SENDER") },
   ]);
@@ -112,7 +112,7 @@ test("a mail that cannot be sent is a line, and keeps nothing else from being to
 test("a name with line ends in it makes no header and no line of its own", async () => {
   const hostile = place("dst_one", { tenant: "acme\r\nBcc: eve@example.com\u2028x\u0085y\0z" });
   const change = { ...hostile, status: "paused", reason: "gone\r\nSubject: no", changedAt: START } as const;
-  await announce(services, [statusEvent(change)]);
+  await publish(services, [statusEvent(change)]);
   const [mail] = mails;
   expect(mail?.subject).toMatch(/^[\x20-\x7e]+$/);
   expect(mail?.text).toContain("tenant: acme Bcc: eve@example.com x y z\n");

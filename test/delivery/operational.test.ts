@@ -1,8 +1,8 @@
 /** What the operator is told: each thing once, by events that go the way of all events, and never of its own trouble. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { tellOfStall } from "../../src/delivery/stall.ts";
-import { tick } from "../../src/delivery/tick.ts";
+import { publishStall } from "../../src/delivery/stall.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { watch } from "../../src/metrics/watch.ts";
 import { turnDestination } from "../../src/store/destinations.ts";
 import { recordOutcomes } from "../../src/store/record.ts";
@@ -109,7 +109,7 @@ describe("a pause", () => {
     const events = (await operationalEvents(env.DB)).map(({ type, data }) => [type, data.reason]);
     expect(events).toEqual(told);
     const lines = world.log.filter(({ what }) => /^destination_/.test(what));
-    expect(lines.map(({ what, because }) => [what, because])).toEqual(
+    expect(lines.map(({ what, reason }) => [what, reason])).toEqual(
       told.map(([type, reason]) => [type.replace(".", "_"), reason]),
     );
   }
@@ -126,7 +126,7 @@ describe("a pause", () => {
     expect(await statusOf(place)).toEqual(["paused", "gone"]);
     await expectTold(["destination.paused", "gone"]);
     world.clock.pass(MINUTE);
-    await tick(world.services);
+    await runCron(world.services);
     await expectTold(["destination.paused", "gone"]);
   });
 
@@ -145,7 +145,7 @@ describe("a pause", () => {
     await recordOutcomes(world.services, [], [place], world.clock.now());
     for (let minute = 0; minute < 3; minute++) {
       world.clock.pass(MINUTE);
-      await tick(world.services);
+      await runCron(world.services);
       await expectTold(["destination.paused", "gone"]);
     }
   });
@@ -164,7 +164,7 @@ describe("a pause", () => {
       world.clock.pass(1_000);
     }
     world.clock.pass(MINUTE);
-    await tick(world.services);
+    await runCron(world.services);
     await expectTold(["destination.paused", "manual"], ["destination.resumed", "manual"]);
   });
 
@@ -174,7 +174,7 @@ describe("a pause", () => {
     expect(await told()).toEqual([]);
     world.d1.failing(() => undefined);
     world.clock.pass(MINUTE);
-    await tick(world.services);
+    await runCron(world.services);
     expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "gone" } }]);
     expect(world.logged("announcements_lost")).toHaveLength(1);
   });
@@ -183,7 +183,7 @@ describe("a pause", () => {
 describe("the dead", () => {
   /** The message that was sent for the toll is brought after its minute. */
   async function askForToll(): Promise<number> {
-    const sent = world.drainQueue.taken().filter(({ body }) => "toll" in body);
+    const sent = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     expect(sent.every(({ delaySeconds }) => delaySeconds === 60)).toBe(true);
     world.clock.pass(MINUTE);
     await world.answer(sent.map(({ body }) => body));
@@ -208,7 +208,7 @@ describe("the dead", () => {
     await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
     await world.bring(await world.post(3));
     world.clock.pass(15 * 24 * 3_600_000);
-    await tick(world.services);
+    await runCron(world.services);
     await world.settled();
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination: place, deliveries: 3 }]);
     await askForToll();
@@ -217,7 +217,7 @@ describe("the dead", () => {
 
   test("are told of once, when the message that asks for them comes twice", async () => {
     await send(1, 400);
-    const [sent] = world.drainQueue.taken().filter(({ body }) => "toll" in body);
+    const [sent] = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     await world.answer([sent?.body, sent?.body]);
     await world.answer([sent?.body]);
     expect(await typesTold()).toEqual(["delivery.dead"]);
@@ -261,23 +261,23 @@ describe("a storm", () => {
 
 describe("the sweep's silence", () => {
   test("is told of once, by the tick that ends it and by whoever asks before", async () => {
-    await tick(world.services);
+    await runCron(world.services);
     expect(await told()).toEqual([]);
     const heartbeat = START;
     world.clock.pass(6 * MINUTE);
-    for (let i = 0; i < 3; i++) await tellOfStall(world.services, heartbeat);
-    await tick(world.services);
+    for (let i = 0; i < 3; i++) await publishStall(world.services, heartbeat);
+    await runCron(world.services);
     expect(await told()).toMatchObject([
       { type: "sweep.stalled", data: { heartbeat_at: new Date(heartbeat).toISOString(), age_s: 360 } },
     ]);
     world.clock.pass(MINUTE);
-    await tick(world.services);
+    await runCron(world.services);
     expect(await typesTold()).toEqual(["sweep.stalled"]);
   });
 
   test("is none within five minutes, nor before the first sweep", async () => {
-    await tellOfStall(world.services, null);
-    await tellOfStall(world.services, START - 5 * MINUTE);
+    await publishStall(world.services, null);
+    await publishStall(world.services, START - 5 * MINUTE);
     expect(await told()).toEqual([]);
   });
 });

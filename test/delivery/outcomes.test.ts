@@ -42,7 +42,7 @@ test("a receiver that is gone is asked once, and what else was brought waits for
   await world.bring(messages);
   expect(world.receiver.calls).toHaveLength(1);
   const rows = await storedRows();
-  expect(rows.map(({ state, because }) => `${state} ${because}`).sort()).toEqual([
+  expect(rows.map(({ state, reason }) => `${state} ${reason}`).sort()).toEqual([
     "dead gone",
     ...Array(19).fill("waiting paused"),
   ]);
@@ -60,7 +60,7 @@ describe("a failure", () => {
     expect(fate).toEqual({ retryIn: s });
     expect(await rowOf(message)).toMatchObject({
       state: "retrying",
-      because: "http_500",
+      reason: "http_500",
       attempts: 1,
       nextAttemptAt: START + ms,
       giveUpAt: START + 74 * 3_600_000,
@@ -100,7 +100,7 @@ describe("a failure", () => {
     expect(fates).toEqual([{ retryIn: 1 }, "acked"]);
     const end = {
       state: "dead",
-      because: "exhausted",
+      reason: "exhausted",
       attempts: 3,
       nextAttemptAt: null,
       endedAt: START + 2_000,
@@ -116,7 +116,7 @@ describe("a failure", () => {
     const { message } = await deliverTo(500, { retry });
     world.clock.pass(100_000);
     expect(await world.bring([message])).toEqual(["acked"]);
-    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "expired", attempts: 2 });
+    expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "expired", attempts: 2 });
   });
 
   test("counts the age limit from the first attempt, however long that has been held back", async () => {
@@ -154,7 +154,7 @@ describe("a failure", () => {
     }
     world.clock.pass(1_000);
     await world.bring([message]);
-    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "exhausted", attempts: 10 });
+    expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "exhausted", attempts: 10 });
   });
 
   test("that is followed by a success ends as delivered, with both on record", async () => {
@@ -163,7 +163,7 @@ describe("a failure", () => {
     world.clock.pass(30_000);
     expect(await world.bring([message])).toEqual(["acked"]);
     const row = await rowOf(message);
-    expect(row).toMatchObject({ state: "delivered", because: null, attempts: 2, nextAttemptAt: null });
+    expect(row).toMatchObject({ state: "delivered", reason: null, attempts: 2, nextAttemptAt: null });
     expect(row).toMatchObject({ endedAt: START + 30_000, lastStatus: 200, lastError: null });
     expect(row?.log.map(({ at, status }) => [at, status])).toEqual([
       [START, 500],
@@ -214,27 +214,27 @@ describe("an answer of", () => {
   test.each([301, 302, 307, 308, 400, 401, 403, 405, 422])("%d is permanent", async (status) => {
     const { message, fate, destination } = await deliverTo(status);
     expect(fate).toBe("acked");
-    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "permanent", lastStatus: status });
+    expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "permanent", lastStatus: status });
     expect(await statusOf(destination)).toEqual(["active", null]);
   });
 
   test.each([404, 408, 429, 500, 502, 503, 504, 599])("%d is retried", async (status) => {
     const { message, fate } = await deliverTo(status);
     expect(fate).toMatchObject({ retryIn: expect.any(Number) });
-    expect(await rowOf(message)).toMatchObject({ state: "retrying", because: `http_${status}`, attempts: 1 });
+    expect(await rowOf(message)).toMatchObject({ state: "retrying", reason: `http_${status}`, attempts: 1 });
   });
 
   test("410 is the end of the delivery, and pauses the destination", async () => {
     const { message, fate, destination } = await deliverTo(410);
     expect(fate).toBe("acked");
-    expect(await rowOf(message)).toMatchObject({ state: "dead", because: "gone", attempts: 1 });
+    expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "gone", attempts: 1 });
     expect(await statusOf(destination)).toEqual(["paused", "gone"]);
-    expect(world.logged("destination_paused")).toMatchObject([{ destination, because: "gone" }]);
+    expect(world.logged("destination_paused")).toMatchObject([{ destination, reason: "gone" }]);
 
     const later = await world.post();
     await world.bring(later);
     expect(world.receiver.calls).toHaveLength(1);
-    expect(await storedRows()).toMatchObject([{ state: "dead" }, { state: "waiting", because: "paused" }]);
+    expect(await storedRows()).toMatchObject([{ state: "dead" }, { state: "waiting", reason: "paused" }]);
   });
 
   test("410 leaves the reason alone for which a person has paused meanwhile", async () => {
@@ -259,9 +259,9 @@ describe("Retry-After", () => {
     expect(world.receiver.calls).toHaveLength(1);
     expect(fates).toEqual([{ retryIn: 126 }, "acked", "acked", "acked", "acked"]);
     const [first, ...rest] = await storedRows();
-    expect(first).toMatchObject({ state: "retrying", because: "http_429", nextAttemptAt: START + 126_000 });
+    expect(first).toMatchObject({ state: "retrying", reason: "http_429", nextAttemptAt: START + 126_000 });
     for (const row of rest) {
-      const wait = { state: "waiting", because: "hold", attempts: 0, nextAttemptAt: START + 120_000 };
+      const wait = { state: "waiting", reason: "hold", attempts: 0, nextAttemptAt: START + 120_000 };
       expect(row).toMatchObject(wait);
     }
     world.clock.pass(119_000);
@@ -284,7 +284,7 @@ describe("what a receiver says with a success that it will still take", () => {
     const { destination } = await deliverTo(stating('"default";r=0;t=30'));
     await world.bring((await world.post()).filter((message) => message.destination === destination));
     expect(world.receiver.calls).toHaveLength(1);
-    const wait = { state: "waiting", because: "hold", nextAttemptAt: START + 30_000 };
+    const wait = { state: "waiting", reason: "hold", nextAttemptAt: START + 30_000 };
     expect(await storedRows()).toMatchObject([{ state: "delivered" }, wait]);
   });
 
@@ -293,7 +293,7 @@ describe("what a receiver says with a success that it will still take", () => {
     await world.earnTrust(destination);
     answerTo(destination, stating('"default";r=4;t=30'));
     await world.bring(await world.post());
-    expect(await gateOf(destination).condition()).toMatchObject({ window: { size: 2 }, heldUntil: 0 });
+    expect(await gateOf(destination).destinationState()).toMatchObject({ window: { size: 2 }, heldUntil: 0 });
   });
 });
 
@@ -304,7 +304,7 @@ describe("without an attempt", () => {
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
     expect(await world.bring(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
-    const end = { state: "cancelled", because: "destination_deleted", attempts: 0, endedAt: START };
+    const end = { state: "cancelled", reason: "destination_deleted", attempts: 0, endedAt: START };
     expect(await storedRows()).toMatchObject([end]);
   });
 
@@ -321,7 +321,7 @@ describe("without an attempt", () => {
     world.clock.pass(60_000);
     expect(await world.bring(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
-    expect(await storedRows()).toMatchObject([{ state: "dead", because: "expired", attempts: 0 }]);
+    expect(await storedRows()).toMatchObject([{ state: "dead", reason: "expired", attempts: 0 }]);
   });
 
   test("ends as dead what is for an address that is forbidden by now", async () => {
@@ -329,7 +329,7 @@ describe("without an attempt", () => {
     await execute("UPDATE destinations SET url = 'https://10.0.0.1/' WHERE id = ?1", destination);
     expect(await world.bring(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
-    expect(await storedRows()).toMatchObject([{ state: "dead", because: "forbidden_target", attempts: 0 }]);
+    expect(await storedRows()).toMatchObject([{ state: "dead", reason: "forbidden_target", attempts: 0 }]);
   });
 
   test.each([

@@ -48,7 +48,7 @@ describe("an attempt without an answer after a second", () => {
     const messages = await world.post();
     expect(await bringAndWait(messages, 1)).toEqual(["acked"]);
     const row = await rowOf({ event: FIRST_EVENT, destination: slow.id });
-    expect(row).toMatchObject({ state: "retrying", because: "in_flight", attempts: 0, log: [] });
+    expect(row).toMatchObject({ state: "retrying", reason: "in_flight", attempts: 0, log: [] });
     // Not before the attempt has timed out and its lease has ended.
     expect(row?.nextAttemptAt).toBeGreaterThan(START + PATIENCE_MS + 15_000);
     expect(row?.nextAttemptAt).toBeLessThan(START + 60_000);
@@ -69,8 +69,8 @@ describe("an attempt without an answer after a second", () => {
     // To load, for the two that answered at once, and for the one that did not.
     expect(world.d1.used().roundTrips).toBe(3);
     expect(await rowOf({ event: FIRST_EVENT, destination: quick })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: FIRST_EVENT, destination: failing })).toMatchObject({ because: "http_500" });
-    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ because: "in_flight" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: failing })).toMatchObject({ reason: "http_500" });
+    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ reason: "in_flight" });
   });
 
   test("lets wait what had not been started yet", async () => {
@@ -78,8 +78,8 @@ describe("an attempt without an answer after a second", () => {
     const messages = await world.post(5);
     expect(await bringAndWait(messages, 1)).toEqual(Array(5).fill("acked"));
     const [first, ...rest] = await storedRows();
-    expect(first).toMatchObject({ state: "retrying", because: "in_flight" });
-    for (const row of rest) expect(row).toMatchObject({ state: "waiting", because: "slow", attempts: 0 });
+    expect(first).toMatchObject({ state: "retrying", reason: "in_flight" });
+    for (const row of rest) expect(row).toMatchObject({ state: "waiting", reason: "slow", attempts: 0 });
   });
 
   test("is not made a second time by another message", async () => {
@@ -116,7 +116,7 @@ describe("the answer that comes at last", () => {
     expect(world.deliveryQueue.taken()).toEqual([
       { body: { ...messageFor(messages[0]), owner: expect.any(String) }, delaySeconds: 23 },
     ]);
-    const retrying = { state: "retrying", because: "http_500", attempts: 1, nextAttemptAt: START + 23_500 };
+    const retrying = { state: "retrying", reason: "http_500", attempts: 1, nextAttemptAt: START + 23_500 };
     expect(await storedRows()).toMatchObject([retrying]);
   });
 
@@ -129,7 +129,7 @@ describe("the answer that comes at last", () => {
     await calm();
     expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ state: "delivered" });
     expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({
-      because: "in_flight",
+      reason: "in_flight",
     });
     silent.end(204);
     await world.settled();
@@ -150,7 +150,7 @@ describe("the answer that comes at last", () => {
     world.d1.failing(() => undefined);
     world.clock.pass(120_000);
     await sweep(world.services);
-    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 0 }]);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 0 }]);
   });
 });
 
@@ -166,7 +166,7 @@ describe("receivers that hang", () => {
     world.clock.pass(STARTS_MS + PATIENCE_MS);
     expect(await brought).toEqual(Array(7).fill("acked"));
     const row = await rowOf({ event: FIRST_EVENT, destination: healthy });
-    expect(row).toMatchObject({ state: "waiting", because: "slow", attempts: 0 });
+    expect(row).toMatchObject({ state: "waiting", reason: "slow", attempts: 0 });
   });
 
   test("leave a connection to a destination whose attempts come one after the other", async () => {

@@ -1,7 +1,7 @@
 /** Each destination of a batch is recorded and settled as it ends, whatever its neighbours do. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { consume } from "../../src/delivery/consume.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
 import { Recorder } from "../../src/delivery/report.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
@@ -90,7 +90,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
 
     world.clock.pass(PATIENCE_MS);
     expect(await batch.fates).toEqual(["acked", "acked"]);
-    expect(await rowOf({ event, destination: slow.id })).toMatchObject({ because: "in_flight" });
+    expect(await rowOf({ event, destination: slow.id })).toMatchObject({ reason: "in_flight" });
     expect(settled).toEqual([quick]);
     slow.end(204);
     await world.settled();
@@ -129,7 +129,7 @@ test("a crash behind the first destination's record repeats the others alone", a
   const wire = wireOf(world);
   const brought = async () => {
     const { batch, fates } = batchOf("breakwater-deliveries", messages);
-    const survived = await wire.invoke("consume", (services) => consume(services, batch));
+    const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
     return { survived, fates };
   };
   wire.arm((call) => call.includes(WRITE), "crash");

@@ -1,7 +1,7 @@
 /** A delivery that was made to wait again after its end has a life of its own: the old one cannot end it. */
 import { beforeEach, expect, test } from "vitest";
 import { recordOutcomes } from "../../src/store/record.ts";
-import { retryDead } from "../../src/store/reopen.ts";
+import { requeueDead } from "../../src/store/reopen.ts";
 import type { DeliveryRow } from "../../src/store/schema.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 
@@ -17,23 +17,23 @@ beforeEach(async () => {
   world.clock.pass(120_000);
   await world.bring(messages);
   [dead] = (await storedRows()) as [DeliveryRow];
-  await retryDead(world.services, dead, world.clock.now() + 3_600_000);
+  await requeueDead(world.services, dead, world.clock.now() + 3_600_000);
 });
 
 const row = async () => (await storedRows())[0];
 
 test("was dead of its attempts before", () => {
-  expect(dead).toMatchObject({ state: "dead", because: "exhausted", attempts: 2 });
+  expect(dead).toMatchObject({ state: "dead", reason: "exhausted", attempts: 2 });
 });
 
 test("is not ended by what is said of its last life once more", async () => {
   await recordOutcomes(world.services, [dead], [], world.clock.now());
-  expect(await row()).toMatchObject({ state: "waiting", because: "retried", attempts: 0 });
+  expect(await row()).toMatchObject({ state: "waiting", reason: "retried", attempts: 0 });
 });
 
 test("begins again once only, whoever wants it twice", async () => {
   const limit = world.clock.now() + 7_200_000;
-  expect(await retryDead(world.services, dead, limit)).toBeUndefined();
+  expect(await requeueDead(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({
     state: "waiting",
     life: 1,
@@ -58,6 +58,6 @@ test("ends when it is delivered, and then nobody can retry it", async () => {
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).ring("waiting");
   await world.drain(destination);
-  expect(await retryDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
+  expect(await requeueDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });
 });

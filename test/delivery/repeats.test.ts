@@ -1,6 +1,6 @@
 /** A queue may bring a message twice, and two batches may meet: it is one attempt at a time, and none too many. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { consume } from "../../src/delivery/consume.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {
@@ -68,7 +68,7 @@ describe("the same message in two batches at once", () => {
       expect(await world.bring(messages)).toEqual(["acked"]);
       world.clock.pass(5);
     };
-    await consume({ ...world.services, db: afterFirstLookUp(world.services.db, between) }, batch);
+    await consumeDeliveries({ ...world.services, db: afterFirstLookUp(world.services.db, between) }, batch);
     expect(fates).toEqual([{ retryIn: 0 }]);
     expect(await world.bring(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(1);

@@ -1,7 +1,7 @@
 /** A replay at work: paced, exact, interrupted at any point and never two at once. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { bury } from "../../src/delivery/bury.ts";
+import { consumeDeadLetters } from "../../src/delivery/bury.ts";
 import { stepReplay, wakeReplays } from "../../src/delivery/replay.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
 import { recordOutcomes } from "../../src/store/record.ts";
@@ -49,7 +49,7 @@ async function ended(
   }));
   const numbers = await insertBundles(env.DB, bundlesOf(events, { acceptedAt }));
   await execute(
-    `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at, ended_at)
+    `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at, ended_at)
      SELECT ?1, value, ?2, 'exhausted', 3, ?3, ?3 FROM json_each(?4)`,
     to,
     state,
@@ -117,7 +117,7 @@ describe("a step", () => {
     await begin();
     await step();
     const rows = await storedRows();
-    expect(rows.slice(0, 16).map(({ state, because, replay }) => [state, because, replay])).toEqual(
+    expect(rows.slice(0, 16).map(({ state, reason, replay }) => [state, reason, replay])).toEqual(
       Array(16).fill(["waiting", "replayed", ID]),
     );
     expect(rows.slice(16).map(({ state }) => state)).toEqual(Array(24).fill("dead"));
@@ -279,7 +279,7 @@ describe("a replay", () => {
     await changeReplay(env.DB, ID, ["running"], { state }, START);
     await execute("UPDATE destinations SET deleted_at = 1");
     await wakeReplays(world.services);
-    expect(await replay()).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
 
@@ -288,7 +288,7 @@ describe("a replay", () => {
     await begin();
     await execute("UPDATE destinations SET deleted_at = 1");
     await step();
-    expect(await replay()).toMatchObject({ state: "cancelled", because: "destination_deleted" });
+    expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(await waiting()).toBe(0);
   });
 });
@@ -312,7 +312,7 @@ describe("its pace", () => {
     await begin();
     world.clock.pass(20_000);
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, state: "running", because: "stuck" });
+    expect(await replay()).toMatchObject({ moved: 0, state: "running", reason: "stuck" });
     expect((await replay())?.pace).toBeLessThan(100);
   });
 
@@ -321,7 +321,7 @@ describe("its pace", () => {
     await execute("UPDATE destinations SET status = 'paused'");
     await begin();
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, state: "running", because: "destination_paused" });
+    expect(await replay()).toMatchObject({ moved: 0, state: "running", reason: "destination_paused" });
   });
 
   test("waits until what waits already gets through", async () => {
@@ -341,7 +341,7 @@ describe("its pace", () => {
       if (method === "view") throw new Error("away");
     });
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, because: "stuck" });
+    expect(await replay()).toMatchObject({ moved: 0, reason: "stuck" });
   });
 });
 
@@ -352,7 +352,7 @@ describe("interrupted", () => {
   ] as const)("by D1 failing %s the commit, it loses and doubles nothing", async (when) => {
     await ended(20);
     await begin();
-    world.d1.failing((sql) => (sql.includes("because = 'replayed'") ? when : undefined));
+    world.d1.failing((sql) => (sql.includes("reason = 'replayed'") ? when : undefined));
     await expect(step()).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
@@ -394,63 +394,63 @@ describe("its count", () => {
     await begin();
     await step();
   });
-  const tally = async () => {
+  const counters = async () => {
     const { delivered, failed } = (await replay()) ?? {};
     return [delivered, failed];
   };
-  const end = { state: "delivered", because: null, attempts: 1, endedAt: START + 5 } as const;
+  const end = { state: "delivered", reason: null, attempts: 1, endedAt: START + 5 } as const;
 
   test("knows of an end however often it is written", async () => {
     const row = { ...(await one()), ...end };
     await recordOutcomes({ db: env.DB }, [row], [], START);
     await recordOutcomes({ db: env.DB }, [row], [], START);
-    expect(await tally()).toEqual([1, 0]);
+    expect(await counters()).toEqual([1, 0]);
   });
 
   test("is as durable as the end itself", async () => {
     const row = { ...(await one()), ...end };
     world.d1.failing(() => "after");
     await expect(recordOutcomes(world.services, [row], [], START)).rejects.toThrow("D1");
-    expect(await tally()).toEqual([1, 0]);
+    expect(await counters()).toEqual([1, 0]);
   });
 
   test("does not know of what is not the end", async () => {
     await recordOutcomes({ db: env.DB }, [{ ...(await one()), state: "retrying", attempts: 1 }], [], START);
-    expect(await tally()).toEqual([0, 0]);
+    expect(await counters()).toEqual([0, 0]);
     await recordOutcomes(
       { db: env.DB },
       [{ ...(await one()), ...end, state: "dead", attempts: 2 }],
       [],
       START,
     );
-    expect(await tally()).toEqual([0, 1]);
+    expect(await counters()).toEqual([0, 1]);
   });
 
   test("does not heed what comes too late", async () => {
     const stale = { ...(await one()), ...end, life: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
-    expect(await tally()).toEqual([0, 0]);
+    expect(await counters()).toEqual([0, 0]);
   });
 
   test("knows of one that has waited past its age limit", async () => {
     await execute("UPDATE deliveries SET give_up_at = ?1", START - 1);
     await sweep(world.services);
-    expect([await tally(), (await one()).because]).toEqual([[0, 1], "expired"]);
+    expect([await counters(), (await one()).reason]).toEqual([[0, 1], "expired"]);
   });
 
   test("knows of one whose message was poison", async () => {
     const { eventId, destinationId } = await one();
     await execute("UPDATE deliveries SET state = 'retrying', attempts = 1, next_attempt_at = ?1", START);
-    await bury(
+    await consumeDeadLetters(
       world.services,
       batchOf("breakwater-dead", [messageFor({ event: eventId, destination: destinationId })]).batch,
     );
-    expect([await tally(), (await one()).because]).toEqual([[0, 1], "poison"]);
+    expect([await counters(), (await one()).reason]).toEqual([[0, 1], "poison"]);
   });
 
   test("knows of one whose destination was deleted", async () => {
     await execute("UPDATE destinations SET deleted_at = 1");
     await world.drain(place);
-    expect([await tally(), (await one()).state]).toEqual([[0, 1], "cancelled"]);
+    expect([await counters(), (await one()).state]).toEqual([[0, 1], "cancelled"]);
   });
 });

@@ -62,7 +62,7 @@ describe("a name is not called, and its delivery waits without an attempt,", () 
     expect(fates).toEqual(["acked"]);
     expect(row).toMatchObject({
       state: "waiting",
-      because: "forbidden_address",
+      reason: "forbidden_address",
       attempts: 0,
       nextAttemptAt: START + 60_000,
     });
@@ -81,7 +81,7 @@ describe("a name is not called, and its delivery waits without an attempt,", () 
     world.receiver.script(question(hostOf(destination), 28), script);
     const { row, made } = await deliver();
     expect(made).toBe(0);
-    expect(row).toMatchObject({ state: "waiting", because: "unresolved", attempts: 0 });
+    expect(row).toMatchObject({ state: "waiting", reason: "unresolved", attempts: 0 });
     expect(world.logged("resolver_failed")).toMatchObject([{ destination }]);
   });
 });
@@ -92,7 +92,7 @@ test.each([
 ])("a name that %s is called: the attempt fails by itself, as the policy has it", async (_, answer) => {
   for (const type of [1, 28]) world.receiver.script(question(hostOf(destination), type), json(answer));
   world.receiver.script(urlOf(destination), new Error("dns lookup failed"));
-  expect((await deliver()).row).toMatchObject({ state: "retrying", because: "dns", attempts: 1 });
+  expect((await deliver()).row).toMatchObject({ state: "retrying", reason: "dns", attempts: 1 });
 });
 
 test("what waits is delivered once the name leads outside again", async () => {
@@ -174,7 +174,7 @@ describe("where private addresses are allowed", () => {
     names([{ data }], aaaa);
     const { row, made } = await deliver();
     expect(made).toBe(0);
-    expect(row).toMatchObject({ state: "waiting", because: "forbidden_address", attempts: 0 });
+    expect(row).toMatchObject({ state: "waiting", reason: "forbidden_address", attempts: 0 });
   });
 });
 

@@ -3,9 +3,9 @@ import { beforeEach, expect, test } from "vitest";
 import { partsOf } from "../../src/core/bundle.ts";
 import { connections } from "../../src/delivery/connections.ts";
 import { type LeaseRun, runLease } from "../../src/delivery/run-lease.ts";
-import { newCondition } from "../../src/policy/condition.ts";
+import { newDestinationState } from "../../src/policy/condition.ts";
 import { gateSettingsOf, retryPolicyOf } from "../../src/store/destination-settings.ts";
-import { loadWork } from "../../src/store/work.ts";
+import { loadDeliveries } from "../../src/store/work.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,
@@ -31,7 +31,7 @@ beforeEach(async () => {
 /** A lease for so many deliveries, over so many connections of its own, beginning with one. */
 async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
   const messages = await world.post(count);
-  const { works } = await loadWork(world.services, partsOf(messages));
+  const { works } = await loadDeliveries(world.services, partsOf(messages));
   const [first] = works;
   if (!first) throw new Error("There is work");
   return runLease(world.services, shared, {
@@ -44,7 +44,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
       startWithinMs: 5_000,
       expiresInMs: 30_000,
       pace: { firstInMs: 0, everyMs: 0, slackMs: 500 },
-      condition: newCondition(START),
+      destinationState: newDestinationState(START),
     },
     works,
     settings: gateSettingsOf(first.destination),
@@ -95,7 +95,7 @@ test("a quiet that one attempt meets is told at once, while others are still wit
   await world.receiver.called(14);
   await calm();
   await world.settled();
-  expect(await gateOf(destination).condition()).toMatchObject({ heldUntil: START + QUIET_MS });
+  expect(await gateOf(destination).destinationState()).toMatchObject({ heldUntil: START + QUIET_MS });
   end(204);
   await brought;
 });
@@ -112,6 +112,6 @@ test("a quiet that another lease has met ends this one within a second", async (
   const messages = await world.post(5);
   await world.bring(messages.filter((message) => message.destination === narrow));
   expect(world.receiver.calls).toHaveLength(2);
-  const waiting = { state: "waiting", because: "hold", attempts: 0, nextAttemptAt: until };
+  const waiting = { state: "waiting", reason: "hold", attempts: 0, nextAttemptAt: until };
   expect((await storedRows()).slice(2)).toMatchObject([waiting, waiting, waiting]);
 });

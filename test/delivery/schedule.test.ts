@@ -108,7 +108,7 @@ describe("a scheduled event", () => {
     await world.bring([{ event, destination }]);
     expect(await rowOf({ event, destination })).toMatchObject({
       state: "waiting",
-      because: "paused",
+      reason: "paused",
       giveUpAt: START + (29 + 14) * DAY,
     });
   });
@@ -149,7 +149,7 @@ describe("one that was lost", () => {
     expect(await storedRows()).toEqual([]);
     world.clock.pass(1);
     await sweep(world.services);
-    expect(await rowOf({ event, destination })).toMatchObject({ state: "waiting", because: "recovered" });
+    expect(await rowOf({ event, destination })).toMatchObject({ state: "waiting", reason: "recovered" });
     await forgetOutcomes();
     await sweep(world.services);
     expect(await storedRows()).toEqual([]);

@@ -28,7 +28,7 @@ describe("a secret that cannot be opened", () => {
     expect(world.receiver.calls).toEqual([]);
     expect(await rowOf(message)).toMatchObject({
       state: "waiting",
-      because: "sealed",
+      reason: "sealed",
       attempts: 0,
       nextAttemptAt: START + 60_000,
     });

@@ -54,11 +54,11 @@ describe("a destination that refuses for good", () => {
   test("more often than that is paused, and what comes after is held", async () => {
     await deliver(101);
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
-    expect(world.logged("destination_paused")).toMatchObject([{ destination: place, because: "rejecting" }]);
+    expect(world.logged("destination_paused")).toMatchObject([{ destination: place, reason: "rejecting" }]);
     const calls = world.receiver.calls.length;
     await world.bring(await world.post());
     expect(world.receiver.calls).toHaveLength(calls);
-    expect((await storedRows()).at(-1)).toMatchObject({ state: "waiting", because: "paused" });
+    expect((await storedRows()).at(-1)).toMatchObject({ state: "waiting", reason: "paused" });
   });
 
   test("and is resumed has a hundred again", async () => {

@@ -17,7 +17,7 @@ async function fortyBesideTraffic(
   if (attempts > 0)
     for (const { destinationId, eventId, giveUpAt } of world.rows(shop))
       world.sql(
-        `INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at)
+        `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
          VALUES (?1, ?2, 'waiting', 'paused', ?3, ?4)`,
         ...[destinationId, eventId, attempts, giveUpAt],
       );

@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { type DeliveryName, eventAt } from "../../src/core/bundle.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
-import { tick } from "../../src/delivery/tick.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { bundlesOf, type EventRow, insertBundles, repeatedBundle } from "../support/bundle-rows.ts";
 import { silence } from "../support/receivers.ts";
@@ -74,7 +74,7 @@ async function answerSent(): Promise<void> {
 }
 
 async function statesNow(): Promise<string[]> {
-  return (await storedRows()).map(({ state, because }) => (because ? `${state}/${because}` : state));
+  return (await storedRows()).map(({ state, reason }) => (reason ? `${state}/${reason}` : state));
 }
 
 /** A row as it would stand after something went wrong. */
@@ -94,7 +94,7 @@ describe("an accepted event without an outcome", () => {
     await sweep(world.services);
     const recovered = {
       state: "waiting",
-      because: "recovered",
+      reason: "recovered",
       attempts: 0,
       giveUpAt: START + 14 * 86_400_000,
     };
@@ -121,8 +121,8 @@ describe("an accepted event without an outcome", () => {
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await rowOf({ event: FIRST, destination })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: FIRST, destination: other })).toMatchObject({ because: "paused" });
-    expect(await rowOf({ event: FIRST, destination: third })).toMatchObject({ because: "recovered" });
+    expect(await rowOf({ event: FIRST, destination: other })).toMatchObject({ reason: "paused" });
+    expect(await rowOf({ event: FIRST, destination: third })).toMatchObject({ reason: "recovered" });
   });
 
   test("is attempted once when its message was only late", async () => {
@@ -157,7 +157,7 @@ describe("an accepted event without an outcome", () => {
 
 describe("a bundle", () => {
   const lostOf = async () =>
-    (await storedRows()).filter(({ because }) => because === "recovered").map(({ eventId }) => eventId);
+    (await storedRows()).filter(({ reason }) => reason === "recovered").map(({ eventId }) => eventId);
 
   test("of which some events have an outcome has the others recovered, and each delivered once", async () => {
     const messages = await lose(20);
@@ -315,7 +315,7 @@ describe("a retry that nobody brought", () => {
     expect(await statesNow()).toEqual(["retrying/http_500"]);
     world.clock.pass(1);
     await sweep(world.services);
-    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 1 }]);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 1 }]);
 
     world.receiver.script(urlOf(destination), 204);
     world.clock.pass(1_000);
@@ -336,7 +336,7 @@ describe("a retry that nobody brought", () => {
     const recoverAt = (await storedRows())[0]?.nextAttemptAt ?? 0;
     world.clock.pass(recoverAt + GRACE_MS - world.clock.now());
     await sweep(world.services);
-    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "recovered", attempts: 0 }]);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 0 }]);
     world.receiver.script(urlOf(destination), 204);
     world.clock.pass(1_000);
     await world.drain(destination);
@@ -347,7 +347,7 @@ describe("a retry that nobody brought", () => {
 describe("what waits", () => {
   test("and whose gate knows nothing of it is rung for", async () => {
     const [message] = await lose();
-    await insertRow(FIRST, { state: "waiting", because: "slow" });
+    await insertRow(FIRST, { state: "waiting", reason: "slow" });
     expect(await alarmOf(destination)).toBeNull();
     await sweep(world.services);
     expect(await alarmOf(destination)).not.toBeNull();
@@ -357,7 +357,7 @@ describe("what waits", () => {
 
   test("is rung for although its gate has lost its memory", async () => {
     await lose();
-    await insertRow(FIRST, { state: "waiting", because: "slow" });
+    await insertRow(FIRST, { state: "waiting", reason: "slow" });
     await runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", "garbage"));
     await sweep(world.services);
     await world.drain(destination);
@@ -367,7 +367,7 @@ describe("what waits", () => {
   test("for a paused destination is not rung for, and expires at its age limit", async () => {
     await lose();
     await execute("UPDATE destinations SET status = 'paused'");
-    await insertRow(FIRST, { state: "waiting", because: "paused", give_up_at: START + 60_000 });
+    await insertRow(FIRST, { state: "waiting", reason: "paused", give_up_at: START + 60_000 });
     world.clock.pass(59_999);
     await sweep(world.services);
     expect(await alarmOf(destination)).toBeNull();
@@ -376,14 +376,14 @@ describe("what waits", () => {
     world.clock.pass(1);
     await sweep(world.services);
     expect(await storedRows()).toMatchObject([
-      { state: "dead", because: "expired", attempts: 0, endedAt: START + 60_000, nextAttemptAt: null },
+      { state: "dead", reason: "expired", attempts: 0, endedAt: START + 60_000, nextAttemptAt: null },
     ]);
   });
 
   test("for a destination that is paused and deleted has a drain sent for, to be cancelled", async () => {
     await lose();
     await execute("UPDATE destinations SET status = 'paused', deleted_at = 1");
-    await insertRow(FIRST, { state: "waiting", because: "paused" });
+    await insertRow(FIRST, { state: "waiting", reason: "paused" });
     await sweep(world.services);
     await answerSent();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
@@ -394,7 +394,7 @@ describe("what waits", () => {
     ["does not answer", () => world.gates.before(() => new Promise(() => {}))],
   ])("for a deleted destination whose gate %s is cancelled by the next sweep", async (_, trouble) => {
     await lose();
-    await insertRow(FIRST, { state: "waiting", because: "held" });
+    await insertRow(FIRST, { state: "waiting", reason: "held" });
     await trouble(destination);
     await execute("UPDATE destinations SET deleted_at = 1");
     await sweep(world.services);
@@ -407,7 +407,7 @@ describe("what waits", () => {
   test("expires in the sweep after its age limit, whatever waits longer before it", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
-       INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+       INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
        SELECT ?1, i, 'waiting', 'rate', ?2 FROM n`,
       destination,
       START + 9_000_000,
@@ -417,7 +417,7 @@ describe("what waits", () => {
     world.clock.pass(60_000);
     await sweep(world.services);
     const dead = (await storedRows()).filter(({ state }) => state === "dead");
-    expect(dead.map(({ eventId, because }) => [eventId, because])).toEqual([
+    expect(dead.map(({ eventId, reason }) => [eventId, reason])).toEqual([
       [600, "expired"],
       [2_500, "expired"],
       [5_000, "expired"],
@@ -435,7 +435,7 @@ describe("what waits", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(2);
     world.clock.pass(60_000);
     await sweep(world.services);
-    const states = Map.groupBy(await storedRows(), ({ state, because }) => `${state}/${because}`);
+    const states = Map.groupBy(await storedRows(), ({ state, reason }) => `${state}/${reason}`);
     expect([...states].map(([state, { length }]) => [state, length])).toEqual([
       ["retrying/http_503", 1],
       ["waiting/hold", 99],
@@ -451,7 +451,7 @@ describe("what waits", () => {
       destination,
       START + 9_000_000,
     );
-    await insertRow(FIRST, { state: "waiting", because: "held", give_up_at: START });
+    await insertRow(FIRST, { state: "waiting", reason: "held", give_up_at: START });
     await sweep(world.services);
     expect((await storedRows()).filter(({ state }) => state === "dead")).toHaveLength(1);
   });
@@ -460,7 +460,7 @@ describe("what waits", () => {
     const all = 100_000;
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${all})
-       INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+       INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
        SELECT ?1, i, 'waiting', 'rate', iif(i IN (1, 90000, 99999), ?2, ?3) FROM n`,
       destination,
       START + 60_000,
@@ -535,7 +535,7 @@ describe("a sweep", () => {
   test("of which one part has failed for longer than five minutes is told of as stalled", async () => {
     world.d1.failing((sql) => (sql.includes("state = 'retrying'") ? "before" : undefined));
     for (let minute = 0; minute <= 6; minute++) {
-      await tick(world.services).catch(() => {});
+      await runCron(world.services).catch(() => {});
       world.clock.pass(60_000);
     }
     expect(world.logged("sweep_stalled")).toMatchObject([{ heartbeat_at: START, age_ms: 360_000 }]);

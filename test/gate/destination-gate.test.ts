@@ -8,8 +8,8 @@ import {
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { DrainMessage } from "../../src/delivery/message.ts";
 import { newDestinationId } from "../../src/id.ts";
-import type { Ask } from "../../src/policy/ask.ts";
-import type { Sign } from "../../src/policy/condition.ts";
+import type { AdmitRequest } from "../../src/policy/ask.ts";
+import type { AttemptSignal } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import type { GateState } from "../../src/policy/gate-state.ts";
 import { type Clock, START, standingClock } from "../support/clock.ts";
@@ -38,11 +38,11 @@ beforeEach(() => {
   destination = newDestinationId();
 });
 
-function ask(deliveries: readonly number[], more: Partial<Ask> = {}): Ask {
+function ask(deliveries: readonly number[], more: Partial<AdmitRequest> = {}): AdmitRequest {
   return { lane: "fresh", deliveries, connections: 6, startWithinMs: 1_000, ...more };
 }
 
-function admit(deliveries: readonly number[], more: Partial<Ask> = {}) {
+function admit(deliveries: readonly number[], more: Partial<AdmitRequest> = {}) {
   return gateOf(destination).admit(ask(deliveries, more), settings);
 }
 
@@ -53,17 +53,17 @@ async function admitted(deliveries: readonly number[]) {
   return grant;
 }
 
-function settle(lease: string, signs: readonly Sign[] = []) {
-  return gateOf(destination).settle({ lease, signs, left: 0 }, settings);
+function settle(lease: string, signals: readonly AttemptSignal[] = []) {
+  return gateOf(destination).settle({ lease, signals, left: 0 }, settings);
 }
 
-const healthy = (): Sign => ({
+const healthy = (): AttemptSignal => ({
   at: clock.now(),
   health: "healthy",
   backsOff: false,
   tookMs: 50,
 });
-const unhealthy = (): Sign => ({ ...healthy(), health: "unhealthy", backsOff: true });
+const unhealthy = (): AttemptSignal => ({ ...healthy(), health: "unhealthy", backsOff: true });
 
 /** Successes enough to open the window to the limit. */
 async function earnTrust() {
@@ -164,8 +164,8 @@ describe("to settle", () => {
 
   test("says what happened to the door", async () => {
     const { id } = await admitted([1]);
-    const sign = { ...healthy(), health: "throttled", backsOff: true, holdUntil: START + 60_000 } as const;
-    expect(await settle(id, [sign])).toMatchObject({ events: ["held"] });
+    const signal = { ...healthy(), health: "throttled", backsOff: true, holdUntil: START + 60_000 } as const;
+    expect(await settle(id, [signal])).toMatchObject({ events: ["held"] });
     expect(await admit([2])).toMatchObject({ refused: { reason: "hold", until: START + 60_000 } });
   });
 });
@@ -201,7 +201,7 @@ describe("a hold that is told at once", () => {
     const until = clock.now() + 30_000;
     await gateOf(destination).hold(until);
     expect(await admit([2])).toMatchObject({ grant: null, refused: { reason: "hold", until } });
-    expect(await gateOf(destination).condition()).toMatchObject({ heldUntil: until, window: { size: 1 } });
+    expect(await gateOf(destination).destinationState()).toMatchObject({ heldUntil: until, window: { size: 1 } });
   });
 
   test("is not shortened by another", async () => {
@@ -295,9 +295,9 @@ describe("a stored state", () => {
     ["a list", () => []],
     ["of a version to come", async () => ({ ...(await whole()), version: 2 })],
     ["with leases that are none", async () => ({ ...(await whole()), leases: [{}, null] })],
-    ["with a window that is no number", async () => ({ ...(await whole()), condition: { window: "wide" } })],
+    ["with a window that is no number", async () => ({ ...(await whole()), destinationState: { window: "wide" } })],
     ["without its rate", without("tat")],
-    ["without its circuit", without("condition", "circuit")],
+    ["without its circuit", without("destinationState", "circuit")],
     ["without its turns", without("turns", "backlog")],
   ])("that is %s is replaced by a new one, and reported", async (_, make) => {
     await storeState(await make());
@@ -315,13 +315,13 @@ describe("a stored state", () => {
 
   test.each([
     ["its breadth", without("breadth")],
-    ["its bell's drains", without("bell", "expected")],
+    ["the drains it expects", without("drainSchedule", "expected")],
     ["its history", without("history")],
-    ["what it counted", without("tallies")],
+    ["what it counted", without("rollups")],
     ["what was settled", without("settled")],
-    ["how long attempts take", without("condition", "tookMs")],
-    ["its failures in a row", without("condition", "circuit", "streak")],
-    ["what 429s have taught", without("condition", "ceiling")],
+    ["how long attempts take", without("destinationState", "tookMs")],
+    ["its failures in a row", without("destinationState", "circuit", "streak")],
+    ["what 429s have taught", without("destinationState", "adaptiveLimit")],
   ])("that an earlier version wrote without %s is filled in, and its leases hold", async (_, make) => {
     await storeState(await make());
     const lines = vi.spyOn(console, "log").mockImplementation(() => {});
@@ -378,7 +378,7 @@ describe("an alarm that has gone off", () => {
     await goOffWith(paged);
     expect(pages).toEqual([100, 67]);
     expect(taken()).toHaveLength(167);
-    expect(await storedState()).toMatchObject({ bell: { expected: 167 } });
+    expect(await storedState()).toMatchObject({ drainSchedule: { expected: 167 } });
   });
 
   test("goes off again within seconds when the queue does not take its drains, and counts only those it took", async () => {
@@ -391,7 +391,7 @@ describe("an alarm that has gone off", () => {
       return queue.sendBatch(messages);
     };
     await goOffWith({ ...queue, sendBatch });
-    expect(await storedState()).toMatchObject({ bell: { expected: 100 } });
+    expect(await storedState()).toMatchObject({ drainSchedule: { expected: 100 } });
     const again = (await alarmOf(destination)) ?? Number.POSITIVE_INFINITY;
     expect(again).toBeLessThanOrEqual(START + 5_000);
     clock.pass(again - START);
@@ -402,8 +402,8 @@ describe("an alarm that has gone off", () => {
   async function openWide(): Promise<void> {
     const wide = { ...settings, maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
     const { grant } = await gateOf(destination).admit(ask([1]), wide);
-    const signs = Array.from({ length: 1_000 }, healthy);
-    await gateOf(destination).settle({ lease: grant?.id ?? "", signs, left: 0 }, wide);
+    const signals = Array.from({ length: 1_000 }, healthy);
+    await gateOf(destination).settle({ lease: grant?.id ?? "", signals, left: 0 }, wide);
     await gateOf(destination).ring("waiting");
   }
 
@@ -448,9 +448,9 @@ describe("the rows written", () => {
 });
 
 describe("what is not stored yet", () => {
-  const counted = (): Sign => ({
+  const counted = (): AttemptSignal => ({
     ...healthy(),
-    sample: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
+    metric: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
   });
   const delivered = async () => {
     const { ever } = await gateOf(destination).figures({ windows: [], series: false }, settings);
@@ -476,7 +476,7 @@ describe("what is not stored yet", () => {
     await deliver(10);
     const { id } = await admitted([1]);
     await settle(id, [
-      { ...unhealthy(), sample: { ...counted().sample, result: "5xx", end: "again" } } as Sign,
+      { ...unhealthy(), metric: { ...counted().metric, result: "5xx", end: "again" } } as AttemptSignal,
     ]);
     await deliver(5);
     expect(await delivered()).toBe(15);
@@ -516,11 +516,11 @@ describe("what is not stored yet", () => {
 });
 
 describe("what is counted", () => {
-  const counted = (): Sign => ({
+  const counted = (): AttemptSignal => ({
     ...healthy(),
-    sample: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
+    metric: { attempt: 1, result: "2xx", end: "delivered", tookMs: 50, lateMs: 10 },
   });
-  const settleOne = async (sign = counted()) => settle((await admitted([1])).id, [sign]);
+  const settleOne = async (signal = counted()) => settle((await admitted([1])).id, [signal]);
   const figures = () => gateOf(destination).figures({ windows: ["1h", "24h"], series: true }, settings);
   const attempts = (sum: { attempts: readonly number[] } | undefined) => sum?.attempts[0];
 
@@ -573,13 +573,13 @@ describe("what is counted", () => {
   });
 
   test.each([
-    ["with distributions of another length", (state: GateState) => ({ ...state.tallies.ever, latency: [1] })],
+    ["with distributions of another length", (state: GateState) => ({ ...state.rollups.ever, latency: [1] })],
     ["without its sums", () => ({})],
     ["that is a text", () => "many"],
   ])("in another shape, %s, is begun anew, and the gate goes on", async (_, ever) => {
     const grant = await admitted([1]);
     const state = (await storedState()) as GateState;
-    await storeState({ ...state, tallies: { ...state.tallies, ever: ever(state) } });
+    await storeState({ ...state, rollups: { ...state.rollups, ever: ever(state) } });
     await settle(grant.id, [counted()]);
     expect(attempts((await figures()).ever)).toBe(1);
   });

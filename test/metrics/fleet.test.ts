@@ -4,10 +4,10 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { fleetSum, GATES_ASKED, readFleet } from "../../src/metrics/fleet.ts";
 import { watch } from "../../src/metrics/watch.ts";
-import type { Look } from "../../src/policy/gate-figures.ts";
+import type { FiguresQuery } from "../../src/policy/gate-figures.ts";
 import { ratesOf } from "../../src/policy/rates.ts";
-import type { Sample } from "../../src/policy/sample.ts";
-import { counted, newTallies } from "../../src/policy/tallies.ts";
+import type { AttemptMetric } from "../../src/policy/sample.ts";
+import { rollupsAfter, newRollups } from "../../src/policy/tallies.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
 import { calmView } from "../support/calm-view.ts";
@@ -36,7 +36,7 @@ async function destinationsOf(tenant: string, count: number, waiting = 0): Promi
     .run();
 }
 
-const sample = (isFine: boolean): Sample => ({
+const sample = (isFine: boolean): AttemptMetric => ({
   attempt: 1,
   result: isFine ? "2xx" : "5xx",
   end: isFine ? "delivered" : "again",
@@ -56,10 +56,10 @@ function servicesWith(isSick: (id: string) => boolean) {
     gates: {
       idFromName: (name: string) => name,
       get: (id: string) => ({
-        figures: async (look: Look) => {
+        figures: async (look: FiguresQuery) => {
           asked.push(id);
           const samples = Array.from({ length: 10 }, () => sample(!isSick(id)));
-          return figuresOf(calmView, counted(newTallies(NOW), samples, NOW), look, NOW);
+          return figuresOf(calmView, rollupsAfter(newRollups(NOW), samples, NOW), look, NOW);
         },
       }),
     },
@@ -72,7 +72,7 @@ function servicesWith(isSick: (id: string) => boolean) {
   return { services, asked, logged };
 }
 
-const look: Look = { windows: ["1h"], series: false };
+const look: FiguresQuery = { windows: ["1h"], series: false };
 
 describe("a tenant with more destinations than gates are asked", () => {
   test("is shown its own, whatever waits for others", async () => {

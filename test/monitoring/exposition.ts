@@ -1,13 +1,13 @@
 /** What /metrics exposes: every series that there is, with the values that its labels can have. */
 import type { Fleet } from "../../src/metrics/fleet.ts";
 import { familiesOf } from "../../src/metrics/scrape.ts";
-import { emptyTally } from "../../src/policy/tally.ts";
+import { emptyCounters } from "../../src/policy/tally.ts";
 import { door, quiet } from "../scene/doors.ts";
 
 /** By series: its labels, and the values of each. Of ids one stands for all. */
 export type Exposition = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
-const figures = { view: door(quiet).view, ever: emptyTally(0), windows: {} };
+const figures = { view: door(quiet).view, ever: emptyCounters(0), windows: {} };
 
 const seen: Fleet["seen"] = [
   {

@@ -67,7 +67,7 @@ test.each(figures)("the dashboard shows the %s", (_, series) => {
 });
 
 /** At which value of which figure somebody is to be told. */
-const thresholds: readonly (readonly [alert: string, condition: string])[] = [
+const thresholds: readonly (readonly [alert: string, destinationState: string])[] = [
   ["BreakwaterRetryRateHigh", 'breakwater_retry_rate{window="1h"} > 0.1'],
   ["BreakwaterDeadLetterRateHigh", 'breakwater_dead_letter_rate{window="1h"} > 0.01'],
   ["BreakwaterTooManyAttempts", 'breakwater_mean_attempts_to_success{window="1h"} > 2'],
@@ -79,9 +79,9 @@ const thresholds: readonly (readonly [alert: string, condition: string])[] = [
   ["BreakwaterBacklogDeep", "breakwater_retrying_deliveries + breakwater_waiting_deliveries > "],
 ];
 
-test.each(thresholds)("%s tells of %s", (alert, condition) => {
+test.each(thresholds)("%s tells of %s", (alert, destinationState) => {
   const expr = alertQueries().find(({ of }) => of === alert)?.expr ?? "no such alert";
-  expect(expr.startsWith(condition)).toBe(true);
+  expect(expr.startsWith(destinationState)).toBe(true);
 });
 
 test("no series is exposed that nobody looks at", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit, refusalAt } from "../../src/policy/admission.ts";
-import type { Ask } from "../../src/policy/ask.ts";
+import type { AdmitRequest } from "../../src/policy/ask.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/policy/lease.ts";
@@ -14,25 +14,25 @@ import {
   steady,
 } from "../support/gate-arbitraries.ts";
 
-const fresh: Ask = { lane: "fresh", deliveries: [1, 2, 3], connections: 6, startWithinMs: 1000 };
-const drain: Ask = { ...fresh, lane: "backlog", deliveries: [7, 8, 9] };
+const fresh: AdmitRequest = { lane: "fresh", deliveries: [1, 2, 3], connections: 6, startWithinMs: 1000 };
+const drain: AdmitRequest = { ...fresh, lane: "backlog", deliveries: [7, 8, 9] };
 
-function gate(condition: Partial<GateState["condition"]> = {}): GateState {
+function gate(destinationState: Partial<GateState["destinationState"]> = {}): GateState {
   const state = newGateState(now);
-  return { ...state, condition: { ...state.condition, ...condition } };
+  return { ...state, destinationState: { ...state.destinationState, ...destinationState } };
 }
 const wide = { window: { size: 100, threshold: 100 } };
 const open = gate({ circuit: { kind: "open", since: now, until: now + 30_000, trips: 1 } });
 const held = gate({ heldUntil: now + 10_000 });
 const paused = { ...steady, paused: true };
 
-function refusal(state: GateState, ask: Ask = fresh, settings: GateSettings = steady, at = now) {
+function refusal(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
   const { answer } = admit(state, ask, settings, at);
   expect(answer.grant).toBeNull();
   return { reason: answer.refused?.reason, until: answer.refused?.until };
 }
 
-function granted(state: GateState, ask: Ask = fresh, settings: GateSettings = steady, at = now) {
+function granted(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
   const { state: next, answer } = admit(state, ask, settings, at);
   if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
   return { state: next, grant: answer.grant, answer };
@@ -67,7 +67,7 @@ describe("an open door", () => {
   });
 
   it("keeps below the rate that 429s have taught, without bursts", () => {
-    const taught = gate({ ...wide, ceiling: { perSecond: 10, loweredAt: now } });
+    const taught = gate({ ...wide, adaptiveLimit: { perSecond: 10, loweredAt: now } });
     const { grant, answer } = granted(taught, {
       ...fresh,
       deliveries: Array.from({ length: 50 }, (_, i) => i),
@@ -98,7 +98,7 @@ describe("an open door", () => {
 
   it("has a delivery looked at again that was settled after the asker had looked it up", () => {
     const { state, grant } = granted(gate(wide));
-    const settlement = { lease: grant.id, signs: [], left: 0 };
+    const settlement = { lease: grant.id, signals: [], left: 0 };
     const after = settle(state, settlement, steady, now + 100, 0).state;
     const again = (lookedUpMsAgo: number) =>
       admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).answer;
@@ -114,7 +114,7 @@ describe("an open door", () => {
 
   it("hands its condition on, for the worker to go on with", () => {
     const state = gate(wide);
-    expect(granted(state).grant.condition).toEqual(state.condition);
+    expect(granted(state).grant.destinationState).toEqual(state.destinationState);
   });
 });
 
@@ -142,7 +142,7 @@ describe("a refusal", () => {
   });
 
   it("names a hold while one is held and the rate is spent: the more lasting reason", () => {
-    const state = { ...sent.state, condition: held.condition };
+    const state = { ...sent.state, destinationState: held.destinationState };
     expect(refusal(state, fresh, slowly)).toMatchObject({ reason: "hold" });
   });
 
@@ -173,7 +173,7 @@ describe("a half-open circuit", () => {
       deliveries: [1],
       slots: 1,
       width: 1,
-      condition: { circuit: { kind: "half_open" } },
+      destinationState: { circuit: { kind: "half_open" } },
     });
     expect(answer.refused).toMatchObject({
       deliveries: [2, 3],
@@ -190,14 +190,14 @@ describe("a half-open circuit", () => {
 
   it("lets the next probe in when the first came back without an attempt", () => {
     const { grant, state } = granted(open, fresh, steady, at);
-    const settlement = { lease: grant.id, signs: [], left: 1 };
+    const settlement = { lease: grant.id, signals: [], left: 1 };
     const { state: settled } = settle(state, settlement, steady, at + 10, 0);
     expect(granted(settled, drain, steady, at + 20).grant.deliveries).toEqual([7]);
   });
 
   it("waits with its probe for the leases from before the opening", () => {
     const old = granted(gate(), { ...fresh, startWithinMs: 60_000 });
-    const state = { ...old.state, condition: open.condition };
+    const state = { ...old.state, destinationState: open.destinationState };
     expect(refusal(state, drain, steady, at)).toMatchObject({ reason: "concurrency" });
   });
 });
@@ -217,7 +217,7 @@ describe("through any history of a gate", () => {
           if (!granted) continue;
           expect(quietUntil).toBeLessThanOrEqual(now);
           expect(settings.paused).toBe(false);
-          const { circuit } = before.condition;
+          const { circuit } = before.destinationState;
           if (circuit.kind === "open") expect(circuit.until).toBeLessThanOrEqual(now);
         }
       }),
@@ -248,8 +248,8 @@ describe("through any history of a gate", () => {
       fc.property(historyArbitrary, (history) => {
         for (const { granted, others } of momentsOf(history)) {
           if (!granted) continue;
-          expect(others.some(({ condition }) => condition.circuit.kind === "half_open")).toBe(false);
-          if (granted.condition.circuit.kind === "half_open") expect(granted.deliveries).toHaveLength(1);
+          expect(others.some(({ destinationState }) => destinationState.circuit.kind === "half_open")).toBe(false);
+          if (granted.destinationState.circuit.kind === "half_open") expect(granted.deliveries).toHaveLength(1);
         }
       }),
       { numRuns: 300 },
@@ -290,13 +290,13 @@ describe("through any history of a gate", () => {
   });
 
   it("a closed door opens when everything that keeps it shut is over", () => {
-    const opensAt = ({ after: { condition, leases, tat }, now }: Moment) =>
+    const opensAt = ({ after: { destinationState, leases, tat }, now }: Moment) =>
       Math.max(
         now,
         tat,
         ...leases.map((lease) => lease.tat),
-        condition.heldUntil,
-        condition.circuit.kind === "open" ? condition.circuit.until : 0,
+        destinationState.heldUntil,
+        destinationState.circuit.kind === "open" ? destinationState.circuit.until : 0,
         ...leases.map(({ expiresAt }) => expiresAt),
       );
     fc.assert(

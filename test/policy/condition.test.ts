@@ -1,30 +1,30 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { rateUnder } from "../../src/policy/ceiling.ts";
+import { effectiveRate } from "../../src/policy/ceiling.ts";
 import {
-  type Condition,
-  conditionAfter,
-  conditionAt,
-  newCondition,
-  type Sign,
-  shutBy,
-  withNews,
+  type DestinationState,
+  destinationStateAfter,
+  destinationStateAt,
+  newDestinationState,
+  type AttemptSignal,
+  blockedBy,
+  withLearned,
 } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { fraction, settingsArbitrary, start, steady } from "../support/gate-arbitraries.ts";
 
-const fine = (at = start): Sign => ({ at, health: "healthy", backsOff: false });
-const failed = (at = start): Sign => ({ at, health: "unhealthy", backsOff: true });
-const busy = (at = start): Sign => ({ at, health: "throttled", backsOff: true });
+const fine = (at = start): AttemptSignal => ({ at, health: "healthy", backsOff: false });
+const failed = (at = start): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
+const busy = (at = start): AttemptSignal => ({ at, health: "throttled", backsOff: true });
 
-function hearing(condition: Condition, signs: readonly Sign[], settings: GateSettings = steady): Condition {
-  return signs.reduce((c, sign) => conditionAfter(c, sign, settings, 0), condition);
+function hearing(destinationState: DestinationState, signals: readonly AttemptSignal[], settings: GateSettings = steady): DestinationState {
+  return signals.reduce((c, signal) => destinationStateAfter(c, signal, settings, 0), destinationState);
 }
 
-const wide: Condition = { ...newCondition(start), window: { size: 8, threshold: 100 } };
-const open: Condition = { ...wide, circuit: { kind: "open", since: start, until: start + 30_000, trips: 1 } };
-const held: Condition = { ...wide, heldUntil: start + 10_000 };
-const both: Condition = { ...open, heldUntil: start + 60_000 };
+const wide: DestinationState = { ...newDestinationState(start), window: { size: 8, threshold: 100 } };
+const open: DestinationState = { ...wide, circuit: { kind: "open", since: start, until: start + 30_000, trips: 1 } };
+const held: DestinationState = { ...wide, heldUntil: start + 10_000 };
+const both: DestinationState = { ...open, heldUntil: start + 60_000 };
 
 describe("shutBy", () => {
   it.each([
@@ -46,19 +46,19 @@ describe("shutBy", () => {
       { reason: "circuit_open", until: start + 30_000 },
     ],
     ["the hold after the cool-down", both, start + 30_000, { reason: "hold", until: start + 60_000 }],
-  ])("names %s", (_, condition, now, shut) => {
-    expect(shutBy(condition, steady, now)).toEqual(shut);
+  ])("names %s", (_, destinationState, now, shut) => {
+    expect(blockedBy(destinationState, steady, now)).toEqual(shut);
   });
 
   it("names a pause before everything else, with no end", () => {
-    expect(shutBy(both, { paused: true }, start)).toEqual({ reason: "paused", until: null });
+    expect(blockedBy(both, { paused: true }, start)).toEqual({ reason: "paused", until: null });
   });
 });
 
 describe("conditionAt", () => {
   it("makes an open circuit half-open when its cool-down is over, and leaves the rest alone", () => {
-    expect(conditionAt(open, start + 29_999)).toBe(open);
-    expect(conditionAt(open, start + 30_000)).toEqual({
+    expect(destinationStateAt(open, start + 29_999)).toBe(open);
+    expect(destinationStateAt(open, start + 30_000)).toEqual({
       ...open,
       circuit: { kind: "half_open", since: start + 30_000, trips: 1 },
     });
@@ -82,8 +82,8 @@ describe("conditionAfter", () => {
   it.each([
     ["a failure", failed],
     ["a 429", busy],
-  ])("halves the window after %s", (_, sign) => {
-    expect(hearing(wide, [sign()]).window.size).toBe(4);
+  ])("halves the window after %s", (_, signal) => {
+    expect(hearing(wide, [signal()]).window.size).toBe(4);
   });
 
   it("takes the receiver's word for what it will still take", () => {
@@ -100,7 +100,7 @@ describe("conditionAfter", () => {
   });
 
   it("begins with one when a probe closes the circuit: its success does not count twice", () => {
-    const healed = hearing(conditionAt(open, start + 30_000), [fine(start + 30_000)]);
+    const healed = hearing(destinationStateAt(open, start + 30_000), [fine(start + 30_000)]);
     expect(healed.circuit.kind).toBe("closed");
     expect(healed.window.size).toBe(1);
   });
@@ -130,7 +130,7 @@ describe("conditionAfter", () => {
   });
 
   it("does not count trouble behind a shut door again: the size that worked stays remembered", () => {
-    const held = conditionAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
+    const held = destinationStateAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
     expect(hearing(held, [busy(start + 1), failed(start + 2)]).window).toEqual({ size: 1, threshold: 8 });
     expect(hearing(held, [busy(start + 10_000)]).window).toMatchObject({ size: 1, threshold: 8 });
   });
@@ -146,7 +146,7 @@ describe("conditionAfter", () => {
 
   it("learns from a 429 that the rate at which it was sent was too much, and from nothing else", () => {
     const ten = { ...wide, window: { size: 10, threshold: 100 }, tookMs: 200 };
-    const rateAfter = (sign: Sign) => rateUnder(hearing(ten, [sign]).ceiling, steady, start).perSecond;
+    const rateAfter = (signal: AttemptSignal) => effectiveRate(hearing(ten, [signal]).adaptiveLimit, steady, start).perSecond;
     // Ten at once that take 200 ms each are 50 a second.
     expect(rateAfter(busy())).toBeCloseTo(35);
     expect(rateAfter(failed())).toBe(steady.ratePerSecond);
@@ -156,7 +156,7 @@ describe("conditionAfter", () => {
   it("sees a receiver that hangs: one failure per timeout is enough to open", () => {
     const settings = { ...steady, timeoutMs: 30_000, breaker: { ...steady.breaker, windowMs: 1_000 } };
     const hangs = Array.from({ length: 5 }, (_, i) => failed(start + i * 30_000));
-    expect(hearing(newCondition(start), hangs, settings).circuit.kind).toBe("open");
+    expect(hearing(newDestinationState(start), hangs, settings).circuit.kind).toBe("open");
   });
 
   it("follows how long attempts take, and keeps the last figure when nothing is said", () => {
@@ -174,18 +174,18 @@ describe("conditionAfter", () => {
 
 describe("news from the gate", () => {
   it("shuts a holder's door with what others have found, and never opens it", () => {
-    expect(withNews(wide, both)).toEqual({ ...wide, circuit: open.circuit, heldUntil: both.heldUntil });
-    expect(withNews(both, wide)).toEqual(both);
-    expect(withNews(held, { ...wide, heldUntil: start + 1 }).heldUntil).toBe(held.heldUntil);
+    expect(withLearned(wide, both)).toEqual({ ...wide, circuit: open.circuit, heldUntil: both.heldUntil });
+    expect(withLearned(both, wide)).toEqual(both);
+    expect(withLearned(held, { ...wide, heldUntil: start + 1 }).heldUntil).toBe(held.heldUntil);
   });
 
   it("leaves a holder its own window", () => {
-    expect(withNews(wide, { ...open, window: { size: 1, threshold: 2 } }).window).toEqual(wide.window);
+    expect(withLearned(wide, { ...open, window: { size: 1, threshold: 2 } }).window).toEqual(wide.window);
   });
 });
 
 describe("a worker's copy of the condition", () => {
-  const sign: fc.Arbitrary<Sign> = fc
+  const signal: fc.Arbitrary<AttemptSignal> = fc
     .record({
       at: fc.nat(100_000).map((ms) => start + ms),
       health: fc.constantFrom(
@@ -205,20 +205,20 @@ describe("a worker's copy of the condition", () => {
   it("never trusts the destination with more at once than it was told, but for successes", () => {
     fc.assert(
       fc.property(
-        fc.array(sign, { maxLength: 50 }),
+        fc.array(signal, { maxLength: 50 }),
         settingsArbitrary,
         fraction,
-        (signs, settings, random) => {
-          let condition = newCondition(start);
-          for (const one of signs.toSorted((a, b) => a.at - b.at)) {
-            const next = conditionAfter(condition, one, settings, random);
-            const grew = next.window.size > condition.window.size;
-            if (grew) expect([one.health, condition.circuit.kind]).toEqual(["healthy", "closed"]);
-            if (grew) expect(shutBy(condition, settings, one.at)).toBeUndefined();
-            expect(next.heldUntil).toBeGreaterThanOrEqual(condition.heldUntil);
+        (signals, settings, random) => {
+          let destinationState = newDestinationState(start);
+          for (const one of signals.toSorted((a, b) => a.at - b.at)) {
+            const next = destinationStateAfter(destinationState, one, settings, random);
+            const grew = next.window.size > destinationState.window.size;
+            if (grew) expect([one.health, destinationState.circuit.kind]).toEqual(["healthy", "closed"]);
+            if (grew) expect(blockedBy(destinationState, settings, one.at)).toBeUndefined();
+            expect(next.heldUntil).toBeGreaterThanOrEqual(destinationState.heldUntil);
             expect(next.window.size).toBeGreaterThanOrEqual(1);
             expect(JSON.parse(JSON.stringify(next))).toEqual(next);
-            condition = next;
+            destinationState = next;
           }
         },
       ),

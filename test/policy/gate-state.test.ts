@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { newGateState, remembering } from "../../src/policy/gate-state.ts";
+import { newGateState, withHistory } from "../../src/policy/gate-state.ts";
 import { historyArbitrary, momentsOf } from "../support/gate-arbitraries.ts";
 
 const NOW = 1_000_000_000_000;
-type Events = Parameters<typeof remembering>[1];
+type Events = Parameters<typeof withHistory>[1];
 
 /** The history after these, a second apart. */
 function historyOf(all: readonly Events[], heldUntil = NOW) {
   return all.reduce(
-    (state, events, i) => remembering(state, events, NOW + 1000 * i, heldUntil),
+    (state, events, i) => withHistory(state, events, NOW + 1000 * i, heldUntil),
     newGateState(NOW),
   ).history;
 }
@@ -24,9 +24,9 @@ it("a circuit that opens again and again is one thing that goes on, from its fir
 });
 
 it("a hold that is prolonged is one hold, and one after its end is another", () => {
-  const first = remembering(newGateState(NOW), ["held"], NOW, NOW + 5000);
-  const prolonged = remembering(first, ["held"], NOW + 5000, NOW + 9000);
-  const another = remembering(prolonged, ["held"], NOW + 9001, NOW + 9500);
+  const first = withHistory(newGateState(NOW), ["held"], NOW, NOW + 5000);
+  const prolonged = withHistory(first, ["held"], NOW + 5000, NOW + 9000);
+  const another = withHistory(prolonged, ["held"], NOW + 9001, NOW + 9500);
   expect(another.history).toEqual([
     { at: NOW, what: "held", until: NOW + 9000, times: 2 },
     { at: NOW + 9001, what: "held", until: NOW + 9500 },

@@ -4,7 +4,7 @@ import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { newGateState } from "../../src/policy/gate-state.ts";
 import { viewOf } from "../../src/policy/gate-view.ts";
 import { settle } from "../../src/policy/settlement.ts";
-import { sample } from "../support/samples.ts";
+import { metric } from "../support/samples.ts";
 
 const NOW = 1_000_000_000_000;
 const settings: GateSettings = {
@@ -39,13 +39,13 @@ describe("the view of a gate", () => {
 
   it("says why the door is shut and until when, and remembers how it came to that", () => {
     const { state, answer } = admit(newGateState(NOW), ask, settings, NOW);
-    const sign = {
+    const signal = {
       at: NOW,
       health: "unhealthy",
       backsOff: true,
-      sample: sample({ attempt: 2, result: "5xx", end: "again" }),
+      metric: metric({ attempt: 2, result: "5xx", end: "again" }),
     } as const;
-    const settlement = { lease: answer.grant?.id ?? "", signs: [sign, sign], left: 1, unsent: 1 };
+    const settlement = { lease: answer.grant?.id ?? "", signals: [signal, signal], left: 1, unsent: 1 };
     const settled = settle(state, settlement, settings, NOW, 0).state;
     expect(viewOf(settled, settings, NOW)).toMatchObject({
       circuit: "open",

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/policy/admission.ts";
-import { newCondition } from "../../src/policy/condition.ts";
+import { newDestinationState } from "../../src/policy/condition.ts";
 import { newGateState } from "../../src/policy/gate-state.ts";
 import { type Lease, leaseMs, live, slotsOf, widthsOf } from "../../src/policy/lease.ts";
 import {
@@ -79,7 +79,7 @@ describe("through any history of a gate", () => {
       fc.property(fc.integer({ min: 1, max: 12 }), asks, (maxConcurrency, all) => {
         const settings = { ...steady, maxConcurrency };
         const window = { size: maxConcurrency, threshold: 100 };
-        let state = { ...newGateState(now), condition: { ...newCondition(now), window } };
+        let state = { ...newGateState(now), destinationState: { ...newDestinationState(now), window } };
         let slots = 0;
         for (const [i, ask] of all.entries()) {
           const deliveries = ask.deliveries.map((delivery) => 100 * i + delivery);

@@ -20,10 +20,10 @@ describe("classify", () => {
     ["every 5xx is retried", 500, 599, "retry"],
     ["a stray 1xx is retried", 100, 199, "retry"],
     ["what is no HTTP status at all is retried", 600, 999, "retry"],
-  ])("%s, whatever the rules", (_, first, last, verdict) => {
+  ])("%s, whatever the rules", (_, first, last, classification) => {
     for (let status = first; status <= last; status++) {
-      expect([status, classify(response(status), strict)]).toEqual([status, verdict]);
-      expect([status, classify(response(status), lenient)]).toEqual([status, verdict]);
+      expect([status, classify(response(status), strict)]).toEqual([status, classification]);
+      expect([status, classify(response(status), lenient)]).toEqual([status, classification]);
     }
   });
 

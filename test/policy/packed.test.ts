@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/policy/admission.ts";
-import type { Sign } from "../../src/policy/condition.ts";
+import type { AttemptSignal } from "../../src/policy/condition.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { packed, sharedWith, unpacked } from "../../src/policy/packed.ts";
+import { packNumbers, sharedWith, unpackNumbers } from "../../src/policy/packed.ts";
 import { settle } from "../../src/policy/settlement.ts";
 import { start, steady } from "../support/gate-arbitraries.ts";
 
@@ -27,7 +27,7 @@ describe("packed deliveries", () => {
   it("are the same numbers, in order", () => {
     fc.assert(
       fc.property(numbers, (list) => {
-        expect(unpacked(packed(list))).toEqual(ascending(list));
+        expect(unpackNumbers(packNumbers(list))).toEqual(ascending(list));
       }),
     );
   });
@@ -36,25 +36,25 @@ describe("packed deliveries", () => {
     fc.assert(
       fc.property(numbers, numbers, fc.nat(50), (set, others, both) => {
         const asked = ascending([...new Set([...others, ...set.slice(0, both)])]);
-        expect(sharedWith(asked, packed(set))).toEqual(asked.filter((number) => set.includes(number)));
+        expect(sharedWith(asked, packNumbers(set))).toEqual(asked.filter((number) => set.includes(number)));
       }),
     );
   });
 
   it("that were written one by one, as an earlier version did it, are the same", () => {
-    expect(unpacked("KBBBBBC")).toEqual([10, 11, 12, 13, 14, 15, 17]);
+    expect(unpackNumbers("KBBBBBC")).toEqual([10, 11, 12, 13, 14, 15, 17]);
   });
 
   it("take a few characters for a whole bundle of neighbours, and eight bundles in a row nine each", () => {
     const bundle = (number: number) => Array.from({ length: 100 }, (_, i) => 128 * number + i);
-    expect(packed(bundle(30_000_000)).length).toBeLessThanOrEqual(10);
+    expect(packNumbers(bundle(30_000_000)).length).toBeLessThanOrEqual(10);
     const eight = Array.from({ length: 8 }, (_, i) => bundle(30_000_000 + i)).flat();
-    expect(packed(eight).length).toBeLessThanOrEqual(8 * 9);
+    expect(packNumbers(eight).length).toBeLessThanOrEqual(8 * 9);
   });
 
   it("take one character each where they are close together", () => {
     const numbers = Array.from({ length: 60 }, (_, i) => 4_000_000_000 + 3 * i);
-    expect(packed(numbers).length).toBeLessThan(70);
+    expect(packNumbers(numbers).length).toBeLessThan(70);
   });
 });
 
@@ -69,14 +69,14 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
   function play(look: (state: GateState) => void): void {
     let now = start;
     let state: GateState = newGateState(now);
-    const sample = { attempt: 1, result: "2xx", end: "delivered", tookMs: TOOK_MS, lateMs: 3_000 } as const;
-    const signsOf = (count: number): Sign[] =>
+    const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: TOOK_MS, lateMs: 3_000 } as const;
+    const signsOf = (count: number): AttemptSignal[] =>
       Array.from({ length: count }, () => ({
         at: now,
         health: "healthy",
         backsOff: false,
         tookMs: TOOK_MS,
-        sample,
+        metric,
       }));
     const drainFor = (deliveries: readonly number[]) => {
       const ask = { lane: "backlog", deliveries, connections: 6, startWithinMs: 3_000 } as const;
@@ -85,7 +85,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       return answer.grant;
     };
     const end = ({ id, deliveries }: Grant) => {
-      const settlement = { lease: id, signs: signsOf(deliveries.length), left: 0, continues: true };
+      const settlement = { lease: id, signals: signsOf(deliveries.length), left: 0, continues: true };
       state = settle(state, settlement, settings, now, 0).state;
     };
     for (let minute = 0; minute < 61; minute++, now += 60_000) {

@@ -102,7 +102,7 @@ describe("starts in the slots of many leases, by workers that are late at random
     const opening = newGateState(now);
     let state = {
       ...opening,
-      condition: { ...opening.condition, window: { size: 1_000, threshold: 1_000 } },
+      destinationState: { ...opening.destinationState, window: { size: 1_000, threshold: 1_000 } },
     };
     const started: Started[] = [];
     const unused: number[] = [];
@@ -144,7 +144,7 @@ describe("starts in the slots of many leases, by workers that are late at random
         const tatInMs = tat === undefined ? {} : { tatInMs: tat - settledAt };
         state = settle(
           state,
-          { lease: grant.id, signs: [], left: 0, ...tatInMs },
+          { lease: grant.id, signals: [], left: 0, ...tatInMs },
           settings,
           settledAt,
           0,

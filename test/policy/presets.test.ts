@@ -3,7 +3,7 @@
  * status, wait by wait, limit by limit.
  */
 import { describe, expect, it } from "vitest";
-import { classify, type Exchange, type Verdict } from "../../src/policy/outcome.ts";
+import { classify, type Exchange, type Classification } from "../../src/policy/outcome.ts";
 import { type PresetName, presetNames, presets } from "../../src/policy/presets.ts";
 import { transition } from "../../src/policy/transition.ts";
 import { failureKinds } from "../support/failure-kinds.ts";
@@ -129,7 +129,7 @@ const almostOne = 1 - 2 ** -53;
 const never = Number.MAX_SAFE_INTEGER;
 const failure: Exchange = { kind: "response", status: 500 };
 
-function expectedVerdict(status: number, permanent: Row["permanent"]): Verdict {
+function expectedVerdict(status: number, permanent: Row["permanent"]): Classification {
   if (status >= 200 && status <= 299) return "success";
   if (status >= 300 && status <= 399) return "permanent";
   if (status < 400 || status > 499) return "retry";
@@ -176,7 +176,7 @@ describe.each(presetNames)("%s", (name) => {
     const outcomeAfter = (attempts: number) =>
       transition(failure, { attempts, giveUpAt: never }, policy, 0, 0.5);
     expect(outcomeAfter(row.attempts - 1)).toMatchObject({ kind: "retry" });
-    expect(outcomeAfter(row.attempts)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(outcomeAfter(row.attempts)).toEqual({ kind: "dead", reason: "exhausted" });
     expect(row.waits).toHaveLength(row.attempts - 1);
   });
 
@@ -196,15 +196,15 @@ describe("limited causes", () => {
   it("retries 404 under textbook until five attempts have been made", () => {
     const outcomeAfter = (attempts: number) =>
       transition({ kind: "response", status: 404 }, { attempts, giveUpAt: never }, presets.textbook, 0, 0.5);
-    expect(outcomeAfter(4)).toMatchObject({ kind: "retry", because: "http_404" });
-    expect(outcomeAfter(5)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(outcomeAfter(4)).toMatchObject({ kind: "retry", reason: "http_404" });
+    expect(outcomeAfter(5)).toEqual({ kind: "dead", reason: "exhausted" });
   });
 
   it("retries a DNS failure under gethook until three attempts have been made", () => {
     const outcomeAfter = (attempts: number) =>
       transition({ kind: "dns" }, { attempts, giveUpAt: never }, presets.gethook, 0, 0.5);
-    expect(outcomeAfter(2)).toMatchObject({ kind: "retry", because: "dns" });
-    expect(outcomeAfter(3)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(outcomeAfter(2)).toMatchObject({ kind: "retry", reason: "dns" });
+    expect(outcomeAfter(3)).toEqual({ kind: "dead", reason: "exhausted" });
   });
 
   it.each([
@@ -214,8 +214,8 @@ describe("limited causes", () => {
       const history = { attempts: 60, sameCause, giveUpAt: never };
       return transition({ kind: "response", status }, history, presets.breakwater, 0, 0.5);
     };
-    expect(outcomeAfter(15)).toMatchObject({ kind: "retry", because: `http_${status}` });
-    expect(outcomeAfter(16)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(outcomeAfter(15)).toMatchObject({ kind: "retry", reason: `http_${status}` });
+    expect(outcomeAfter(16)).toEqual({ kind: "dead", reason: "exhausted" });
   });
 
   it("makes the last attempts under breakwater after an outage of 72 hours, however the dice fall", () => {

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { presetNames, presets } from "../../src/policy/presets.ts";
-import { prospectOf } from "../../src/policy/prospect.ts";
+import { retryPreviewOf } from "../../src/policy/prospect.ts";
 import { resolveRetry } from "../../src/policy/retry-spec.ts";
 
 const policy = (spec: Parameters<typeof resolveRetry>[0]) => resolveRetry(spec);
@@ -9,7 +9,7 @@ const seconds = (ms: number) => ms / 1000;
 
 describe("the prospect of a delivery that never succeeds", () => {
   it("has each attempt at the middle of its jitter, between its earliest and its latest", () => {
-    const { attempts, ends } = prospectOf(
+    const { attempts, ends } = retryPreviewOf(
       policy({ schedule: [10, 100], jitter: "equal", max_attempts: 3 }),
       9,
     );
@@ -22,7 +22,7 @@ describe("the prospect of a delivery that never succeeds", () => {
   });
 
   it("ends at the age limit, and shows nothing beyond it", () => {
-    const { attempts, ends } = prospectOf(policy({ schedule: [40], jitter: "full", give_up_after: 55 }), 9);
+    const { attempts, ends } = retryPreviewOf(policy({ schedule: [40], jitter: "full", give_up_after: 55 }), 9);
     expect(ends).toBe("expired");
     expect(attempts.map(({ at, to }) => [at, to].map(seconds))).toEqual([
       [0, 0],
@@ -32,13 +32,13 @@ describe("the prospect of a delivery that never succeeds", () => {
   });
 
   it("is cut where nobody looks further, unless that is the end anyway", () => {
-    expect(prospectOf(presets.capped, 20)).toMatchObject({ ends: "beyond", attempts: { length: 20 } });
-    expect(prospectOf(presets.gethook, 5)).toMatchObject({ ends: "exhausted", attempts: { length: 5 } });
+    expect(retryPreviewOf(presets.capped, 20)).toMatchObject({ ends: "beyond", attempts: { length: 20 } });
+    expect(retryPreviewOf(presets.gethook, 5)).toMatchObject({ ends: "exhausted", attempts: { length: 5 } });
   });
 
   it("lets decorrelated waits grow from the wait before", () => {
     const spec = { base: 10, factor: 2, cap: 1000, jitter: "decorrelated", max_attempts: 3 } as const;
-    const [, second, third] = prospectOf(policy(spec), 9).attempts;
+    const [, second, third] = retryPreviewOf(policy(spec), 9).attempts;
     expect([second?.at, second?.to]).toEqual([20_000, 30_000]);
     expect([third?.from, third?.to]).toEqual([30_000, 80_000]);
   });
@@ -47,7 +47,7 @@ describe("the prospect of a delivery that never succeeds", () => {
     fc.assert(
       fc.property(fc.constantFrom(...presetNames), fc.integer({ min: 1, max: 200 }), (name, most) => {
         const { giveUpAfterMs, maxAttempts } = presets[name];
-        const { attempts } = prospectOf(presets[name], most);
+        const { attempts } = retryPreviewOf(presets[name], most);
         expect(attempts.length).toBeLessThanOrEqual(Math.min(most, maxAttempts));
         for (const [i, { at, from, to }] of attempts.entries()) {
           expect(from).toBeLessThanOrEqual(at);

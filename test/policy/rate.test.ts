@@ -73,7 +73,7 @@ describe("the sends of all leases together", () => {
   const turns = fc.array(turn, { maxLength: 60, size: "max" });
   const wide: GateState = {
     ...newGateState(now),
-    condition: { ...newGateState(now).condition, window: { size: 1000, threshold: 1000 } },
+    destinationState: { ...newGateState(now).destinationState, window: { size: 1000, threshold: 1000 } },
   };
 
   /** When each attempt may have started, through leases that are settled in any order, or never. */
@@ -99,7 +99,7 @@ describe("the sends of all leases together", () => {
           .slice(0, made)
           .reduce((due, start) => Math.max(due, start) + 1000 / perSecond, lease.firstDue);
         const started = made > 0 ? { tatInMs: tat - at } : {};
-        const settlement = { lease: lease.id, signs: [], left: 0, ...started };
+        const settlement = { lease: lease.id, signals: [], left: 0, ...started };
         state = settle(state, settlement, settings, at, 0).state;
         lease.settled = true;
         lease.starts.length = made;

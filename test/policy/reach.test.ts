@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { LEASED, nextDistance, type Reach, reachOf } from "../../src/policy/reach.ts";
+import { LEASED, nextDistance, type DrainRange, drainRangeOf } from "../../src/policy/reach.ts";
 
-const looksAt = ({ perEnd, between }: Reach) => 2 * perEnd + between;
+const looksAt = ({ perEnd, between }: DrainRange) => 2 * perEnd + between;
 
 /** What a drain looks at that finds it too crowded every time. */
-function reachesOf(drains: number): Reach[] {
-  const reaches = [reachOf(drains, 0)];
-  for (let distance = 1; !reaches.at(-1)?.isFurthest; distance++) reaches.push(reachOf(drains, distance));
+function reachesOf(drains: number): DrainRange[] {
+  const reaches = [drainRangeOf(drains, 0)];
+  for (let distance = 1; !reaches.at(-1)?.isFurthest; distance++) reaches.push(drainRangeOf(drains, distance));
   return reaches;
 }
 
 it.each([1, 4, 17, 167])("a drain of %d looks first at no more than it may lease", (drains) => {
-  expect(looksAt(reachOf(drains, 0))).toBe(LEASED);
+  expect(looksAt(drainRangeOf(drains, 0))).toBe(LEASED);
 });
 
 it.each([2, 3])("a drain of %d looks at once at what so few may hold", (drains) => {
-  expect(reachOf(drains, 0)).toMatchObject({ perEnd: (LEASED / 2) * drains, isFurthest: true });
+  expect(drainRangeOf(drains, 0)).toMatchObject({ perEnd: (LEASED / 2) * drains, isFurthest: true });
 });
 
 describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
@@ -28,8 +28,8 @@ describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
 
 describe("beside others", () => {
   it("a drain works at a place that costs the same however many they are", () => {
-    expect(reachOf(17, 1)).toEqual(reachOf(167, 1));
-    expect(reachOf(17, 1).between).toBeGreaterThan(0);
+    expect(drainRangeOf(17, 1)).toEqual(drainRangeOf(167, 1));
+    expect(drainRangeOf(17, 1).between).toBeGreaterThan(0);
   });
 
   it("it stays there, and looks at everything only while that is taken too", () => {

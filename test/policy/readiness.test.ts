@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Bringer, readinessOf, type Standing } from "../../src/policy/readiness.ts";
+import { type DeliverySource, readinessOf, type DeliveryProgress } from "../../src/policy/readiness.ts";
 import { start as now } from "../support/gate-arbitraries.ts";
 
-const standing: Standing = {
+const standing: DeliveryProgress = {
   state: undefined,
   nextAttemptAt: null,
   giveUpAt: now + 72 * 3_600_000,
@@ -11,11 +11,11 @@ const standing: Standing = {
 };
 const due = { kind: "due" };
 const done = { kind: "done" };
-const expired = { kind: "over", state: "dead", because: "expired" };
-const cancelled = { kind: "over", state: "cancelled", because: "destination_deleted" };
+const expired = { kind: "over", state: "dead", reason: "expired" };
+const cancelled = { kind: "over", state: "cancelled", reason: "destination_deleted" };
 
 describe("readinessOf", () => {
-  it.each<[string, Partial<Standing>, Bringer, object]>([
+  it.each<[string, Partial<DeliveryProgress>, DeliverySource, object]>([
     ["is due before its first outcome", {}, "queue", due],
     ["is due before its first outcome when a drain brings it", {}, "drain", due],
     ["leaves what waits to the drain", { state: "waiting" }, "queue", done],
@@ -60,7 +60,7 @@ describe("readinessOf", () => {
 });
 
 describe("whatever a delivery's standing", () => {
-  const standings: fc.Arbitrary<Standing> = fc.record({
+  const standings: fc.Arbitrary<DeliveryProgress> = fc.record({
     state: fc.constantFrom(undefined, "waiting", "retrying", "delivered", "dead", "cancelled"),
     nextAttemptAt: fc.option(fc.integer({ min: -5, max: 5 }).map((ms) => now + ms)),
     giveUpAt: fc.integer({ min: -5, max: 5 }).map((ms) => now + ms),
@@ -78,7 +78,7 @@ describe("whatever a delivery's standing", () => {
 
   it("is never attempted early, past its age limit or to a deleted destination", () => {
     fc.assert(
-      fc.property(standings, fc.constantFrom<Bringer>("queue", "drain"), (one, bringer) => {
+      fc.property(standings, fc.constantFrom<DeliverySource>("queue", "drain"), (one, bringer) => {
         if (readinessOf(one, bringer, now).kind !== "due") return;
         if (one.state === "retrying") expect(one.nextAttemptAt ?? now).toBeLessThanOrEqual(now);
         expect(one.giveUpAt).toBeGreaterThan(now);
@@ -90,7 +90,7 @@ describe("whatever a delivery's standing", () => {
 
   it("is only early for a time still to come, so that it never circles", () => {
     fc.assert(
-      fc.property(standings, fc.constantFrom<Bringer>("queue", "drain"), (one, bringer) => {
+      fc.property(standings, fc.constantFrom<DeliverySource>("queue", "drain"), (one, bringer) => {
         const readiness = readinessOf(one, bringer, now);
         if (readiness.kind === "early") expect(readiness.at).toBeGreaterThan(now);
       }),

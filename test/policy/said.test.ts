@@ -1,33 +1,33 @@
 import { describe, expect, it } from "vitest";
-import { type Condition, newCondition } from "../../src/policy/condition.ts";
-import { type Notice, nothingSaid, type Said, saidAfter } from "../../src/policy/said.ts";
+import { type DestinationState, newDestinationState } from "../../src/policy/condition.ts";
+import { type Alert, noAlerts, type AlertState, alertsAfter } from "../../src/policy/said.ts";
 import type { Traffic } from "../../src/policy/traffic.ts";
 
 const NOW = 1_800_000_000_000;
 const SECOND = 1_000;
 const MINUTE = 60_000;
 
-const closed = newCondition(NOW);
-const open: Condition = {
+const closed = newDestinationState(NOW);
+const open: DestinationState = {
   ...closed,
   circuit: { kind: "open", since: NOW, until: NOW + 30 * SECOND, trips: 1 },
 };
-const halfOpen: Condition = { ...closed, circuit: { kind: "half_open", since: NOW, trips: 1 } };
+const halfOpen: DestinationState = { ...closed, circuit: { kind: "half_open", since: NOW, trips: 1 } };
 const quiet: Traffic = [];
 const traffic = (first: number, retries: number, from = NOW): Traffic => [
   { from, first, retries, failures: 0, troubled: 0 },
 ];
 
-type Moment = readonly [after: number, condition: Condition, traffic?: Traffic];
+type Moment = readonly [after: number, destinationState: DestinationState, traffic?: Traffic];
 
 /** What is told of moments in their order, at the times after `NOW` that they name. */
-function tellingsOf(...moments: readonly Moment[]): (readonly [number, Notice])[] {
-  const heard: (readonly [number, Notice])[] = [];
-  let said: Said = nothingSaid;
-  for (const [after, condition, seen = quiet] of moments) {
-    const told = saidAfter(said, condition, seen, NOW + after);
-    said = told.said;
-    heard.push(...told.notices.map((notice) => [after, notice] as const));
+function tellingsOf(...moments: readonly Moment[]): (readonly [number, Alert])[] {
+  const heard: (readonly [number, Alert])[] = [];
+  let alertState: AlertState = noAlerts;
+  for (const [after, destinationState, seen = quiet] of moments) {
+    const told = alertsAfter(alertState, destinationState, seen, NOW + after);
+    alertState = told.alertState;
+    heard.push(...told.alerts.map((notice) => [after, notice] as const));
   }
   return heard;
 }
@@ -60,13 +60,13 @@ describe("a circuit", () => {
   });
 
   it("is told of although the clock was set back", () => {
-    const told = saidAfter(
-      { ...nothingSaid, open: { lasts: false, toldAt: NOW + MINUTE } },
+    const told = alertsAfter(
+      { ...noAlerts, open: { lasts: false, toldAt: NOW + MINUTE } },
       open,
       quiet,
       NOW,
     );
-    expect(told.notices).toEqual(["circuit_opened"]);
+    expect(told.alerts).toEqual(["circuit_opened"]);
   });
 });
 

@@ -1,41 +1,41 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit, refusalAt } from "../../src/policy/admission.ts";
-import type { Ask } from "../../src/policy/ask.ts";
-import type { Condition, Sign } from "../../src/policy/condition.ts";
+import type { AdmitRequest } from "../../src/policy/ask.ts";
+import type { DestinationState, AttemptSignal } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { packed, unpacked } from "../../src/policy/packed.ts";
+import { packNumbers, unpackNumbers } from "../../src/policy/packed.ts";
 import {
-  held,
-  holdCleared,
-  nothingWaits,
-  resumed,
-  type Settlement,
+  afterHold,
+  afterHoldCleared,
+  afterEmptyDrain,
+  afterResume,
+  type SettleRequest,
   settle,
 } from "../../src/policy/settlement.ts";
 import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
 
-const ask: Ask = {
+const ask: AdmitRequest = {
   lane: "fresh",
   deliveries: Array.from({ length: 10 }, (_, i) => i + 1),
   connections: 6,
   startWithinMs: 1000,
 };
-const fine = (at: number): Sign => ({ at, health: "healthy", backsOff: false });
-const failed = (at: number): Sign => ({ at, health: "unhealthy", backsOff: true });
-const busy = (at: number): Sign => ({ at, health: "throttled", backsOff: true });
+const fine = (at: number): AttemptSignal => ({ at, health: "healthy", backsOff: false });
+const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
+const busy = (at: number): AttemptSignal => ({ at, health: "throttled", backsOff: true });
 
-function gate(condition: Partial<Condition> = {}): GateState {
+function gate(destinationState: Partial<DestinationState> = {}): GateState {
   const state = newGateState(now);
-  return { ...state, condition: { ...state.condition, ...condition } };
+  return { ...state, destinationState: { ...state.destinationState, ...destinationState } };
 }
-const noNews = { events: [], notices: [], tollDue: false };
+const noNews = { events: [], alerts: [], digestDue: false };
 const wide = gate({ window: { size: 8, threshold: 100 } });
 const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
 
-function lease(state: GateState, part: Partial<Ask> = {}, at = now, settings = steady) {
+function lease(state: GateState, part: Partial<AdmitRequest> = {}, at = now, settings = steady) {
   const { state: next, answer } = admit(state, { ...ask, ...part }, settings, at);
   if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
   return { state: next, grant: answer.grant };
@@ -44,18 +44,18 @@ function lease(state: GateState, part: Partial<Ask> = {}, at = now, settings = s
 function settling(
   state: GateState,
   { id }: Grant,
-  signs: readonly Sign[],
+  signals: readonly AttemptSignal[],
   at = now + 100,
   settings: GateSettings = steady,
-  part: Partial<Settlement> = {},
+  part: Partial<SettleRequest> = {},
 ) {
-  return settle(state, { lease: id, signs, left: 0, ...part }, settings, at, 0);
+  return settle(state, { lease: id, signals, left: 0, ...part }, settings, at, 0);
 }
 
 describe("a settlement", () => {
   it("ends the lease and moves the condition with its outcomes, in their order", () => {
     const { state, grant } = lease(wide);
-    const order = (signs: Sign[]) => settling(state, grant, signs).state.condition.window.size;
+    const order = (signals: AttemptSignal[]) => settling(state, grant, signals).state.destinationState.window.size;
     expect(settling(state, grant, [fine(now)]).state.leases).toEqual([]);
     expect(order([fine(now + 1), failed(now + 2)])).toBe(4.5);
     expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
@@ -63,8 +63,8 @@ describe("a settlement", () => {
 
   it("rings for what it leaves over, which waits in D1 now: at once, or when the door opens", () => {
     const { state, grant } = lease(wide);
-    const leaving = (signs: Sign[]) =>
-      settling(state, grant, signs, now + 100, steady, { left: 9 }).state.bell;
+    const leaving = (signals: AttemptSignal[]) =>
+      settling(state, grant, signals, now + 100, steady, { left: 9 }).state.drainSchedule;
     expect(leaving([fine(now)])).toMatchObject({ waitingSince: now + 100, at: now + 100 });
     expect(leaving([{ ...busy(now), holdUntil: now + 60_000 }]).at).toBe(now + 60_000);
   });
@@ -77,8 +77,8 @@ describe("a settlement", () => {
 
   it("changes nothing when the lease has expired, whatever it tells", () => {
     const { state, grant } = lease(wide);
-    const signs = Array.from({ length: 10 }, () => failed(now));
-    const late = settling(state, grant, signs, now + grant.expiresInMs);
+    const signals = Array.from({ length: 10 }, () => failed(now));
+    const late = settling(state, grant, signals, now + grant.expiresInMs);
     // What it had reserved counts as sent: nobody can tell.
     expect(late).toEqual({ state: { ...state, leases: [], tat: state.leases[0]?.tat }, ...noNews });
   });
@@ -95,16 +95,16 @@ describe("a settlement", () => {
     expect(leases.map(({ id }) => id)).toEqual([second.grant.id]);
   });
 
-  it.each<[string, GateState, Sign[], string[]]>([
+  it.each<[string, GateState, AttemptSignal[], string[]]>([
     ["that the circuit opened", wide, Array.from({ length: 5 }, () => failed(now)), ["circuit_opened"]],
     ["that a probe closed it", open, [fine(now)], ["circuit_closed"]],
     ["that a probe closed it though it was throttled", open, [busy(now)], ["circuit_closed"]],
     ["that a failed probe opened it again", open, [failed(now)], ["circuit_opened"]],
     ["that the receiver asked for quiet", wide, [{ ...busy(now), holdUntil: now + 9_000 }], ["held"]],
     ["nothing else", wide, [fine(now), failed(now)], []],
-  ])("tells %s", (_, state, signs, events) => {
+  ])("tells %s", (_, state, signals, events) => {
     const given = lease(state);
-    expect(settling(given.state, given.grant, signs).events).toEqual(events);
+    expect(settling(given.state, given.grant, signals).events).toEqual(events);
   });
 });
 
@@ -116,24 +116,24 @@ describe("late outcomes of leases from before an opening", () => {
     ["close", fine],
     ["reopen", failed],
     ["close, being throttled,", busy],
-  ])("do not %s a half-open circuit", (_, sign) => {
-    const state = { ...old.state, condition: { ...old.state.condition, circuit: halfOpen } };
-    const settled = settling(state, old.grant, [sign(now + 50)]);
-    expect(settled.state.condition.circuit).toEqual(halfOpen);
+  ])("do not %s a half-open circuit", (_, signal) => {
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit: halfOpen } };
+    const settled = settling(state, old.grant, [signal(now + 50)]);
+    expect(settled.state.destinationState.circuit).toEqual(halfOpen);
     expect(settled.events).toEqual([]);
   });
 
   it("do not lengthen or end an open circuit's cool-down", () => {
     const circuit = { kind: "open", since: now, until: now + 30_000, trips: 1 } as const;
-    const state = { ...old.state, condition: { ...old.state.condition, circuit } };
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit } };
     const settled = settling(state, old.grant, [fine(now + 50), failed(now + 50), busy(now + 50)]);
-    expect(settled.state.condition.circuit).toEqual(circuit);
+    expect(settled.state.destinationState.circuit).toEqual(circuit);
   });
 
   it("may still ask for quiet", () => {
-    const state = { ...old.state, condition: { ...old.state.condition, circuit: halfOpen } };
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit: halfOpen } };
     const settled = settling(state, old.grant, [{ ...failed(now + 50), holdUntil: now + 90_000 }]);
-    expect(settled.state.condition.heldUntil).toBe(now + 90_000);
+    expect(settled.state.destinationState.heldUntil).toBe(now + 90_000);
   });
 });
 
@@ -144,7 +144,7 @@ describe("a failed probe", () => {
     const cooldowns = [1, 2, 3, 4, 5, 6].map(() => {
       const probe = lease(state, {}, at);
       state = settling(probe.state, probe.grant, [failed(at)], at).state;
-      const { circuit } = state.condition;
+      const { circuit } = state.destinationState;
       const until = circuit.kind === "open" ? circuit.until : at;
       const ms = until - at;
       at = until;
@@ -190,37 +190,37 @@ describe("a hold that is told at once", () => {
   const until = now + 10_000;
 
   it("shuts the door for everybody, to open it for one again", () => {
-    const { state } = held(wide, until, now);
-    expect(state.condition).toMatchObject({ heldUntil: until, window: { size: 1 } });
+    const { state } = afterHold(wide, until, now);
+    expect(state.destinationState).toMatchObject({ heldUntil: until, window: { size: 1 } });
     expect(state.history.at(-1)).toEqual({ at: now, what: "held", until });
   });
 
   it("is never shortened, and changes nothing when it is repeated", () => {
-    const { state } = held(wide, until, now);
-    expect(held(state, until, now + 1)).toEqual({ state, events: [] });
-    expect(held(state, until - 1, now + 1)).toEqual({ state, events: [] });
+    const { state } = afterHold(wide, until, now);
+    expect(afterHold(state, until, now + 1)).toEqual({ state, events: [] });
+    expect(afterHold(state, until - 1, now + 1)).toEqual({ state, events: [] });
   });
 
   it("is the same hold when the lease that met it is settled: the size that worked is remembered", () => {
     const { state, grant } = lease(wide);
-    const sign = { ...busy(now + 50), holdUntil: until };
-    const once = settling(state, grant, [sign, busy(now + 60)]).state.condition;
-    const twice = settling(held(state, until, now + 50).state, grant, [sign, busy(now + 60)]);
-    expect(twice.state.condition).toEqual(once);
+    const signal = { ...busy(now + 50), holdUntil: until };
+    const once = settling(state, grant, [signal, busy(now + 60)]).state.destinationState;
+    const twice = settling(afterHold(state, until, now + 50).state, grant, [signal, busy(now + 60)]);
+    expect(twice.state.destinationState).toEqual(once);
     expect(once.window).toEqual({ size: 1, threshold: 8 });
     expect(twice.events).toEqual([]);
   });
 
   it("is not answered by successes that others bring home", () => {
     const { state, grant } = lease(wide);
-    const settled = settling(held(state, until, now + 50).state, grant, [fine(now + 60), fine(now + 70)]);
-    expect(settled.state.condition.window.size).toBe(1);
+    const settled = settling(afterHold(state, until, now + 50).state, grant, [fine(now + 60), fine(now + 70)]);
+    expect(settled.state.destinationState.window.size).toBe(1);
   });
 
   it("is not answered by them either when they come from a worker whose clock is ahead", () => {
     const { state, grant } = lease(wide);
-    const settled = settling(held(state, until, now + 50).state, grant, [fine(until + 1), fine(until + 2)]);
-    expect(settled.state.condition.window.size).toBe(1);
+    const settled = settling(afterHold(state, until, now + 50).state, grant, [fine(until + 1), fine(until + 2)]);
+    expect(settled.state.destinationState.window.size).toBe(1);
   });
 });
 
@@ -228,64 +228,64 @@ describe("what was settled", () => {
   it("is remembered for as long as somebody may still act on what was known before, and no longer", () => {
     const { state, grant } = lease(wide);
     const { state: after } = settling(state, grant, [fine(now)]);
-    expect(after.settled).toEqual([[now + 100, packed(grant.deliveries)]]);
+    expect(after.settled).toEqual([[now + 100, packNumbers(grant.deliveries)]]);
     const next = lease(after, { deliveries: [77] }, now + 20_000);
     const { settled } = settling(next.state, next.grant, [], now + 20_000).state;
-    expect(settled.map(([, deliveries]) => unpacked(deliveries))).toEqual([[77]]);
+    expect(settled.map(([, deliveries]) => unpackNumbers(deliveries))).toEqual([[77]]);
   });
 });
 
 describe("the pause that is lifted", () => {
   it("lets traffic begin with one, and rings for what waits", () => {
-    const state = resumed(wide, now);
-    expect(state.condition.window.size).toBe(1);
-    expect(state.bell.at).toBe(now);
+    const state = afterResume(wide, now);
+    expect(state.destinationState.window.size).toBe(1);
+    expect(state.drainSchedule.at).toBe(now);
     expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
   });
 
   it("ends the receiver's hold: a person wants it tried again", () => {
-    const waiting = held(wide, now + 86_400_000, now).state;
-    const state = resumed(waiting, now + 1_000);
+    const waiting = afterHold(wide, now + 86_400_000, now).state;
+    const state = afterResume(waiting, now + 1_000);
     expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
-    expect(state.bell.at).toBe(now + 1_000);
+    expect(state.drainSchedule.at).toBe(now + 1_000);
   });
 
   it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
     const circuit = { kind: "open", since: now, until: now + 45_000, trips: 9 } as const;
-    const state = resumed({ ...wide, condition: { ...wide.condition, circuit } }, now + 1_000);
+    const state = afterResume({ ...wide, destinationState: { ...wide.destinationState, circuit } }, now + 1_000);
     const { grant, state: probing } = lease(state, {}, now + 1_000);
     expect(grant.deliveries).toHaveLength(1);
     const { state: after } = settling(probing, grant, [failed(now + 1_050)], now + 1_100);
-    expect(after.condition.circuit).toMatchObject({ kind: "open", trips: 1 });
+    expect(after.destinationState.circuit).toMatchObject({ kind: "open", trips: 1 });
   });
 });
 
 describe("the hold that a person clears", () => {
-  const holding = held(wide, now + 86_400_000, now).state;
+  const holding = afterHold(wide, now + 86_400_000, now).state;
 
   it("is over at once: traffic begins with one, and what waits is rung for", () => {
-    const { state, events } = holdCleared(holding, now + 1_000);
+    const { state, events } = afterHoldCleared(holding, now + 1_000);
     expect(events).toEqual(["hold_ended"]);
-    expect(state.condition).toMatchObject({ heldUntil: 0, window: { size: 1 } });
-    expect(state.bell.at).toBe(now + 1_000);
+    expect(state.destinationState).toMatchObject({ heldUntil: 0, window: { size: 1 } });
+    expect(state.drainSchedule.at).toBe(now + 1_000);
     expect(state.history.at(-1)).toEqual({ at: now + 1_000, what: "hold_cleared" });
     expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
   });
 
   it("does not open a circuit that is open, and is nothing where there is no hold", () => {
     const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
-    const open = { ...holding, condition: { ...holding.condition, circuit } };
-    expect(holdCleared(open, now + 1_000).state.condition.circuit).toEqual(circuit);
-    expect(holdCleared(wide, now)).toEqual({ state: wide, events: [] });
-    expect(holdCleared(holding, now + 86_400_000).state).toBe(holding);
+    const open = { ...holding, destinationState: { ...holding.destinationState, circuit } };
+    expect(afterHoldCleared(open, now + 1_000).state.destinationState.circuit).toEqual(circuit);
+    expect(afterHoldCleared(wide, now)).toEqual({ state: wide, events: [] });
+    expect(afterHoldCleared(holding, now + 86_400_000).state).toBe(holding);
   });
 });
 
 describe("a drain's report that nothing waits", () => {
   it("does not outweigh what the gate has been told since the drain looked", () => {
-    const state = nothingWaits(resumed(wide, now), now - 1, now + 50);
-    expect(state.bell.waitingSince).not.toBe(0);
-    expect(state.bell.at).not.toBeNull();
+    const state = afterEmptyDrain(afterResume(wide, now), now - 1, now + 50);
+    expect(state.drainSchedule.waitingSince).not.toBe(0);
+    expect(state.drainSchedule.at).not.toBeNull();
   });
 });
 
@@ -297,7 +297,7 @@ describe("through any history of a gate", () => {
           expect(numbersIn(after).filter((n) => !(Number.isFinite(n) && n >= 0))).toEqual([]);
           expect(after.leases.length).toBeLessThanOrEqual(40);
           expect(after.history.length).toBeLessThanOrEqual(20);
-          expect(after.tallies.minutes.length).toBeLessThanOrEqual(61);
+          expect(after.rollups.minutes.length).toBeLessThanOrEqual(61);
         }
       }),
       { numRuns: 300 },
@@ -347,10 +347,10 @@ describe("through any history of a gate", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { events, before, after, settings, latest } of momentsOf(history)) {
-          const { circuit } = after.condition;
+          const { circuit } = after.destinationState;
           if (!events?.includes("circuit_opened") || circuit.kind !== "open") continue;
-          if (before.condition.circuit.kind === "half_open")
-            expect(circuit.trips).toBe(before.condition.circuit.trips + 1);
+          if (before.destinationState.circuit.kind === "half_open")
+            expect(circuit.trips).toBe(before.destinationState.circuit.trips + 1);
           expect(circuit.until).toBeLessThanOrEqual(latest + settings.breaker.maxCooldownMs * 1.1);
         }
       }),

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/policy/admission.ts";
-import type { Ask } from "../../src/policy/ask.ts";
-import { rings } from "../../src/policy/bell.ts";
+import type { AdmitRequest } from "../../src/policy/ask.ts";
+import { drainsDue } from "../../src/policy/bell.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState, type Side, sideOf } from "../../src/policy/gate-state.ts";
 import { type Grant, type Lease, slotsOf } from "../../src/policy/lease.ts";
-import { ringFor, settle } from "../../src/policy/settlement.ts";
-import { aheadMs, isBacklogsTurn, shareLeft } from "../../src/policy/shares.ts";
+import { scheduleDrain, settle } from "../../src/policy/settlement.ts";
+import { aheadMs, isBacklogsTurn, fairShareLeft } from "../../src/policy/shares.ts";
 import { start as now, steady } from "../support/gate-arbitraries.ts";
 
 const never = { askedAt: 0, servedAt: 0, wantedAt: 0 };
@@ -27,7 +27,7 @@ function gate(turns: Partial<GateState["turns"]>, taken: Partial<Record<Side, nu
 }
 
 const left = (state: GateState, side: Side, capacity: number) =>
-  shareLeft(state, side, capacity, slotsOf, now);
+  fairShareLeft(state, side, capacity, slotsOf, now);
 const wanting = { backlog: { askedAt: now, servedAt: now - 5_000, wantedAt: now - 1 } };
 const about = { live: { askedAt: now - 9_999, servedAt: now - 9_999, wantedAt: 0 } };
 
@@ -125,7 +125,7 @@ function asksIn(world: World, lengthMs: number): Asked[] {
   const { settings, lastingMs, comingMs, againMs, outcome, liveFirst } = world;
   const opening = newGateState(now);
   const window = { size: world.window, threshold: 1000 };
-  let state = ringFor({ ...opening, condition: { ...opening.condition, window } }, now);
+  let state = scheduleDrain({ ...opening, destinationState: { ...opening.destinationState, window } }, now);
   let row = 0;
   const asks: Asked[] = [];
   const busy: { at: number; done: (at: number) => void }[] = [];
@@ -138,9 +138,9 @@ function asksIn(world: World, lengthMs: number): Asked[] {
     );
     const tookMs = lastingMs[asks.length % lastingMs.length] ?? 0;
     const done = (endedAt: number) => {
-      const sign = { at: endedAt, health: outcome, backsOff: outcome !== "healthy", tookMs } as const;
-      const signs = grant.deliveries.map(() => sign);
-      state = settle(state, { lease: grant.id, signs, left: 0, continues }, settings, endedAt, 0).state;
+      const signal = { at: endedAt, health: outcome, backsOff: outcome !== "healthy", tookMs } as const;
+      const signals = grant.deliveries.map(() => signal);
+      state = settle(state, { lease: grant.id, signals, left: 0, continues }, settings, endedAt, 0).state;
       afterwards(endedAt);
     };
     busy.push({ at: at + lastStartMs + tookMs, done });
@@ -148,7 +148,7 @@ function asksIn(world: World, lengthMs: number): Asked[] {
 
   function ask(lane: "fresh" | "backlog", at: number, startWithinMs: number) {
     const deliveries = Array.from({ length: 60 }, () => ++row);
-    const wanted: Ask = { lane, deliveries, connections: 6, startWithinMs };
+    const wanted: AdmitRequest = { lane, deliveries, connections: 6, startWithinMs };
     const { state: next, answer } = admit(state, wanted, settings, at);
     state = next;
     asks.push({ side: sideOf(lane), at, granted: answer.grant !== null });
@@ -182,9 +182,9 @@ function asksIn(world: World, lengthMs: number): Asked[] {
     const at = now + tick * TICK_MS;
     for (const { done } of busy.filter((one) => one.at <= at)) done(at);
     busy.splice(0, busy.length, ...busy.filter((one) => one.at > at));
-    if (state.bell.at !== null && state.bell.at <= at) {
-      const { bell, drains: sent } = rings(state, at);
-      state = { ...state, bell };
+    if (state.drainSchedule.at !== null && state.drainSchedule.at <= at) {
+      const { drainSchedule, drains: sent } = drainsDue(state, at);
+      state = { ...state, drainSchedule };
       for (let i = 0; i < sent; i++) drains.push({ at: at + comingMs, endsAt: at + comingMs + BUDGET_MS });
     }
     const order = liveFirst[tick % liveFirst.length] ? [liveAsks, drainsAsk] : [drainsAsk, liveAsks];

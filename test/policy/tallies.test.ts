@@ -4,31 +4,31 @@ import { describe, expect, it, test } from "vitest";
 import { totalOf } from "../../src/policy/histogram.ts";
 import { addedSeries, type Series, seriesOf, spans, sumOf, windows } from "../../src/policy/stats-window.ts";
 import {
-  counted,
+  rollupsAfter,
   type Hours,
   isHourOver,
-  newTallies,
+  newRollups,
   rolledUp,
-  type Tallies,
+  type Rollups,
 } from "../../src/policy/tallies.ts";
-import { sample, sampleArbitrary } from "../support/samples.ts";
+import { metric, sampleArbitrary } from "../support/samples.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const NOON = Date.UTC(2026, 10, 21, 12);
 
-type Kept = Readonly<{ tallies: Tallies; hours: Hours }>;
+type Kept = Readonly<{ rollups: Rollups; hours: Hours }>;
 
-const nothing: Kept = { tallies: newTallies(NOON), hours: [] };
+const nothing: Kept = { rollups: newRollups(NOON), hours: [] };
 
 /** As the gate does it: what is new is counted, then an hour that is over is rolled up. */
-function settled({ tallies, hours }: Kept, now: number, samples = [sample()], buried = 0): Kept {
-  const after = counted(tallies, samples, now, buried);
-  return isHourOver(after) ? rolledUp(after, hours) : { tallies: after, hours };
+function settled({ rollups, hours }: Kept, now: number, metrics = [metric()], buried = 0): Kept {
+  const after = rollupsAfter(rollups, metrics, now, buried);
+  return isHourOver(after) ? rolledUp(after, hours) : { rollups: after, hours };
 }
 
-function attemptsIn({ tallies, hours }: Kept, window: (typeof windows)[number], now: number): number {
-  return totalOf(sumOf(tallies, hours, window, now).attempts);
+function attemptsIn({ rollups, hours }: Kept, window: (typeof windows)[number], now: number): number {
+  return totalOf(sumOf(rollups, hours, window, now).attempts);
 }
 
 describe("a window", () => {
@@ -59,24 +59,24 @@ describe("a window", () => {
     expect(busy.hours).toHaveLength(1);
     expect(attemptsIn(busy, "24h", now)).toBe(6);
     expect(attemptsIn(busy, "1h", now)).toBe(5);
-    expect(attemptsIn(rolledUp(busy.tallies, busy.hours), "24h", now)).toBe(6);
+    expect(attemptsIn(rolledUp(busy.rollups, busy.hours), "24h", now)).toBe(6);
   });
 
   it("knows of deliveries that ended dead without an attempt", () => {
-    const { tallies, hours } = settled(nothing, NOON, [], 3);
-    expect(sumOf(tallies, hours, "15m", NOON)).toMatchObject({ dead: 3, delivered: 0 });
+    const { rollups, hours } = settled(nothing, NOON, [], 3);
+    expect(sumOf(rollups, hours, "15m", NOON)).toMatchObject({ dead: 3, delivered: 0 });
   });
 });
 
 describe("a series", () => {
-  const { tallies, hours } = settled(
-    settled(nothing, NOON, [sample(), sample({ attempt: 2, result: "5xx", end: "again" })]),
+  const { rollups, hours } = settled(
+    settled(nothing, NOON, [metric(), metric({ attempt: 2, result: "5xx", end: "again" })]),
     NOON + 3 * MINUTE,
-    [sample({ result: "timeout", end: "dead" })],
+    [metric({ result: "timeout", end: "dead" })],
   );
 
   it("has every minute, in order, the idle ones too, and ends with the one that has begun", () => {
-    const series = seriesOf(tallies, hours, "15m", NOON + 5 * MINUTE + 1);
+    const series = seriesOf(rollups, hours, "15m", NOON + 5 * MINUTE + 1);
     expect(series.map(({ at }) => at)).toEqual(Array.from({ length: 15 }, (_, i) => NOON + (i - 9) * MINUTE));
     expect(series.map(({ attempts }) => attempts)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0]);
     expect(series[9]).toEqual({ at: NOON, attempts: 2, retries: 1, failures: 1, delivered: 1, dead: 0 });
@@ -84,7 +84,7 @@ describe("a series", () => {
   });
 
   it("of several destinations adds up point by point", () => {
-    const one = seriesOf(tallies, hours, "1h", NOON + 5 * MINUTE);
+    const one = seriesOf(rollups, hours, "1h", NOON + 5 * MINUTE);
     expect(addedSeries([one, one]).map(({ attempts }) => attempts)).toEqual(
       one.map((point) => 2 * point.attempts),
     );
@@ -100,17 +100,17 @@ const steps = fc.array(
       { weight: 2, arbitrary: fc.integer({ min: 0, max: 40 * HOUR }) },
       { weight: 1, arbitrary: fc.integer({ min: -3 * HOUR, max: 0 }) },
     ),
-    samples: fc.array(sampleArbitrary, { maxLength: 4 }),
+    metrics: fc.array(sampleArbitrary, { maxLength: 4 }),
   }),
   { maxLength: 150 },
 );
 
-function history(all: readonly Readonly<{ wait: number; samples: readonly ReturnType<typeof sample>[] }>[]) {
+function history(all: readonly Readonly<{ wait: number; metrics: readonly ReturnType<typeof metric>[] }>[]) {
   let now = NOON;
   let kept = nothing;
-  for (const { wait, samples } of all) {
+  for (const { wait, metrics } of all) {
     now += wait;
-    kept = settled(kept, now, [...samples]);
+    kept = settled(kept, now, [...metrics]);
   }
   return { ...kept, now };
 }
@@ -119,10 +119,10 @@ describe("whatever happens", () => {
   test("what is kept is bounded and in order", () => {
     fc.assert(
       fc.property(steps, (all) => {
-        const { tallies, hours } = history(all);
-        expect(tallies.minutes.length).toBeLessThanOrEqual(61);
+        const { rollups, hours } = history(all);
+        expect(rollups.minutes.length).toBeLessThanOrEqual(61);
         expect(hours.length).toBeLessThanOrEqual(168);
-        const starts = tallies.minutes.map(({ from }) => from);
+        const starts = rollups.minutes.map(({ from }) => from);
         expect(starts).toEqual([...new Set(starts)].toSorted((a, b) => a - b));
       }),
     );
@@ -131,8 +131,8 @@ describe("whatever happens", () => {
   test("everything ever counted is in the total", () => {
     fc.assert(
       fc.property(steps, (all) => {
-        expect(totalOf(history(all).tallies.ever.attempts)).toBe(
-          all.flatMap(({ samples }) => samples).length,
+        expect(totalOf(history(all).rollups.ever.attempts)).toBe(
+          all.flatMap(({ metrics }) => metrics).length,
         );
       }),
     );
@@ -141,9 +141,9 @@ describe("whatever happens", () => {
   test("a series adds up to the sum of its window", () => {
     fc.assert(
       fc.property(steps, fc.constantFrom(...windows), (all, window) => {
-        const { tallies, hours, now } = history(all);
-        const series: Series = seriesOf(tallies, hours, window, now);
-        const sum = sumOf(tallies, hours, window, now);
+        const { rollups, hours, now } = history(all);
+        const series: Series = seriesOf(rollups, hours, window, now);
+        const sum = sumOf(rollups, hours, window, now);
         expect(series).toHaveLength(spans[window].points);
         expect(series.reduce((n, { delivered }) => n + delivered, 0)).toBe(sum.delivered);
       }),
@@ -154,14 +154,14 @@ describe("whatever happens", () => {
     fc.assert(
       fc.property(steps, (all) => {
         const forwards = all.map((step) => ({ ...step, wait: Math.abs(step.wait) }));
-        const { tallies, hours, now } = history(forwards);
+        const { rollups, hours, now } = history(forwards);
         const start = Math.floor(now / HOUR) * HOUR - 167 * HOUR;
         let at = NOON;
-        const expected = forwards.reduce((n, { wait, samples }) => {
+        const expected = forwards.reduce((n, { wait, metrics }) => {
           at += wait;
-          return at >= start ? n + samples.length : n;
+          return at >= start ? n + metrics.length : n;
         }, 0);
-        expect(attemptsIn({ tallies, hours }, "7d", now)).toBe(expected);
+        expect(attemptsIn({ rollups, hours }, "7d", now)).toBe(expected);
       }),
     );
   });

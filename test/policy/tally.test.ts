@@ -2,13 +2,13 @@ import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { totalOf } from "../../src/policy/histogram.ts";
 import { results } from "../../src/policy/sample.ts";
-import { emptyTally, plus, type Tally, tallied } from "../../src/policy/tally.ts";
-import { sample, sampleArbitrary } from "../support/samples.ts";
+import { emptyCounters, sumOfCounters, type Counters, countersAfter } from "../../src/policy/tally.ts";
+import { metric, sampleArbitrary } from "../support/samples.ts";
 
-const empty = emptyTally(0);
+const empty = emptyCounters(0);
 
 describe("counting", () => {
-  it.each<[string, Parameters<typeof sample>[0], Partial<Tally>]>([
+  it.each<[string, Parameters<typeof metric>[0], Partial<Counters>]>([
     ["a success at once", {}, { delivered: 1, attemptsToSuccess: 1, firstsAgain: 0, dead: 0 }],
     ["a first attempt that fails", { result: "5xx", end: "again" }, { firstsAgain: 1, delivered: 0 }],
     ["a second attempt that delivers", { attempt: 2 }, { secondsDelivered: 1, attemptsToSuccess: 2 }],
@@ -29,7 +29,7 @@ describe("counting", () => {
       { latencyMs: 120, delayMs: 7_000 },
     ],
   ])("sees %s", (_, more, counted) => {
-    expect(tallied(empty, [sample(more)])).toMatchObject(counted);
+    expect(countersAfter(empty, [metric(more)])).toMatchObject(counted);
   });
 
   it.each([
@@ -41,35 +41,35 @@ describe("counting", () => {
     [11, 6],
     [1_000, 6],
   ])("puts attempt %d in place %d", (attempt, place) => {
-    expect(tallied(empty, [sample({ attempt })]).attempts[place]).toBe(1);
+    expect(countersAfter(empty, [metric({ attempt })]).attempts[place]).toBe(1);
   });
 
   it("counts each class of results by itself", () => {
     for (const [place, result] of results.entries())
-      expect(tallied(empty, [sample({ result })]).results[place]).toBe(1);
+      expect(countersAfter(empty, [metric({ result })]).results[place]).toBe(1);
   });
 });
 
-const samples = fc.array(sampleArbitrary, { maxLength: 50 });
+const metrics = fc.array(sampleArbitrary, { maxLength: 50 });
 
 test("counting in two steps, or in two places, comes to the same as counting at once", () => {
   fc.assert(
-    fc.property(samples, samples, (a, b) => {
-      const atOnce = tallied(empty, [...a, ...b]);
-      expect(tallied(tallied(empty, a), b)).toEqual(atOnce);
-      expect(plus(tallied(empty, a), tallied(empty, b))).toEqual(atOnce);
+    fc.property(metrics, metrics, (a, b) => {
+      const atOnce = countersAfter(empty, [...a, ...b]);
+      expect(countersAfter(countersAfter(empty, a), b)).toEqual(atOnce);
+      expect(sumOfCounters(countersAfter(empty, a), countersAfter(empty, b))).toEqual(atOnce);
     }),
   );
 });
 
 test("every attempt is counted once in each distribution, and a tally stays as small as it began", () => {
   fc.assert(
-    fc.property(samples, (all) => {
-      const tally = tallied(empty, all);
-      for (const counts of [tally.attempts, tally.results, tally.latency, tally.delay])
+    fc.property(metrics, (all) => {
+      const counters = countersAfter(empty, all);
+      for (const counts of [counters.attempts, counters.results, counters.latency, counters.delay])
         expect(totalOf(counts)).toBe(all.length);
-      const numbers = (value: Tally) => Object.values(value).flat().length;
-      expect(numbers(tally)).toBe(numbers(empty));
+      const numbers = (value: Counters) => Object.values(value).flat().length;
+      expect(numbers(counters)).toBe(numbers(empty));
     }),
   );
 });

@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { emptyTally, type Tally } from "../../src/policy/tally.ts";
-import { crossings, lookAgo, type WatchedDestination } from "../../src/policy/thresholds.ts";
+import { emptyCounters, type Counters } from "../../src/policy/tally.ts";
+import { crossings, snapshotAgo, type WatchedDestination } from "../../src/policy/thresholds.ts";
 
-const none = emptyTally(0);
+const none = emptyCounters(0);
 
 /** An hour in which so many were attempted for the first time, and so on. */
-const hourOf = (more: Partial<Tally>): Tally => ({ ...none, ...more });
+const hourOf = (more: Partial<Counters>): Counters => ({ ...none, ...more });
 const attempts = (first: number, second = 0) => none.attempts.map((_, i) => [first, second][i] ?? 0);
-const crossed = (hour: Partial<Tally>, day: Partial<Tally> = { dead: 24_000 }, retryingForADay = 0) =>
+const crossed = (hour: Partial<Counters>, day: Partial<Counters> = { dead: 24_000 }, retryingForADay = 0) =>
   crossings({ hour: hourOf(hour), day: hourOf(day), retryingForADay, destinations: [] });
 
 const destination = (id: string, more: Partial<WatchedDestination> = {}): WatchedDestination => ({
@@ -41,7 +41,7 @@ describe("thresholds", () => {
     expect(crossed(beyond)).toMatchObject([{ threshold, window: "1h" }]);
   });
 
-  it.each<[string, Partial<Tally>]>([
+  it.each<[string, Partial<Counters>]>([
     ["first attempts", { attempts: attempts(99), firstsAgain: 99 }],
     ["ends", { delivered: 0, dead: 19 }],
     ["successes", { delivered: 99, attemptsToSuccess: 990 }],
@@ -64,7 +64,7 @@ describe("thresholds", () => {
     ]);
   });
 
-  it.each<[string, Partial<Tally>, Partial<Tally>, Partial<WatchedDestination>]>([
+  it.each<[string, Partial<Counters>, Partial<Counters>, Partial<WatchedDestination>]>([
     ["retry_rate", { attempts: attempts(100), firstsAgain: 50 }, { firstsAgain: 50 }, {}],
     ["dead_letter_rate", { delivered: 100, dead: 10 }, { dead: 10 }, {}],
     [
@@ -179,9 +179,9 @@ describe("a backlog", () => {
   it("was looked at a while ago by the look that is nearest, if one is near", () => {
     const minutes = (n: number) => n * 60_000;
     const looks = [16, 29, 45].map((ago) => ({ at: minutes(100 - ago), backlogs: { one: ago } }));
-    expect(lookAgo(looks, minutes(100), 15)).toEqual({ one: 16 });
-    expect(lookAgo(looks, minutes(100), 30)).toEqual({ one: 29 });
-    expect(lookAgo(looks, minutes(100), 60)).toBeUndefined();
-    expect(lookAgo([], minutes(100), 15)).toBeUndefined();
+    expect(snapshotAgo(looks, minutes(100), 15)).toEqual({ one: 16 });
+    expect(snapshotAgo(looks, minutes(100), 30)).toEqual({ one: 29 });
+    expect(snapshotAgo(looks, minutes(100), 60)).toBeUndefined();
+    expect(snapshotAgo([], minutes(100), 15)).toBeUndefined();
   });
 });

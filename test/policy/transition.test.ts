@@ -35,34 +35,34 @@ describe("transition", () => {
   it.each([301, 302, 400, 401])("ends as permanent at %i", (status) => {
     expect(transition(response(status), first, steady, now, 0)).toEqual({
       kind: "dead",
-      because: "permanent",
+      reason: "permanent",
     });
   });
 
   it("ends as gone at 410", () => {
-    expect(transition(response(410), first, steady, now, 0)).toEqual({ kind: "dead", because: "gone" });
+    expect(transition(response(410), first, steady, now, 0)).toEqual({ kind: "dead", reason: "gone" });
   });
 
   it("retries with the cause and the time", () => {
     const result = transition({ kind: "timeout" }, first, steady, now, 0);
-    expect(result).toEqual({ kind: "retry", at: now + 60_000, because: "timeout" });
+    expect(result).toEqual({ kind: "retry", at: now + 60_000, reason: "timeout" });
   });
 
   it("retries at the age limit exactly, and expires one millisecond beyond it", () => {
     const until = (giveUpAt: number) => transition(response(500), { attempts: 1, giveUpAt }, steady, now, 0);
     expect(until(now + 60_000)).toMatchObject({ kind: "retry", at: now + 60_000 });
-    expect(until(now + 59_999)).toEqual({ kind: "dead", because: "expired" });
+    expect(until(now + 59_999)).toEqual({ kind: "dead", reason: "expired" });
   });
 
   it("holds the attempts limit while the age limit is far, and the age limit while attempts are left", () => {
     const twice: RetryPolicy = { ...steady, maxAttempts: 2 };
     expect(transition(response(500), { ...first, attempts: 2 }, twice, now, 0)).toEqual({
       kind: "dead",
-      because: "exhausted",
+      reason: "exhausted",
     });
     expect(transition(response(500), { attempts: 1, giveUpAt: now }, twice, now, 0)).toEqual({
       kind: "dead",
-      because: "expired",
+      reason: "expired",
     });
   });
 
@@ -71,7 +71,7 @@ describe("transition", () => {
     const fourth = { ...first, attempts: 4 };
     const dns = (sameCause: number) => transition({ kind: "dns" }, { ...fourth, sameCause }, limited, now, 0);
     expect(dns(2).kind).toBe("retry");
-    expect(dns(3)).toEqual({ kind: "dead", because: "exhausted" });
+    expect(dns(3)).toEqual({ kind: "dead", reason: "exhausted" });
     expect(transition({ kind: "refused" }, { ...fourth, sameCause: 4 }, limited, now, 0).kind).toBe("retry");
   });
 
@@ -82,7 +82,7 @@ describe("transition", () => {
       rules: { ...steady.rules, attemptLimits: { dns: 3 } },
     };
     const result = transition({ kind: "dns" }, { ...first, attempts: 2 }, limited, now, 0);
-    expect(result).toEqual({ kind: "dead", because: "exhausted" });
+    expect(result).toEqual({ kind: "dead", reason: "exhausted" });
   });
 
   it("grows a decorrelated wait from the one before", () => {
@@ -98,13 +98,13 @@ describe("transition, where the receiver says when to come back", () => {
     expect(transition(response(status, "120"), first, steady, now, 0)).toEqual({
       kind: "retry",
       at: now + 120_000,
-      because: `http_${status}`,
+      reason: `http_${status}`,
       notBefore: now + 120_000,
     });
     expect(transition(response(status, "10"), first, steady, now, 0)).toEqual({
       kind: "retry",
       at: now + 60_000,
-      because: `http_${status}`,
+      reason: `http_${status}`,
       notBefore: now + 10_000,
     });
   });
@@ -157,14 +157,14 @@ describe("transition, where the receiver says when to come back", () => {
     expect(transition(response(status, "600"), first, presets.textbook, now, 0)).toEqual({
       kind: "retry",
       at: now + 30_000,
-      because: `http_${status}`,
+      reason: `http_${status}`,
     });
   });
 
   it("expires, and says why, where the receiver asks for a time past the age limit", () => {
     expect(transition(response(503, "1000000000000000000"), first, steady, now, almostOne)).toEqual({
       kind: "dead",
-      because: "expired",
+      reason: "expired",
       note: "Retry-After lies past the age limit; taken as 30 days for the destination",
     });
   });
@@ -173,7 +173,7 @@ describe("transition, where the receiver says when to come back", () => {
     expect(transition(response(503, "soon"), first, steady, now, 0)).toEqual({
       kind: "retry",
       at: now + 60_000,
-      because: "http_503",
+      reason: "http_503",
       note: 'Retry-After "soon" ignored',
     });
   });
@@ -211,7 +211,7 @@ describe("holdUntil", () => {
     const short = { attempts: 1, giveUpAt: now + 60_000 };
     expect(transition(asked, short, { ...steady, giveUpAfterMs: 60_000 }, now, 0)).toEqual({
       kind: "dead",
-      because: "expired",
+      reason: "expired",
       note: "Retry-After lies past the age limit",
     });
   });
@@ -225,7 +225,7 @@ describe("holdUntil", () => {
     expect(holdUntil(asked, now)).toBe(now + 30 * 24 * hourMs);
     expect(transition(asked, first, steady, now, 0)).toEqual({
       kind: "dead",
-      because: "expired",
+      reason: "expired",
       note: "Retry-After lies past the age limit; taken as 30 days for the destination",
     });
   });

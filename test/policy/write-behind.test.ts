@@ -1,29 +1,29 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/policy/admission.ts";
-import type { Ask } from "../../src/policy/ask.ts";
-import type { Sign } from "../../src/policy/condition.ts";
+import type { AdmitRequest } from "../../src/policy/ask.ts";
+import type { AttemptSignal } from "../../src/policy/condition.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import { type Grant, live, slotsOf } from "../../src/policy/lease.ts";
 import { type Result, results } from "../../src/policy/sample.ts";
-import { died, held, ringFor, settle } from "../../src/policy/settlement.ts";
-import { BEHIND_MS, kept, type Memory, remembered, rung, type Step } from "../../src/policy/write-behind.ts";
+import { afterUnattemptedDead, afterHold, scheduleDrain, settle } from "../../src/policy/settlement.ts";
+import { BEHIND_MS, afterDecision, type Memory, restored, afterAlarm, type Step } from "../../src/policy/write-behind.ts";
 import { historyArbitrary, momentsOf, start, steady, sumOf } from "../support/gate-arbitraries.ts";
 
 const fast: GateSettings = { ...steady, ratePerSecond: 10_000, rateBurst: 10_000 };
 
-function fine(at: number): Sign {
-  const sample = { attempt: 1, result: "2xx", end: "delivered", tookMs: 5, lateMs: 5 } as const;
-  return { at, health: "healthy", backsOff: false, tookMs: 5, sample };
+function fine(at: number): AttemptSignal {
+  const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: 5, lateMs: 5 } as const;
+  return { at, health: "healthy", backsOff: false, tookMs: 5, metric };
 }
-const failed = (at: number): Sign => ({ at, health: "unhealthy", backsOff: true });
+const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
 
 /** A receiver that is trusted with so many at once. */
 function trusted(maxConcurrency: number): GateState {
   const state = newGateState(start);
   const window = { size: maxConcurrency, threshold: 1_000_000 };
-  return { ...state, breadth: maxConcurrency, condition: { ...state.condition, window } };
+  return { ...state, breadth: maxConcurrency, destinationState: { ...state.destinationState, window } };
 }
 
 /** An instance of the object: whether it may still write, and what it has in memory. */
@@ -36,7 +36,7 @@ function gateObject(stored?: GateState) {
   let rows = 0;
   let now = start;
   const newest = () => instances.at(-1) as Instance;
-  const load = () => remembered(text === undefined ? undefined : (JSON.parse(text) as GateState), now);
+  const load = () => restored(text === undefined ? undefined : (JSON.parse(text) as GateState), now);
   const instances: Instance[] = [{ isCurrent: true, memory: load() }];
 
   /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
@@ -55,7 +55,7 @@ function gateObject(stored?: GateState) {
   function call<T extends { state: GateState }>(decide: (state: GateState) => T, instance = newest()) {
     if (!instance.memory) return undefined;
     const decision = decide(instance.memory.state);
-    return keep(instance, kept(instance.memory, decision.state, now)) && decision;
+    return keep(instance, afterDecision(instance.memory, decision.state, now)) && decision;
   }
 
   return {
@@ -84,20 +84,20 @@ function gateObject(stored?: GateState) {
       if (alarmAt === null || alarmAt > now) return;
       alarmAt = null;
       const { memory } = newest();
-      if (memory) keep(newest(), rung(memory, now));
+      if (memory) keep(newest(), afterAlarm(memory, now));
     },
-    admit: (ask: Partial<Ask>, settings = fast, instance = newest()) => {
-      const whole: Ask = { lane: "fresh", deliveries: [1], connections: 6, startWithinMs: 5_000, ...ask };
+    admit: (ask: Partial<AdmitRequest>, settings = fast, instance = newest()) => {
+      const whole: AdmitRequest = { lane: "fresh", deliveries: [1], connections: 6, startWithinMs: 5_000, ...ask };
       return call((state) => admit(state, whole, settings, now), instance)?.answer;
     },
-    settle: (lease: string, signs: readonly Sign[], settings = fast, instance = newest(), left = 0) =>
-      call((state) => settle(state, { lease, signs, left }, settings, now, 0.5), instance),
+    settle: (lease: string, signals: readonly AttemptSignal[], settings = fast, instance = newest(), left = 0) =>
+      call((state) => settle(state, { lease, signals, left }, settings, now, 0.5), instance),
   };
 }
 
-function withResult(tallies: GateState["tallies"], result: Result): GateState["tallies"] {
-  const counts = tallies.ever.results.map((count, i) => count + (results[i] === result ? 1 : 0));
-  return { ...tallies, ever: { ...tallies.ever, results: counts } };
+function withResult(rollups: GateState["rollups"], result: Result): GateState["rollups"] {
+  const counts = rollups.ever.results.map((count, i) => count + (results[i] === result ? 1 : 0));
+  return { ...rollups, ever: { ...rollups.ever, results: counts } };
 }
 
 type GateObject = ReturnType<typeof gateObject>;
@@ -125,7 +125,7 @@ describe("rows written", () => {
       gate.alarm();
     }
     expect(gate.rows()).toBe(20);
-    expect(gate.stored()?.tallies.ever.delivered).toBe(10);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(10);
   });
 
   it("are less than one for a delivery that comes every four seconds", () => {
@@ -193,7 +193,7 @@ describe("a change that may wait", () => {
     expect(writesFor(gate, () => gate.admit({}, { ...fast, maxConcurrency: 1 }))).toBe(1);
   });
 
-  it.each<[string, Partial<Ask>, Partial<GateSettings>]>([
+  it.each<[string, Partial<AdmitRequest>, Partial<GateSettings>]>([
     ["of a drain", { lane: "backlog" }, {}],
     ["that lasts longer than the slack", { startWithinMs: 60_000 }, {}],
     ["under another limit", {}, { maxConcurrency: 9 }],
@@ -232,7 +232,7 @@ describe("a change that may wait", () => {
   it("is no lease of more slots than the slack has, however narrow it begins", () => {
     const state = trusted(10);
     const window = { size: 4, threshold: 1_000_000 };
-    const gate = gateObject({ ...state, condition: { ...state.condition, window } });
+    const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
     for (let i = 0; i < 2; i++) gate.admit({ deliveries: [1_000_000 + i] });
     expect(gate.stored()?.slack).toMatchObject({ slots: 5, width: 2 });
     expect(writesFor(gate, () => gate.admit({ deliveries: [1, 2, 3, 4, 5, 6] }))).toBe(1);
@@ -241,7 +241,7 @@ describe("a change that may wait", () => {
   it("is no lease of more than half the window", () => {
     const state = trusted(10);
     const window = { size: 5, threshold: 1_000_000 };
-    const gate = gateObject({ ...state, condition: { ...state.condition, window } });
+    const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
     for (let i = 0; i < 2; i++) gate.admit({ deliveries: [1_000_000 + i] });
     for (let i = 0; i < 2; i++) expect(writesFor(gate, () => gate.admit({ deliveries: [i] }))).toBe(0);
     expect(writesFor(gate, () => gate.admit({ deliveries: [2] }))).toBe(1);
@@ -254,7 +254,7 @@ describe("a change that may wait", () => {
       grant?.id ?? "",
       Array.from({ length: 10 }, () => failed(gate.now())),
     );
-    expect(gate.stored()).toMatchObject({ slack: null, condition: { circuit: { kind: "open" } } });
+    expect(gate.stored()).toMatchObject({ slack: null, destinationState: { circuit: { kind: "open" } } });
     const slow = { ...fast, ratePerSecond: 0.9 };
     const other = gateObject(trusted(10));
     for (let i = 0; i < 4; i++) other.admit({ deliveries: [i] }, slow);
@@ -263,7 +263,7 @@ describe("a change that may wait", () => {
 
   it("is the end of a lease, with successes, and nothing else that an attempt can show", () => {
     const { at } = fine(start);
-    const signs: readonly [Sign, number][] = [
+    const signals: readonly [AttemptSignal, number][] = [
       [fine(start), 0],
       [failed(start), 1],
       [{ at, health: "unhealthy", backsOff: false }, 1],
@@ -271,25 +271,25 @@ describe("a change that may wait", () => {
       [{ ...fine(start), health: "throttled", backsOff: true }, 1],
       [{ ...fine(start), holdUntil: start + 60_000 }, 1],
       [{ ...fine(start), remaining: 2 }, 1],
-      [{ ...fine(start), sample: { attempt: 1, result: "4xx", end: "dead", tookMs: 5, lateMs: 5 } }, 1],
+      [{ ...fine(start), metric: { attempt: 1, result: "4xx", end: "dead", tookMs: 5, lateMs: 5 } }, 1],
     ];
-    for (const [sign, writes] of signs) {
+    for (const [signal, writes] of signals) {
       const gate = busy();
       const grant = gate.admit({ deliveries: [1] })?.grant;
-      expect(writesFor(gate, () => gate.settle(grant?.id ?? "", [sign]))).toBe(writes);
+      expect(writesFor(gate, () => gate.settle(grant?.id ?? "", [signal]))).toBe(writes);
     }
   });
 
   it.each<[string, (state: GateState) => Partial<GateState>]>([
-    ["hold", (state) => held(state, start + 60_000, start).state],
-    ["end of a hold", ({ condition }) => ({ condition: { ...condition, heldUntil: start } })],
-    ["delivery that died without an attempt", (state) => died(state, 1, start).state],
-    ["call of the bell", (state) => ringFor(state, start)],
+    ["hold", (state) => afterHold(state, start + 60_000, start).state],
+    ["end of a hold", ({ destinationState }) => ({ destinationState: { ...destinationState, heldUntil: start } })],
+    ["delivery that died without an attempt", (state) => afterUnattemptedDead(state, 1, start).state],
+    ["call of the bell", (state) => scheduleDrain(state, start)],
     ["test event", () => ({ testedAt: start })],
-    ["toll that was paid", () => ({ toll: { dead: 0, since: 0, sentAt: start } })],
-    ["sickness", () => ({ sickness: { refusals: 0, failures: 1, failingSince: start } })],
-    ["notice", ({ said }) => ({ said: { ...said, storm: { lasts: true, toldAt: start } } })],
-    ["failure that was counted", ({ tallies }) => ({ tallies: withResult(tallies, "5xx") })],
+    ["toll that was paid", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
+    ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
+    ["notice", ({ alertState }) => ({ alertState: { ...alertState, storm: { lasts: true, toldAt: start } } })],
+    ["failure that was counted", ({ rollups }) => ({ rollups: withResult(rollups, "5xx") })],
   ])("is no %s", (_, change) => {
     const gate = busy();
     const writes = writesFor(gate, () => gate.call((state) => ({ state: { ...state, ...change(state) } })));
@@ -301,11 +301,11 @@ describe("a change that may wait", () => {
     const writtenAt = gate.now();
     gate.pass(1_000);
     deliver(gate, 0);
-    expect(gate.stored()?.tallies.ever.delivered).toBe(1);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(1);
     expect(gate.alarmAt()).toBe(writtenAt + BEHIND_MS);
     gate.pass(BEHIND_MS - 1_000);
     gate.alarm();
-    expect(gate.stored()?.tallies.ever.delivered).toBe(3);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(3);
     expect(gate.stored()?.slack).toBeNull();
     expect(gate.alarmAt()).toBeNull();
   });
@@ -318,7 +318,7 @@ describe("a change that may wait", () => {
     deliver(gate, 0);
     gate.pass(6_000);
     gate.alarm();
-    expect(gate.stored()?.tallies.ever.delivered).toBe(4);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(4);
     expect(gate.stored()?.slack).toBeNull();
   });
 
@@ -326,7 +326,7 @@ describe("a change that may wait", () => {
     const gate = busy();
     gate.pass(BEHIND_MS + 1);
     for (let i = 0; i < 3; i++) deliver(gate, 0);
-    expect(gate.stored()?.tallies.ever.delivered).toBeGreaterThan(1);
+    expect(gate.stored()?.rollups.ever.delivered).toBeGreaterThan(1);
     expect(gate.alarmAt()).toBeGreaterThan(gate.now());
   });
 
@@ -337,7 +337,7 @@ describe("a change that may wait", () => {
     expect(gate.alarmAt()).toBe(start + BEHIND_MS);
     gate.pass(BEHIND_MS);
     gate.alarm();
-    expect(gate.stored()?.tallies.ever.delivered).toBe(3);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(3);
     expect(gate.alarmAt()).toBe(start + (drain?.expiresInMs ?? 0));
   });
 });
@@ -387,8 +387,8 @@ describe("a new incarnation", () => {
 
   it("has forgotten the successes of less than ten seconds, and not the window's last stored size", () => {
     const { gate } = crashed();
-    expect(gate.newest().memory?.state.tallies.ever.delivered).toBe(1);
-    expect(gate.newest().memory?.state.condition.window.size).toBe(10);
+    expect(gate.newest().memory?.state.rollups.ever.delivered).toBe(1);
+    expect(gate.newest().memory?.state.destinationState.window.size).toBe(10);
   });
 
   it("makes a first delivery after a quiet time neither wait nor be looked up again", () => {
@@ -489,9 +489,9 @@ function play(
       const open = tickets.filter(({ isOver }) => !isOver);
       for (const ticket of open.slice(Math.max(0, open.length - back - times), open.length - back)) {
         ticket.isOver = true;
-        const sign = fails ? failed(gate.now()) : fine(gate.now());
-        const signs = ticket.deliveries.map(() => sign);
-        gate.settle(ticket.id, signs, settings, instanceFor(old), left);
+        const signal = fails ? failed(gate.now()) : fine(gate.now());
+        const signals = ticket.deliveries.map(() => signal);
+        gate.settle(ticket.id, signals, settings, instanceFor(old), left);
       }
     }
     if (step.do !== "ask") continue;
@@ -589,34 +589,34 @@ describe("through evictions, crashes, lost answers, changed limits and instances
 describe("through any history of a gate", () => {
   /** What no crash may take away. */
   const lasting = ({
-    condition,
+    destinationState,
     turns,
-    tallies,
-    bell,
-    sickness,
+    rollups,
+    drainSchedule,
+    failureStreak,
     holding,
-    said,
-    toll,
+    alertState,
+    deadLetterDigest,
     history,
     rate,
     breadth,
   }: GateState) => ({
-    circuit: condition.circuit.kind,
-    heldUntil: condition.heldUntil,
-    ceiling: condition.ceiling,
+    circuit: destinationState.circuit.kind,
+    heldUntil: destinationState.heldUntil,
+    adaptiveLimit: destinationState.adaptiveLimit,
     wanted: [turns.live.wantedAt, turns.backlog.wantedAt],
-    failures: tallies.ever.results.slice(1),
-    dead: tallies.ever.dead,
-    others: { bell, sickness, holding, said, toll, history, rate, breadth },
+    failures: rollups.ever.results.slice(1),
+    dead: rollups.ever.dead,
+    others: { drainSchedule, failureStreak, holding, alertState, deadLetterDigest, history, rate, breadth },
   });
 
   it("what matters to others is stored before the answer, and the rest within ten seconds of the last write", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        let memory = remembered(undefined, start);
+        let memory = restored(undefined, start);
         let stored = memory.state;
         for (const { after, now } of momentsOf(history)) {
-          const step = kept(memory, { ...after, slack: memory.state.slack }, now);
+          const step = afterDecision(memory, { ...after, slack: memory.state.slack }, now);
           ({ memory } = step);
           if (step.writes) stored = memory.state;
           expect(lasting(stored)).toEqual(lasting(after));

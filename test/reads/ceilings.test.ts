@@ -35,7 +35,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/deliveries?since={day}&until={hour}": [5_000, 5],
   "GET /v1/deliveries?state=cancelled&since={day}&until={hour}": [5_000, 5],
   "GET /v1/deliveries?status=418": [5_000, 3],
-  "GET /v1/deliveries?because=nothing": [5_000, 3],
+  "GET /v1/deliveries?reason=nothing": [5_000, 3],
   "GET /v1/deliveries?type=nobody.posts": [5_000, 3],
   "GET /v1/deliveries?destination_id={own}": [500, 4],
   "GET /v1/deliveries?destination_id={own}&state=cancelled": [5_000, 3],

@@ -1,9 +1,9 @@
 /** What the gates of the scene say: each state that a door can be in, with traffic that fits to it. */
 import { seededRandom } from "../../src/local/seeded-random.ts";
-import type { Happening, Remembered } from "../../src/policy/gate-state.ts";
+import type { HistoryEntry, HistoryKind } from "../../src/policy/gate-state.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
-import type { Sample } from "../../src/policy/sample.ts";
-import { counted, newTallies, type Tallies } from "../../src/policy/tallies.ts";
+import type { AttemptMetric } from "../../src/policy/sample.ts";
+import { rollupsAfter, newRollups, type Rollups } from "../../src/policy/tallies.ts";
 import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { calmView } from "../support/calm-view.ts";
 
@@ -17,19 +17,19 @@ const MINUTES = 60;
 /** Attempts of a minute, which is so many minutes ago. */
 type Shape = (ago: number) => Readonly<{ first: number; retries?: number; failures?: number }>;
 
-export type Door = Readonly<{ view: GateView; tallies: Tallies }>;
+export type Door = Readonly<{ view: GateView; rollups: Rollups }>;
 
 export function door(shape: Shape, view: Partial<GateView> = {}): Door {
-  const tallies = Array.from({ length: MINUTES }, (_, i) => MINUTES - 1 - i).reduce(
-    (before, ago) => counted(before, samplesOf(shape(ago), view.tookMs), NOW - ago * MINUTE_MS),
-    newTallies(NOW - MINUTES * MINUTE_MS),
+  const rollups = Array.from({ length: MINUTES }, (_, i) => MINUTES - 1 - i).reduce(
+    (before, ago) => rollupsAfter(before, samplesOf(shape(ago), view.tookMs), NOW - ago * MINUTE_MS),
+    newRollups(NOW - MINUTES * MINUTE_MS),
   );
-  const minutes = recentTraffic(tallies, NOW);
-  return { view: { ...calmView, minutes, traffic: trafficSum(minutes), ...view }, tallies };
+  const minutes = recentTraffic(rollups, NOW);
+  return { view: { ...calmView, minutes, traffic: trafficSum(minutes), ...view }, rollups };
 }
 
 /** The newest attempts are those that failed. */
-function samplesOf({ first, retries = 0, failures = 0 }: ReturnType<Shape>, tookMs = 100): Sample[] {
+function samplesOf({ first, retries = 0, failures = 0 }: ReturnType<Shape>, tookMs = 100): AttemptMetric[] {
   return Array.from({ length: first + retries }, (_, i) => ({
     attempt: i < first ? 1 : 2,
     ...(i < first + retries - failures
@@ -51,11 +51,11 @@ export const quiet: Shape = () => ({ first: 0 });
 
 type Turn = readonly [
   secondsAgo: number,
-  what: Remembered,
+  what: HistoryKind,
   more?: Readonly<{ times?: number; until?: number }>,
 ];
 
 /** What happened to a door, so many seconds ago each, the newest last. */
-export function turns(...happened: readonly Turn[]): readonly Happening[] {
+export function turns(...happened: readonly Turn[]): readonly HistoryEntry[] {
   return happened.map(([secondsAgo, what, more]) => ({ at: NOW - secondsAgo * 1000, what, ...more }));
 }

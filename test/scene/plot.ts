@@ -43,11 +43,11 @@ function delivery(destination: string, bundle: number, acceptedAt: number, more:
   };
 }
 
-function ended(log: readonly Tried[], state: "delivered" | "dead", because: string | null): Row {
+function ended(log: readonly Tried[], state: "delivered" | "dead", reason: string | null): Row {
   const last = log.at(-1);
   return {
     state,
-    because,
+    reason,
     attempts: log.length,
     ended_at: (last?.at ?? 0) + (last?.latencyMs ?? 0),
     last_status: last?.status ?? null,
@@ -58,7 +58,7 @@ function ended(log: readonly Tried[], state: "delivered" | "dead", because: stri
 function waiting(log: readonly Tried[]): Row {
   return {
     state: "waiting",
-    because: "circuit_open",
+    reason: "circuit_open",
     attempts: log.length,
     last_status: log.at(-1)?.status ?? null,
     log,

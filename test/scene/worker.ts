@@ -6,7 +6,7 @@ import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/document.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import { createDocs } from "../../src/docs/app.tsx";
-import type { Look } from "../../src/policy/gate-figures.ts";
+import type { FiguresQuery } from "../../src/policy/gate-figures.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { figuresOf } from "../support/figures.ts";
 import { doors } from "./cast.ts";
@@ -18,10 +18,10 @@ export { Intake } from "../../src/ingest/intake.ts";
 const idle = door(quiet);
 
 function gate(name: string) {
-  const { view, tallies } = doors.get(name) ?? idle;
+  const { view, rollups } = doors.get(name) ?? idle;
   return {
     view: async () => view,
-    figures: async (look: Look) => figuresOf(view, tallies, look, NOW),
+    figures: async (look: FiguresQuery) => figuresOf(view, rollups, look, NOW),
     look: async () => view.refusal,
     tryOut: async () => null,
   };

@@ -2,9 +2,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
-import { consume } from "../../src/delivery/consume.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
 import { sweep } from "../../src/delivery/sweep.ts";
-import { tick } from "../../src/delivery/tick.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { databaseNumberOf, databaseNumberOfBundle } from "../../src/policy/placement.ts";
 import { rowsOfAll } from "../support/databases.ts";
@@ -190,7 +190,7 @@ describe("when one database fails while outcomes are recorded", () => {
       batch: () => Promise.reject(new Error("D1_ERROR: away")),
     } as unknown as D1Database;
     const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
-    await consume({ ...world.services, further: [broken, ...others] }, batch);
+    await consumeDeliveries({ ...world.services, further: [broken, ...others] }, batch);
     expect(fates.every((fate) => typeof fate === "object")).toBe(true);
     expect(world.receiver.calls).toEqual([]);
     world.clock.pass(MINUTE);
@@ -204,7 +204,7 @@ describe("when one database fails while outcomes are recorded", () => {
 test("what is old is removed from every database but its newest event", async () => {
   await world.bring(await postAll());
   world.clock.pass(40 * 24 * 60 * MINUTE);
-  await tick(world.services);
+  await runCron(world.services);
   const left = await rowsOfAll<{ id: number }>("SELECT id FROM bundles");
   expect(left.map(({ id }) => databaseNumberOfBundle(id))).toEqual([0, 1, 2]);
   expect(await storedRows()).toHaveLength(3);
@@ -227,5 +227,5 @@ test("a pause that is written before another database fails is told of, once", a
   expect(world.logged("record_failed")).toHaveLength(1);
   expect(await statusOf(destination)).toEqual(["paused", "gone"]);
   expect(await operationalEvents(env.DB)).toMatchObject([{ type: "destination.paused" }]);
-  expect(world.logged("destination_paused")).toMatchObject([{ destination, because: "gone" }]);
+  expect(world.logged("destination_paused")).toMatchObject([{ destination, reason: "gone" }]);
 });

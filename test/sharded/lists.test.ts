@@ -92,7 +92,7 @@ describe("deliveries", () => {
     expect(eventsOf(dead)).toEqual(newestFirst);
     const even = await pagesOf("/v1/deliveries?state=dead&type=even&status=400&limit=5");
     expect(eventsOf(even)).toEqual(newestFirst.filter((_, i) => i % 2 === 1));
-    expect(eventsOf(await pagesOf("/v1/deliveries?because=exhausted&limit=5"))).toEqual([]);
+    expect(eventsOf(await pagesOf("/v1/deliveries?reason=exhausted&limit=5"))).toEqual([]);
   });
 
   test("of a time are found in each database", async () => {

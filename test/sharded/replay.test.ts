@@ -151,7 +151,7 @@ describe("when something breaks", () => {
   ] as const)("%s a portion in another database, nothing is lost or counted twice", async (fault) => {
     const { json } = await post();
     let broken = 0;
-    world.d1.failing((sql) => (sql.includes("because = 'replayed'") && broken++ < 2 ? fault : undefined));
+    world.d1.failing((sql) => (sql.includes("reason = 'replayed'") && broken++ < 2 ? fault : undefined));
     for (let again = 0; again < 6; again++) {
       await goOn(8);
       await world.answer([{ replay: json.id }]);

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { removeOld } from "../../src/delivery/retention.ts";
 import { databaseNumberOf } from "../../src/policy/placement.ts";
-import { readVitals } from "../../src/store/vitals.ts";
+import { readSystemHealth } from "../../src/store/vitals.ts";
 import { insertRow } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
@@ -80,7 +80,7 @@ test("a replay in the first keeps its events in all, and a destination that is g
 });
 
 test("how full each of them is, is told by its name", async () => {
-  const { databases } = await readVitals(world.services);
+  const { databases } = await readSystemHealth(world.services);
   expect(databases.map(({ name }) => name)).toEqual(["DB", "DB_1", "DB_2"]);
   for (const { bytes, headroomBytes } of databases) expect(bytes + headroomBytes).toBe(10_000_000_000);
 });

@@ -3,8 +3,8 @@
  * and hands the rest to the queue; and whatever waits is come to within a stated number of ticks.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { answerBells } from "../../src/delivery/drain.ts";
-import { tick } from "../../src/delivery/tick.ts";
+import { consumeDrains } from "../../src/delivery/drain.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/policy/placement.ts";
 import type { Services } from "../../src/services.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
@@ -43,7 +43,7 @@ async function waitingFor(count: number, giveUpAt = NEVER): Promise<void> {
   for (const [number, db] of testDatabases.entries())
     await db
       .prepare(
-        `${numbers(count)} INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+        `${numbers(count)} INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
          SELECT ${nameOf}, ${beforeFirstOf(number)} + i, 'waiting', 'slow', ${giveUpAt} FROM n`,
       )
       .run();
@@ -85,7 +85,7 @@ async function invocation(work: (services: Services) => Promise<void>): Promise<
   return queries;
 }
 
-const cron = () => invocation(tick);
+const cron = () => invocation(runCron);
 
 /** Brings what was sent to the drains' queue, each message as an invocation of its own, until no more comes. */
 async function pages(): Promise<number[]> {
@@ -93,7 +93,7 @@ async function pages(): Promise<number[]> {
   for (let left = world.drainQueue.taken(); left.length > 0; left = world.drainQueue.taken())
     for (const { body } of left) {
       const { batch } = batchOf("breakwater-drains", [body]);
-      used.push(await invocation((services) => answerBells(services, batch)));
+      used.push(await invocation((services) => consumeDrains(services, batch)));
     }
   return used;
 }
@@ -121,7 +121,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
   test("what a tick leaves is done by pages from the queue, each within the budget, and all that was lost waits", async () => {
     await cron();
     for (const used of await pages()) expect(used).toBeLessThanOrEqual(BUDGET);
-    expect(await countOf("because = 'recovered'")).toBe(12_000);
+    expect(await countOf("reason = 'recovered'")).toBe(12_000);
   });
 
   test("gates are rung before anything that was lost is repaired", async () => {
@@ -131,7 +131,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
         if (repaired < 0 && /INSERT INTO packs|json_each\(b.plan\)/.test(sql)) repaired = rung.length;
         return call();
       });
-      await tick({ ...services, db });
+      await runCron({ ...services, db });
       expect(repaired).toBeGreaterThanOrEqual(500);
     });
   });
@@ -158,7 +158,7 @@ test("a tick looks at 24,000 of what waits for what is over its age limit, and c
   for (const [number, db] of testDatabases.entries())
     await db
       .prepare(
-        `${numbers(20_000)} INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+        `${numbers(20_000)} INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
          SELECT 'dst_00001', ${beforeFirstOf(number)} + i, 'waiting', 'slow', iif(i < 20000, ${NEVER}, ${START}) FROM n`,
       )
       .run();
@@ -173,10 +173,10 @@ test("a tick looks at 24,000 of what waits for what is over its age limit, and c
         return result;
       });
     await invocation(({ db, further = [], ...services }) =>
-      tick({ ...services, db: counted(db), further: further.map(counted) }),
+      runCron({ ...services, db: counted(db), further: further.map(counted) }),
     );
     looked.push(rows);
   }
   expect(looked).toEqual(Array(5).fill(24_000));
-  expect(await countOf("state = 'dead' AND because = 'expired'")).toBe(3);
+  expect(await countOf("state = 'dead' AND reason = 'expired'")).toBe(3);
 });

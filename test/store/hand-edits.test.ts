@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
 import { gateSettingsOf } from "../../src/store/destination-settings.ts";
-import { loadWork } from "../../src/store/work.ts";
+import { loadDeliveries } from "../../src/store/work.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,
@@ -27,7 +27,7 @@ const edit = (column: string, value: unknown) =>
   execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
 
 async function settingsNow() {
-  const { works } = await loadWork(world.services, partsOf(await world.post()));
+  const { works } = await loadDeliveries(world.services, partsOf(await world.post()));
   const [work] = works;
   if (!work) throw new Error("The event is for the destination");
   return gateSettingsOf(work.destination);
@@ -52,7 +52,7 @@ describe("from the next batch", () => {
   test("a pause holds", async () => {
     await edit("status", "paused");
     await world.bring(await world.post());
-    expect(await storedRows()).toMatchObject([{ state: "waiting", because: "paused" }]);
+    expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "paused" }]);
   });
 
   test("a retry policy holds", async () => {
@@ -120,10 +120,10 @@ describe("an event that somebody removes", () => {
   /** As the README has it. */
   const remove = (event: number) =>
     execute(`
-      INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at, ended_at)
+      INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
       SELECT p.value, e.id, 'cancelled', 'event_removed', 0, unixepoch() * 1000
       FROM events e, json_each(e.plan) p WHERE e.bundle_id = ${event} / 128 AND e.id = ${event}
-      ON CONFLICT DO UPDATE SET state = 'cancelled', because = 'event_removed', next_attempt_at = NULL,
+      ON CONFLICT DO UPDATE SET state = 'cancelled', reason = 'event_removed', next_attempt_at = NULL,
         ended_at = excluded.ended_at WHERE state IN ('waiting', 'retrying')`);
 
   test.each([
@@ -156,7 +156,7 @@ describe("an event that somebody removes", () => {
     await world.bring(messages);
     await world.drain(destination);
     expect(world.receiver.calls).toHaveLength(calls + 2);
-    expect((await storedRows()).map(({ state, because }) => [state, because])).toEqual([
+    expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
       ["delivered", null],
       ["cancelled", "event_removed"],
       ["delivered", null],
@@ -179,15 +179,15 @@ describe("what a person asks D1, as the README has it", () => {
     world.receiver.script(urlOf(destination), 400, 400, 500, 204);
     await world.bring(await world.post(4));
     const dead = await ask(`
-      SELECT destination_id, because, count(*) AS deliveries, datetime(max(ended_at) / 1000, 'unixepoch') AS last
+      SELECT destination_id, reason, count(*) AS deliveries, datetime(max(ended_at) / 1000, 'unixepoch') AS last
       FROM delivery_states WHERE state = 'dead' GROUP BY 1, 2 ORDER BY deliveries DESC`);
-    expect(dead).toMatchObject([{ destination_id: destination, because: "permanent", deliveries: 2 }]);
+    expect(dead).toMatchObject([{ destination_id: destination, reason: "permanent", deliveries: 2 }]);
     const open = await ask(`
-      SELECT destination_id, because, count(*) AS deliveries, datetime(min(next_attempt_at) / 1000, 'unixepoch') AS until
+      SELECT destination_id, reason, count(*) AS deliveries, datetime(min(next_attempt_at) / 1000, 'unixepoch') AS until
       FROM delivery_states WHERE state IN ('waiting', 'retrying') GROUP BY 1, 2 ORDER BY deliveries DESC`);
     expect(open).toMatchObject([
-      { destination_id: shut, because: "paused", deliveries: 4, until: null },
-      { destination_id: destination, because: "http_500", deliveries: 1, until: expect.any(String) },
+      { destination_id: shut, reason: "paused", deliveries: 4, until: null },
+      { destination_id: destination, reason: "http_500", deliveries: 1, until: expect.any(String) },
     ]);
   });
 });

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
-import { eventRangeOf } from "../../src/store/moments.ts";
+import { idRangeOf } from "../../src/store/moments.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { newWorld } from "../support/world.ts";
@@ -21,12 +21,12 @@ async function store(bundles: readonly number[]): Promise<void> {
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
 /** As numbers of bundles: a range begins with the first event of one, and ends with the last there could be. */
 const first = async (since: number) => {
-  const { first } = await eventRangeOf(env.DB, { since: since * MINUTE });
+  const { first } = await idRangeOf(env.DB, { since: since * MINUTE });
   expect(indexOf(first)).toBe(0);
   return bundleOf(first);
 };
 const last = async (until: number) => {
-  const { last } = await eventRangeOf(env.DB, { until: until * MINUTE });
+  const { last } = await idRangeOf(env.DB, { until: until * MINUTE });
   expect(indexOf(last)).toBe(127);
   return bundleOf(last);
 };
@@ -54,7 +54,7 @@ test("gaps among the numbers do no harm", async () => {
 });
 
 test("no events are no range", async () => {
-  expect(await eventRangeOf(env.DB, { since: 5, until: 9 })).toEqual({
+  expect(await idRangeOf(env.DB, { since: 5, until: 9 })).toEqual({
     first: eventAt(1, 0),
     last: eventAt(1, 0) - 1,
   });
@@ -62,12 +62,12 @@ test("no events are no range", async () => {
 
 test("what is not asked for is open", async () => {
   await store([1]);
-  expect(await eventRangeOf(env.DB, {})).toEqual({ first: 1, last: Number.MAX_SAFE_INTEGER });
+  expect(await idRangeOf(env.DB, {})).toEqual({ first: 1, last: Number.MAX_SAFE_INTEGER });
 });
 
 test("reads a few rows, however many events there are", async () => {
   await store(upTo(5000));
   const { db, used } = meteredD1(env.DB);
-  await eventRangeOf(db, { since: 2500 * MINUTE });
+  await idRangeOf(db, { since: 2500 * MINUTE });
   expect(used().rowsRead).toBeLessThan(80);
 });

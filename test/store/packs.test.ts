@@ -26,7 +26,7 @@ function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
     destinationId: destination,
     eventId: eventAt(BUNDLE, index),
     state: "waiting",
-    because: "rate",
+    reason: "rate",
     attempts: 0,
     nextAttemptAt: AT + 5,
     life: 0,
@@ -41,11 +41,11 @@ function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
   };
 }
 
-const ended = { because: null, nextAttemptAt: null };
+const ended = { reason: null, nextAttemptAt: null };
 const kinds = {
   waiting: (index: number) => row(index, {}),
   inFlight: (index: number) =>
-    row(index, { state: "retrying", because: "in_flight", nextAttemptAt: AT + 40_000 }),
+    row(index, { state: "retrying", reason: "in_flight", nextAttemptAt: AT + 40_000 }),
   delivered: (index: number) =>
     row(index, {
       ...ended,
@@ -57,24 +57,24 @@ const kinds = {
       log: [{ at: AT, latencyMs: 9, status: 204 }],
     }),
   cancelled: (index: number) =>
-    row(index, { ...ended, state: "cancelled", because: "destination_deleted", endedAt: AT + 3 }),
+    row(index, { ...ended, state: "cancelled", reason: "destination_deleted", endedAt: AT + 3 }),
   retrying: (index: number) =>
     row(index, {
       state: "retrying",
-      because: "http_500",
+      reason: "http_500",
       attempts: 1,
       firstAttemptAt: AT,
       lastStatus: 500,
       lastError: "http_500",
       log: [{ at: AT, latencyMs: 9, status: 500 }],
     }),
-  dead: (index: number) => row(index, { ...ended, state: "dead", because: "expired", endedAt: AT + 4 }),
+  dead: (index: number) => row(index, { ...ended, state: "dead", reason: "expired", endedAt: AT + 4 }),
 } as const;
 type Kind = keyof typeof kinds;
 
 const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, [], AT);
 const statesNow = async () =>
-  (await storedRows()).map(({ eventId, state, because }) => [indexOf(eventId), state, because]);
+  (await storedRows()).map(({ eventId, state, reason }) => [indexOf(eventId), state, reason]);
 const packRows = async () =>
   (await env.DB.prepare("SELECT * FROM packs").all<Record<string, number | null>>()).results;
 const countOf = (table: string) => env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first("n");
@@ -111,7 +111,7 @@ describe("a plain fate", () => {
     ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
     ["an attempt behind it", { ...kinds.waiting(1), attempts: 1 }],
     ["a note", { ...kinds.delivered(1), log: [{ at: AT, latencyMs: 9, status: 204, note: "so" }] }],
-    ["a reason to be cancelled of its own", { ...kinds.cancelled(1), because: "event_removed" }],
+    ["a reason to be cancelled of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
     ["an index that no bundle of ours has", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
   ])("is not what has %s", (_, one) => {
     expect(fateOf(one as DeliveryRow)).toBeUndefined();
@@ -149,10 +149,10 @@ describe("what comes after", () => {
     await record(kinds[first](60), kinds.waiting(59), kinds.delivered(61));
     // With something new beside it, so that the pack is written in any case.
     await record(kinds[second](60), kinds.waiting(62));
-    const { state, because } = kinds[then](60);
+    const { state, reason } = kinds[then](60);
     expect(await statesNow()).toEqual([
       [59, "waiting", "rate"],
-      [60, state, because],
+      [60, state, reason],
       [61, "delivered", null],
       [62, "waiting", "rate"],
     ]);

@@ -16,7 +16,7 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
     destinationId: destination,
     eventId: 1,
     state: "retrying",
-    because: "http_500",
+    reason: "http_500",
     attempts: 1,
     nextAttemptAt: 2_000,
     life: 0,
@@ -36,7 +36,7 @@ const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, 
 test("keeps what was written, to the letter", async () => {
   const rows = [
     row({}),
-    row({ eventId: 2, state: "delivered", because: null, nextAttemptAt: null, log: [] }),
+    row({ eventId: 2, state: "delivered", reason: null, nextAttemptAt: null, log: [] }),
   ];
   await record(...rows);
   expect(await storedRows()).toEqual(rows);
@@ -59,7 +59,7 @@ describe("an outcome", () => {
 
   test("of a worker that knows of fewer attempts is too late", async () => {
     await record(row({ attempts: 2 }));
-    await record(row({ state: "waiting", because: "slow", attempts: 1 }));
+    await record(row({ state: "waiting", reason: "slow", attempts: 1 }));
     expect(await storedRows()).toEqual([row({ attempts: 2 })]);
   });
 
@@ -77,6 +77,6 @@ describe("an outcome", () => {
 });
 
 test("a destination that is gone is paused in the same write", async () => {
-  await recordOutcomes({ db: env.DB }, [row({ state: "dead", because: "gone" })], [destination], 7);
+  await recordOutcomes({ db: env.DB }, [row({ state: "dead", reason: "gone" })], [destination], 7);
   expect(await statusOf(destination)).toEqual(["paused", "gone"]);
 });

@@ -22,7 +22,7 @@ const NUMBERS = "WITH RECURSIVE n (i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM 
 /** Deliveries with rows of their own, of the first events of the bundles from `first` to `last`. */
 async function store(state: string, first: number, last: number, attempts = 0): Promise<void> {
   await env.DB.prepare(
-    `${NUMBERS} INSERT INTO deliveries (destination_id, event_id, state, because, attempts, give_up_at)
+    `${NUMBERS} INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
      SELECT ?1, i * 128, ?4, 'rate', ?5, ${NEVER} FROM n`,
   )
     .bind(destination, first, last, state, attempts)
@@ -36,7 +36,7 @@ async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
       destinationId: destination,
       eventId: eventAt(bundle, index),
       state: "waiting",
-      because: "rate",
+      reason: "rate",
       attempts: 0,
       nextAttemptAt: null,
       life: 0,

@@ -5,10 +5,10 @@
 import { env } from "cloudflare:workers";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import type { LogLine } from "../../src/log.ts";
-import type { GateFigures, Look } from "../../src/policy/gate-figures.ts";
+import type { GateFigures, FiguresQuery } from "../../src/policy/gate-figures.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
-import type { Sample } from "../../src/policy/sample.ts";
-import { counted, newTallies } from "../../src/policy/tallies.ts";
+import type { AttemptMetric } from "../../src/policy/sample.ts";
+import { rollupsAfter, newRollups } from "../../src/policy/tallies.ts";
 import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
@@ -25,16 +25,16 @@ type Options = Readonly<{
   adminKey?: string;
   view?: Partial<GateView>;
   /** What the gates have counted in this minute. */
-  samples?: readonly Sample[];
+  metrics?: readonly AttemptMetric[];
   /** Methods of the gate that do something else. */
   gate?: object;
 }>;
 
-function figuresWith(view: Partial<GateView>, samples: readonly Sample[], look: Look): GateFigures {
-  const tallies = counted(newTallies(NOW), samples, NOW);
-  const minutes = recentTraffic(tallies, NOW);
+function figuresWith(view: Partial<GateView>, metrics: readonly AttemptMetric[], look: FiguresQuery): GateFigures {
+  const rollups = rollupsAfter(newRollups(NOW), metrics, NOW);
+  const minutes = recentTraffic(rollups, NOW);
   const shown = { ...calmView, minutes, traffic: trafficSum(minutes), ...view };
-  return figuresOf(shown, tallies, look, NOW);
+  return figuresOf(shown, rollups, look, NOW);
 }
 
 /** A browser without a cookie yet, before a dashboard. */
@@ -42,7 +42,7 @@ export function testDashboard({
   services = {},
   adminKey = KEY,
   view = {},
-  samples = [],
+  metrics = [],
   gate = {},
 }: Options = {}) {
   const pending: Promise<unknown>[] = [];
@@ -56,7 +56,7 @@ export function testDashboard({
       idFromName: (name: string) => name,
       get: (name: string) => ({
         view: async () => ({ ...calmView, ...view }),
-        figures: async (look: Look) => figuresWith(view, samples, look),
+        figures: async (look: FiguresQuery) => figuresWith(view, metrics, look),
         look: async () => null,
         ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
         ...gate,

@@ -50,7 +50,7 @@ const destinationsOf = (owner: "f" | "m", count: number, tenant: string) => `
 const STATE = (n: string) => `CASE ${n} % 10 WHEN 0 THEN 'waiting' WHEN 1 THEN 'retrying' WHEN 2 THEN 'dead'
   WHEN 3 THEN 'cancelled' ELSE 'delivered' END`;
 
-const DELIVERY_COLUMNS = `destination_id, event_id, state, because, attempts, next_attempt_at, give_up_at,
+const DELIVERY_COLUMNS = `destination_id, event_id, state, reason, attempts, next_attempt_at, give_up_at,
   ended_at, last_status, log`;
 
 const deliveryOf = (destination: string, event: string, n: string) => `${destination}, ${event}, ${STATE(n)},
@@ -99,9 +99,9 @@ const replaysOf = (owner: "f" | "m", count: number, tenant: string, among: numbe
 
 /** Moves the rows of a state to packs. */
 const packing = (state: "delivered" | "waiting", which: string) => [
-  `INSERT INTO packs (destination_id, bundle_id, ${state}0, ${state}1, because, give_up_at, ended_at)
+  `INSERT INTO packs (destination_id, bundle_id, ${state}0, ${state}1, reason, give_up_at, ended_at)
    SELECT destination_id, event_id / 128, sum(iif(event_id % 128 < 50, 1 << (event_id % 128), 0)),
-     sum(iif(event_id % 128 < 50, 0, 1 << (event_id % 128 - 50))), max(because), max(give_up_at), max(ended_at)
+     sum(iif(event_id % 128 < 50, 0, 1 << (event_id % 128 - 50))), max(reason), max(give_up_at), max(ended_at)
    FROM deliveries WHERE state = '${state}' AND ${which} GROUP BY 1, 2
    ON CONFLICT DO UPDATE SET ${state}0 = excluded.${state}0, ${state}1 = excluded.${state}1`,
   `DELETE FROM deliveries WHERE state = '${state}' AND ${which}`,

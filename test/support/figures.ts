@@ -1,13 +1,13 @@
 /** What a gate would say of itself, of what it has counted: for gates that a test makes. */
-import type { GateFigures, Look } from "../../src/policy/gate-figures.ts";
+import type { GateFigures, FiguresQuery } from "../../src/policy/gate-figures.ts";
 import type { GateView } from "../../src/policy/gate-view.ts";
 import { seriesOf, sumOf } from "../../src/policy/stats-window.ts";
-import type { Tallies } from "../../src/policy/tallies.ts";
+import type { Rollups } from "../../src/policy/tallies.ts";
 
-export function figuresOf(view: GateView, tallies: Tallies, { windows }: Look, now: number): GateFigures {
+export function figuresOf(view: GateView, rollups: Rollups, { windows }: FiguresQuery, now: number): GateFigures {
   const looked = windows.map((window) => [
     window,
-    { sum: sumOf(tallies, [], window, now), series: seriesOf(tallies, [], window, now) },
+    { sum: sumOf(rollups, [], window, now), series: seriesOf(rollups, [], window, now) },
   ]);
-  return { view, ever: tallies.ever, windows: Object.fromEntries(looked) };
+  return { view, ever: rollups.ever, windows: Object.fromEntries(looked) };
 }

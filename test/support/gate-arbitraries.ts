@@ -5,14 +5,14 @@
  */
 import fc from "fast-check";
 import { admit } from "../../src/policy/admission.ts";
-import type { Answer, Ask } from "../../src/policy/ask.ts";
-import { rings } from "../../src/policy/bell.ts";
-import type { Sign } from "../../src/policy/condition.ts";
-import type { DoorEvent } from "../../src/policy/door-events.ts";
+import type { AdmitResult, AdmitRequest } from "../../src/policy/ask.ts";
+import { drainsDue } from "../../src/policy/bell.ts";
+import type { AttemptSignal } from "../../src/policy/condition.ts";
+import type { CircuitEvent } from "../../src/policy/door-events.ts";
 import type { GateSettings } from "../../src/policy/gate-settings.ts";
 import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
 import type { Grant } from "../../src/policy/lease.ts";
-import { held, nothingWaits, resumed, ringFor, settle } from "../../src/policy/settlement.ts";
+import { afterHold, afterEmptyDrain, afterResume, scheduleDrain, settle } from "../../src/policy/settlement.ts";
 
 export const start = Date.UTC(2026, 10, 21, 9, 0, 0);
 
@@ -55,7 +55,7 @@ type Attempted = Readonly<{ came: "fine" | "failed" | "busy" | "away"; quietMs: 
 export type Step =
   /** Backwards when negative. */
   | Readonly<{ do: "wait"; ms: number }>
-  | Readonly<{ do: "ask"; ask: Ask }>
+  | Readonly<{ do: "ask"; ask: AdmitRequest }>
   /** Of the leases ever granted, ended or not, the one so far back. */
   | Readonly<{
       do: "settle";
@@ -82,7 +82,7 @@ const attempted: fc.Arbitrary<Attempted> = fc.oneof(
   { weight: 1, arbitrary: fc.nat(20).map((remaining) => ({ came: "fine", quietMs: 0, remaining }) as const) },
 );
 
-export const askArbitrary: fc.Arbitrary<Ask> = fc
+export const askArbitrary: fc.Arbitrary<AdmitRequest> = fc
   .record({
     lane: fc.constantFrom("fresh" as const, "retry" as const, "backlog" as const),
     first: fc.integer({ min: 1, max: 60 }),
@@ -133,7 +133,7 @@ export const historyArbitrary = fc.tuple(
 );
 
 /** A lease as its holder knows it. */
-export type Ticket = Grant & Readonly<{ lane: Ask["lane"]; grantedAt: number; expiresAt: number }>;
+export type Ticket = Grant & Readonly<{ lane: AdmitRequest["lane"]; grantedAt: number; expiresAt: number }>;
 
 export type Moment = Readonly<{
   step: Step;
@@ -143,8 +143,8 @@ export type Moment = Readonly<{
   now: number;
   /** The latest time that the clock has ever shown. */
   latest: number;
-  answer?: Answer;
-  events?: readonly DoorEvent[];
+  answer?: AdmitResult;
+  events?: readonly CircuitEvent[];
   /** The lease that this step granted. */
   granted?: Ticket;
   /** The lease that this step settled while it was live; null when it was not. */
@@ -193,19 +193,19 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
       case "settle": {
         const ticket = tickets.at(-1 - step.back);
         if (!ticket) break;
-        const signs = signsOf(step.attempts.slice(0, ticket.deliveries.length), ticket, now);
-        const unsent = ticket.deliveries.length - signs.length;
+        const signals = signsOf(step.attempts.slice(0, ticket.deliveries.length), ticket, now);
+        const unsent = ticket.deliveries.length - signals.length;
         const left = step.left ? unsent : 0;
-        const settlement = { lease: ticket.id, signs, left, continues: step.continues };
+        const settlement = { lease: ticket.id, signals, left, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
         told = { events, settled: ended.has(ticket.id) ? null : ticket };
         if (ended.has(ticket.id)) break;
         ended.add(ticket.id);
-        quietUntil = Math.max(quietUntil, ...signs.map(({ holdUntil }) => holdUntil ?? 0));
+        quietUntil = Math.max(quietUntil, ...signals.map(({ holdUntil }) => holdUntil ?? 0));
         const closed =
-          before.condition.circuit.kind === "closed" && after.condition.circuit.kind === "closed";
-        const success = signs.some(({ health, at }) => health === "healthy" && at >= quietUntil);
+          before.destinationState.circuit.kind === "closed" && after.destinationState.circuit.kind === "closed";
+        const success = signals.some(({ health, at }) => health === "healthy" && at >= quietUntil);
         fromOne = closed && success && !settings.paused ? false : fromOne || events.length > 0;
         break;
       }
@@ -218,7 +218,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
       case "resume":
         if (!settings.paused) break;
         settings = { ...settings, paused: false };
-        state = resumed(state, now);
+        state = afterResume(state, now);
         quietUntil = 0;
         fromOne = true;
         break;
@@ -226,20 +226,20 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         state = structuredClone(JSON.parse(JSON.stringify(state)));
         break;
       case "alarm": {
-        if (state.bell.at === null || state.bell.at > now) break;
-        const { bell, drains } = rings(state, now);
-        state = { ...state, bell };
+        if (state.drainSchedule.at === null || state.drainSchedule.at > now) break;
+        const { drainSchedule, drains } = drainsDue(state, now);
+        state = { ...state, drainSchedule };
         told = { drains };
         break;
       }
       case "ring":
-        state = ringFor(state, now);
+        state = scheduleDrain(state, now);
         break;
       case "empty":
-        state = nothingWaits(state, now - step.lookedAgoMs, now);
+        state = afterEmptyDrain(state, now - step.lookedAgoMs, now);
         break;
       case "hold":
-        state = held(state, now + step.forMs, now).state;
+        state = afterHold(state, now + step.forMs, now).state;
         fromOne ||= now + step.forMs > quietUntil;
         quietUntil = Math.max(quietUntil, now + step.forMs);
         break;
@@ -249,7 +249,7 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
 }
 
 /** The attempts ended one after the other, the last of them now. */
-function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: number): Sign[] {
+function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: number): AttemptSignal[] {
   const everyMs = Math.max(0, now - grantedAt) / Math.max(1, attempts.length);
   return attempts.map(({ came, quietMs, remaining }, i) => {
     const at = Math.round(now - (attempts.length - 1 - i) * everyMs);

@@ -138,12 +138,12 @@ function agreed(
   const gone = deleted.has(key.split(" ")[1] ?? "") ? may.map((life) => ended(life, "cancelled")) : [];
   const all = [...may, ...old, ...gone];
   const lived = all.find((life) => isLived(life, row));
-  if (!lived) throw new Error(`${key} is ${said(row)}, and not ${JSON.stringify(all)}`);
+  if (!lived) throw new Error(`${key} is ${alertState(row)}, and not ${JSON.stringify(all)}`);
   return { may: [lived], giveUpAt: row?.giveUpAt ?? giveUpAt, ...(row && { row }) };
 }
 
-function said(row: DeliveryRow | undefined): string {
-  return row ? `${row.state} (${row.because}) after ${row.attempts} attempts` : "without a row";
+function alertState(row: DeliveryRow | undefined): string {
+  return row ? `${row.state} (${row.reason}) after ${row.attempts} attempts` : "without a row";
 }
 
 /** When all has ended: what is wrong, in sentences. */

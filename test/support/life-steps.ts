@@ -3,8 +3,8 @@ import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
 import { sendForStep } from "../../src/delivery/replay.ts";
-import { resumeGate, ringGate } from "../../src/gate/gate-client.ts";
-import { retryDead } from "../../src/store/reopen.ts";
+import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/gate-client.ts";
+import { requeueDead } from "../../src/store/reopen.ts";
 import { changeReplay, replayUnderWay } from "../../src/store/replays.ts";
 import { compare, GIVE_UP_MS, type Model } from "./life-model.ts";
 import { type Platform, replay } from "./platform.ts";
@@ -76,7 +76,7 @@ const which = fc.nat(1);
 const jumps = fc.constantFrom(-2_000, 1_000, 10_000, 30_000, MINUTE, 5 * MINUTE, 20 * MINUTE, 70 * MINUTE);
 
 /** What ends a delivery is said more often. */
-export const said = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
+export const alertState = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
   minLength: 1,
   maxLength: 6,
   size: "max",
@@ -96,7 +96,7 @@ function plain(name: string, act: Act): fc.Arbitrary<Step> {
 }
 
 const answer = fc
-  .tuple(which, said)
+  .tuple(which, alertState)
   .map(([i, names]) => step(`${i} answers ${names.join(", ")}`, async (real) => script(real, i, names)));
 const deliver = plain("deliver", ({ platform }) => platform.deliver());
 const ring = plain("ring", ({ platform }) => platform.ring());
@@ -159,13 +159,13 @@ export function script({ world, destinations }: Real, i: number, names: readonly
 /** What the gate has in memory is gone. Only one that is there can go. */
 async function evict(destination: string): Promise<void> {
   const gate = gateOf(destination);
-  await gate.condition();
+  await gate.destinationState();
   await evictDurableObject(gate);
 }
 
 export async function resume(destination: string, { wire }: Real, { paused }: Model): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", destination);
-  await wire.invoke("resume", (services) => resumeGate(services, destination));
+  await wire.invoke("resume", (services) => resumeAtGate(services, destination));
   paused.delete(destination);
 }
 
@@ -175,8 +175,8 @@ async function retryTheDead({ wire, world }: Real, { retried }: Model): Promise<
   for (const row of dead) {
     retried.add(keyOfRow(row));
     await wire.invoke("retry", async (services) => {
-      await retryDead(services, row, giveUpAt).catch(() => {});
-      await ringGate(services, row.destinationId);
+      await requeueDead(services, row, giveUpAt).catch(() => {});
+      await scheduleDrainAtGate(services, row.destinationId);
     });
   }
 }

@@ -29,6 +29,6 @@ export function ended(life: Life, end: "dead" | "cancelled"): Life {
 
 /** Whether this is what D1 says. */
 export function isLived({ attempts, end }: Life, row: DeliveryRow | undefined): boolean {
-  const said = row?.endedAt == null ? undefined : row.state;
-  return attempts === (row?.attempts ?? 0) && end === said;
+  const alertState = row?.endedAt == null ? undefined : row.state;
+  return attempts === (row?.attempts ?? 0) && end === alertState;
 }

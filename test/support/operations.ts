@@ -39,7 +39,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     destination_id: destination.id,
     event_id: eventNumber(event.id),
     state: "dead",
-    because: "exhausted",
+    reason: "exhausted",
     attempts: 1,
     give_up_at: NOW + 1000,
     ended_at: NOW,

@@ -4,9 +4,9 @@ import { overhear, takeLeaks } from "./secrecy.ts";
 
 for (const way of ["log", "info", "warn", "error", "debug"] as const) {
   const say = console[way];
-  console[way] = (...said: unknown[]) => {
-    overhear("The console", said.map(String).join(" "));
-    say(...said);
+  console[way] = (...alertState: unknown[]) => {
+    overhear("The console", alertState.map(String).join(" "));
+    say(...alertState);
   };
 }
 

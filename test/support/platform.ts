@@ -8,12 +8,12 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { DeliveryName } from "../../src/core/bundle.ts";
-import { bury } from "../../src/delivery/bury.ts";
-import { consume } from "../../src/delivery/consume.ts";
-import { answerBells } from "../../src/delivery/drain.ts";
+import { consumeDeadLetters } from "../../src/delivery/bury.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { consumeDrains } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
 import { sendForStep } from "../../src/delivery/replay.ts";
-import { tick } from "../../src/delivery/tick.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { newReplayId } from "../../src/id.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { seededRandom } from "../../src/lab/random.ts";
@@ -98,7 +98,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const bodies = messages.map(({ body }) => body);
     const attempts = Math.max(1, ...messages.map((message) => message.attempts));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
-    const survived = await wire.invoke("consume", (services) => consume(services, batch));
+    const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
     collect();
     const now = world.clock.now();
     return messages.flatMap((message, i) => {
@@ -161,7 +161,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
       "breakwater-dead",
       given.map(({ body }) => body),
     );
-    const survived = await wire.invoke("bury", (services) => bury(services, batch).catch(() => {}));
+    const survived = await wire.invoke("bury", (services) => consumeDeadLetters(services, batch).catch(() => {}));
     if (!survived) queued.push(...given);
   }
 
@@ -194,17 +194,17 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     }
     collect();
     const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
-    bells = bells.filter((bell) => !rung.includes(bell));
-    for (const bell of rung) heard.set(JSON.stringify(bell.body), bell.body);
+    bells = bells.filter((drainSchedule) => !rung.includes(drainSchedule));
+    for (const drainSchedule of rung) heard.set(JSON.stringify(drainSchedule.body), drainSchedule.body);
     await Promise.all(rung.map(answer));
   }
 
-  async function answer(bell: Bell): Promise<void> {
-    const { batch, fates } = batchOf("breakwater-drains", [bell.body]);
-    const name = "replay" in bell.body ? "replay" : "drain";
-    const survived = await wire.invoke(name, (services) => answerBells(services, batch));
+  async function answer(drainSchedule: Bell): Promise<void> {
+    const { batch, fates } = batchOf("breakwater-drains", [drainSchedule.body]);
+    const name = "replay" in drainSchedule.body ? "replay" : "drain";
+    const survived = await wire.invoke(name, (services) => consumeDrains(services, batch));
     collect();
-    if (!survived || typeof fates[0] === "object") bells.push(bell);
+    if (!survived || typeof fates[0] === "object") bells.push(drainSchedule);
   }
 
   return {
@@ -213,7 +213,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     bury: letDie,
     redeliver,
     ring,
-    cron: async () => void (await wire.invoke("cron", (services) => tick(services).catch(() => {}))),
+    cron: async () => void (await wire.invoke("cron", (services) => runCron(services).catch(() => {}))),
     later: (ms) => world.clock.pass(ms),
     dropped,
   };

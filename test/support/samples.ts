@@ -1,12 +1,12 @@
 /** Attempts as they are counted: one that delivers at once, unless told otherwise, and random ones. */
 import fc from "fast-check";
-import { results, type Sample } from "../../src/policy/sample.ts";
+import { results, type AttemptMetric } from "../../src/policy/sample.ts";
 
-export function sample(more: Partial<Sample> = {}): Sample {
+export function metric(more: Partial<AttemptMetric> = {}): AttemptMetric {
   return { attempt: 1, result: "2xx", end: "delivered", tookMs: 40, lateMs: 300, ...more };
 }
 
-export const sampleArbitrary: fc.Arbitrary<Sample> = fc.record({
+export const sampleArbitrary: fc.Arbitrary<AttemptMetric> = fc.record({
   attempt: fc.integer({ min: 1, max: 2_000 }),
   result: fc.constantFrom(...results),
   end: fc.constantFrom("delivered" as const, "again" as const, "dead" as const),

@@ -15,7 +15,7 @@ const SHOWN = [
 ];
 
 const pieces = new Set<string>();
-const heard: Readonly<{ where: string; said: string }>[] = [];
+const heard: Readonly<{ where: string; alertState: string }>[] = [];
 
 learnWhole(env.ADMIN_KEY);
 learnWhole(MASTER_KEYS.slice(MASTER_KEYS.indexOf(":") + 1));
@@ -30,14 +30,14 @@ function learnWhole(secret: string): void {
 }
 
 /** Listens to something that is said. It is judged later: a log line comes before the answer that it is about. */
-export function overhear(where: string, said: string): void {
-  heard.push({ where, said });
+export function overhear(where: string, alertState: string): void {
+  heard.push({ where, alertState });
 }
 
 /** Who has said a piece of a secret since the last time. */
 export function takeLeaks(): string[] {
-  return heard.splice(0).flatMap(({ where, said }) => {
-    const piece = pieceIn(said, pieces);
+  return heard.splice(0).flatMap(({ where, alertState }) => {
+    const piece = pieceIn(alertState, pieces);
     return piece === undefined ? [] : [`${where} says ${piece}…, a piece of a secret`];
   });
 }

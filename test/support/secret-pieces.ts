@@ -21,9 +21,9 @@ export function piecesOf(secret: string): string[] {
 }
 
 /** The first of these pieces that is said. */
-export function pieceIn(said: string, pieces: ReadonlySet<string>): string | undefined {
-  for (let at = 0; at + PIECE <= said.length; at++) {
-    const piece = said.slice(at, at + PIECE);
+export function pieceIn(alertState: string, pieces: ReadonlySet<string>): string | undefined {
+  for (let at = 0; at + PIECE <= alertState.length; at++) {
+    const piece = alertState.slice(at, at + PIECE);
     if (pieces.has(piece)) return piece;
   }
   return undefined;

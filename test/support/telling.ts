@@ -76,7 +76,7 @@ async function endFaults(
     const row = found.get(keyOf(message));
     const allowed = story.ends[destinations.indexOf(message.destination)] ?? [];
     if (row && allowed.includes(row.state)) return [];
-    return `${keyOf(message)} is ${row?.state ?? "lost"} (${row?.because}), not ${allowed.join(" or ")}`;
+    return `${keyOf(message)} is ${row?.state ?? "lost"} (${row?.reason}), not ${allowed.join(" or ")}`;
   });
 }
 

@@ -6,13 +6,13 @@ import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/auth.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
-import { tick } from "../../src/delivery/tick.ts";
+import { runCron } from "../../src/delivery/tick.ts";
 import { deliveryId, eventId } from "../../src/id.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { watch } from "../../src/metrics/watch.ts";
-import type { Look } from "../../src/policy/gate-figures.ts";
-import { newTallies } from "../../src/policy/tallies.ts";
+import type { FiguresQuery } from "../../src/policy/gate-figures.ts";
+import { newRollups } from "../../src/policy/tallies.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
 import { calmView } from "./calm-view.ts";
@@ -57,7 +57,7 @@ const visitors: readonly Principal[] = [
 const gate = {
   look: async () => null,
   view: async () => calmView,
-  figures: async (look: Look) => figuresOf(calmView, newTallies(NOW), look, NOW),
+  figures: async (look: FiguresQuery) => figuresOf(calmView, newRollups(NOW), look, NOW),
 };
 
 /** A gate that has no such method does nothing when it is called. */
@@ -125,7 +125,7 @@ export async function tour(routes: readonly string[]) {
   for (const route of routes.toSorted((a, b) => lateness(a) - lateness(b)))
     for (const visit of visits) add(route, await measured(() => visit(route)));
   // Where chance decides where the sweep begins, it begins with all before it.
-  add("tick", await measured(() => tick({ ...services, random: () => 0 }).then(() => 0)));
+  add("tick", await measured(() => runCron({ ...services, random: () => 0 }).then(() => 0)));
   add("watch", await measured(() => watch(services).then(() => 0)));
   return { costs, statements: [...statements] };
 }

@@ -14,8 +14,8 @@
 
 import type { SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
-import { tick } from "../../src/delivery/tick.ts";
-import { resumeGate } from "../../src/gate/gate-client.ts";
+import { runCron } from "../../src/delivery/tick.ts";
+import { resumeAtGate } from "../../src/gate/gate-client.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { BEGINNING } from "../../src/lab/virtual-time.ts";
 import type { LogLine } from "../../src/log.ts";
@@ -184,7 +184,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
 
   const cron = () =>
     invoke("cron", async (services) => {
-      await tick(services).finally(() => watch(services));
+      await runCron(services).finally(() => watch(services));
     });
   function everyMinute(): void {
     void cron();
@@ -227,7 +227,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     pause: (id) => edit(id, { status: "paused" }),
     resume: (id) => {
       edit(id, { status: "active", statusReason: null });
-      return invoke("resume", (services) => resumeGate(services, id));
+      return invoke("resume", (services) => resumeAtGate(services, id));
     },
     edit,
     rows: (id) => rowsOf(sql, id),

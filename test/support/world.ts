@@ -21,8 +21,8 @@ import {
   partsOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
-import { consume } from "../../src/delivery/consume.ts";
-import { answerBells } from "../../src/delivery/drain.ts";
+import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { consumeDrains } from "../../src/delivery/drain.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
 import { newDestinationId } from "../../src/id.ts";
 import { accept } from "../../src/ingest/accept.ts";
@@ -116,14 +116,14 @@ export async function newWorld() {
   async function bring(messages: readonly unknown[], attempts = 1): Promise<Fate[]> {
     const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
-    await consume(services, batch);
+    await consumeDeliveries(services, batch);
     return fates;
   }
 
   /** Brings bells to the drain's consumer. */
   async function answer(bells: readonly unknown[]): Promise<Fate[]> {
     const { batch, fates } = batchOf("breakwater-drains", bells);
-    await answerBells(services, batch);
+    await consumeDrains(services, batch);
     return fates;
   }
 
@@ -267,11 +267,11 @@ export async function storedRows(): Promise<DeliveryRow[]> {
 export async function giveRows(event?: number): Promise<void> {
   const all = await storedRows();
   const wanted = all.filter(({ state, eventId }) => state === "waiting" && (event ?? eventId) === eventId);
-  for (const { destinationId, eventId, state, because, giveUpAt } of wanted)
+  for (const { destinationId, eventId, state, reason, giveUpAt } of wanted)
     await execute(
-      `INSERT INTO deliveries (destination_id, event_id, state, because, give_up_at)
+      `INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at)
        VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING`,
-      ...[destinationId, eventId, state, because, giveUpAt],
+      ...[destinationId, eventId, state, reason, giveUpAt],
     );
 }
 

@@ -1,6 +1,6 @@
 /** The policy lab's page: the form, what the policy promises, and what it does in an outage. */
 import type { FC } from "hono/jsx";
-import { prospectOf } from "../../policy/prospect.ts";
+import { retryPreviewOf } from "../../policy/prospect.ts";
 import type { RetryPolicy } from "../../policy/retry-policy.ts";
 import type { RetrySpec } from "../../policy/retry-spec.ts";
 import type { Destination } from "../../store/destination-settings.ts";
@@ -28,7 +28,7 @@ type Props = Readonly<{
   refused: Refused | undefined;
 }>;
 
-export const LabPage: FC<Props> = ({ tried, refused, ...form }) => (
+export const SimulatorPage: FC<Props> = ({ tried, refused, ...form }) => (
   <>
     <section>
       <h1>Policy lab</h1>
@@ -67,7 +67,7 @@ export const LabPage: FC<Props> = ({ tried, refused, ...form }) => (
 const SHOWN = 200;
 
 const Schedule: FC<{ tried: Tried }> = ({ tried: { policy } }) => {
-  const prospect = prospectOf(policy, SHOWN);
+  const prospect = retryPreviewOf(policy, SHOWN);
   return (
     <section aria-labelledby="schedule">
       <div class="head">

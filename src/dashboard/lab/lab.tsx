@@ -14,12 +14,12 @@ import { type Form, textIn } from "../form-fields.ts";
 import type { CallApi, Refused } from "../inside.ts";
 import { showPage } from "../layout.tsx";
 import { doneAt } from "../notices.tsx";
-import { LabPage, type Tried } from "./lab-page.tsx";
+import { SimulatorPage, type Tried } from "./lab-page.tsx";
 import { compare, type OutageName, outageNamed } from "./outages.ts";
 import { fieldsOf, type PolicyFields, specIn } from "./policy-fields.ts";
 import { PATH } from "./policy-form.tsx";
 
-export function registerLab(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerSimulator(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.get(PATH, (c) => showLab(c, c.req.query()));
 
   app.post(PATH, async (c) => {
@@ -48,7 +48,7 @@ async function showLab(c: DashboardContext, form: Form, refused?: Refused) {
   return showPage(
     c,
     { title: "Policy lab", place: "lab" },
-    <LabPage
+    <SimulatorPage
       fields={fields}
       outage={outage}
       destinations={destinations}

@@ -1,11 +1,11 @@
 /** A policy's attempts on a line of time, one row each: where jitter may put it, and where it gives up. */
 import type { FC } from "hono/jsx";
-import type { Prospect, Prospective } from "../../policy/prospect.ts";
+import type { RetryPreview, PreviewedAttempt } from "../../policy/prospect.ts";
 import type { RetryPolicy } from "../../policy/retry-policy.ts";
 import { plural, spanOf } from "../figures.ts";
 import { percent, type TimeScale, timeScale } from "../time-scale.ts";
 
-type Props = Readonly<{ policy: RetryPolicy; prospect: Prospect }>;
+type Props = Readonly<{ policy: RetryPolicy; prospect: RetryPreview }>;
 
 /** Rows with words in them, while there is room for words. */
 const FEW = 20;
@@ -43,7 +43,7 @@ export const ScheduleChart: FC<Props> = ({ policy, prospect: { attempts, ends } 
 };
 
 type RowProps = Readonly<{
-  attempt: Prospective;
+  attempt: PreviewedAttempt;
   waitMs: number;
   scale: TimeScale;
   top: number;
@@ -88,7 +88,7 @@ const GiveUp: FC<{ x: number; height: number }> = ({ x, height }) => (
 );
 
 /** When it gives up, in words. */
-export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: Prospect): string {
+export function summaryOf({ giveUpAfterMs }: RetryPolicy, { attempts, ends }: RetryPreview): string {
   const count = plural(attempts.length, "attempt");
   if (ends === "exhausted" && attempts.length === 1)
     return `Gives up after ${count}: nothing is tried again.`;

@@ -1,14 +1,14 @@
 /** Whether the demo may be believed: every promise that it shows is checked against what the receiver saw. */
 import type { Hit } from "../receiver.ts";
 import { evidenceOf, ON_THE_WAY_MS, succeeded } from "./evidence.ts";
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, type DemoStanding } from "./standing.ts";
 import type { Posted } from "./traffic.ts";
 
 /** What was let in before the receiver asked for quiet hears of it from the gate within a second, and then stops. */
 const LET_IN_MS = 1_000 + ON_THE_WAY_MS;
 
 /** What went wrong, in sentences; empty when nothing did. */
-export function faultsOf(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): string[] {
+export function faultsOf(standing: DemoStanding, posted: readonly Posted[], hits: readonly Hit[]): string[] {
   const { customer, planned } = standing;
   const { unsigned, altered, atOnce, early } = evidenceOf(hits);
   const limit = customer.fate.settings.max_concurrency;
@@ -25,7 +25,7 @@ export function faultsOf(standing: Standing, posted: readonly Posted[], hits: re
   return faults.flatMap((fault) => (fault ? [`${customer.fate.name}: ${fault}`] : []));
 }
 
-function endFaults(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): (string | false)[] {
+function endFaults(standing: DemoStanding, posted: readonly Posted[], hits: readonly Hit[]): (string | false)[] {
   const { customer } = standing;
   const delivered = countOf(standing, "delivered");
   if (customer.fate.ends === "given up") {

@@ -2,12 +2,12 @@
  * What the gate of a destination is doing at this moment, told from the outside: from its status and from
  * what its waiting deliveries say they wait for.
  */
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, type DemoStanding } from "./standing.ts";
 
-export type Door = Readonly<
+export type CircuitSummary = Readonly<
   | { kind: "open" }
   /** Open, and working off what has waited. */
-  | { kind: "draining"; because: string }
+  | { kind: "draining"; reason: string }
   | { kind: "held"; until: number }
   | { kind: "circuit_open"; until: number }
   | { kind: "probing" }
@@ -15,26 +15,26 @@ export type Door = Readonly<
   | { kind: "deleted" }
 >;
 
-export function doorOf(standing: Standing, now: number): Door {
+export function circuitSummaryOf(standing: DemoStanding, now: number): CircuitSummary {
   if (standing.status === "deleted") return { kind: "deleted" };
   if (standing.status === "paused") return { kind: "paused" };
   const first = standing.deliveries.find(({ state }) => state === "waiting");
   if (!first) return { kind: "open" };
   const until = Date.parse(first.waiting_until ?? "");
-  switch (first.because) {
+  switch (first.reason) {
     case "circuit_open":
       return until > now ? { kind: "circuit_open", until } : { kind: "probing" };
     case "probing":
       return { kind: "probing" };
     case "hold":
-      return until > now ? { kind: "held", until } : { kind: "draining", because: "hold" };
+      return until > now ? { kind: "held", until } : { kind: "draining", reason: "hold" };
     default:
-      return { kind: "draining", because: first.because ?? "" };
+      return { kind: "draining", reason: first.reason ?? "" };
   }
 }
 
 /** In a few words, for the table. */
-export function doorText(door: Door, standing: Standing, now: number): string {
+export function circuitText(door: CircuitSummary, standing: DemoStanding, now: number): string {
   switch (door.kind) {
     case "open":
       return "open";
@@ -56,8 +56,8 @@ export function doorText(door: Door, standing: Standing, now: number): string {
 }
 
 /** Whether deliveries wait for those before them, and for nothing else. */
-export function isSlow(door: Door): boolean {
-  return door.kind === "draining" && (door.because === "slow" || door.because === "concurrency");
+export function isSlow(door: CircuitSummary): boolean {
+  return door.kind === "draining" && (door.reason === "slow" || door.reason === "concurrency");
 }
 
 /** Whole seconds, never less than one while there is something to wait for. */

@@ -1,19 +1,19 @@
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */
-import { type Door, doorOf, isSlow, secondsTo } from "./door.ts";
+import { type CircuitSummary, circuitSummaryOf, isSlow, secondsTo } from "./door.ts";
 import { QUIET_S } from "./fates.ts";
-import { countOf, hasEnded, type Standing } from "./standing.ts";
+import { countOf, hasEnded, type DemoStanding } from "./standing.ts";
 
 /** Several things happen at once: each is told for so long. */
 const TOLD_MS = 3_000;
 
-export function narrate(standings: readonly Standing[], startedAt: number, now: number): string {
+export function storyLines(standings: readonly DemoStanding[], startedAt: number, now: number): string {
   if (standings.every(hasEnded)) return "Nothing is under way: every delivery has ended.";
-  const told = standings.flatMap((standing) => sentence(standing, doorOf(standing, now), now) ?? []);
+  const told = standings.flatMap((standing) => sentence(standing, circuitSummaryOf(standing, now), now) ?? []);
   const turn = Math.floor((now - startedAt) / TOLD_MS);
   return told[turn % told.length] ?? "Every event is delivered as it comes; nothing waits.";
 }
 
-function sentence(standing: Standing, door: Door, now: number): string | undefined {
+function sentence(standing: DemoStanding, door: CircuitSummary, now: number): string | undefined {
   const { name } = standing.customer.fate;
   const waiting = countOf(standing, "waiting");
   switch (door.kind) {

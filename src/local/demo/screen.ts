@@ -2,15 +2,15 @@
  * Where the demo is shown: on a terminal as one picture that is drawn again in place, anywhere else as a
  * plain line now and then.
  */
-import { doorOf, doorText } from "./door.ts";
-import { narrate } from "./narration.ts";
+import { circuitSummaryOf, circuitText } from "./door.ts";
+import { storyLines } from "./narration.ts";
 import { paint } from "./paint.ts";
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, type DemoStanding } from "./standing.ts";
 import { legendLines, NARROWEST, tableLines } from "./table.ts";
 import { EVENTS } from "./traffic.ts";
 
 export type Frame = Readonly<{
-  standings: readonly Standing[];
+  standings: readonly DemoStanding[];
   posted: number;
   startedAt: number;
   now: number;
@@ -44,7 +44,7 @@ function pictureOn(out: NodeJS.WriteStream): Screen {
 function picture({ standings, posted, startedAt, now }: Frame, width: number): string[] {
   const title = paint("Breakwater", "bold");
   const clock = paint(`${timeText(now - startedAt)}  ${posted} of ${EVENTS} events posted`, "dim");
-  const sentence = narrate(standings, startedAt, now).slice(0, width - 5);
+  const sentence = storyLines(standings, startedAt, now).slice(0, width - 5);
   return [
     `  ${title}  ${clock}`,
     "",
@@ -70,8 +70,8 @@ function linesOn(out: NodeJS.WriteStream): Screen {
 
 function plainLine({ standings, posted, startedAt, now }: Frame): string {
   const parts = standings.map((standing) => {
-    const door = doorOf(standing, now);
-    const why = door.kind === "open" ? "" : ` (${doorText(door, standing, now)})`;
+    const door = circuitSummaryOf(standing, now);
+    const why = door.kind === "open" ? "" : ` (${circuitText(door, standing, now)})`;
     return `${standing.customer.fate.name} ${countOf(standing, "delivered")}/${standing.planned}${why}`;
   });
   return `${timeText(now - startedAt)}  ${posted} posted; delivered: ${parts.join(", ")}`;

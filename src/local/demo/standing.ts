@@ -10,7 +10,7 @@ import type { Posted } from "./traffic.ts";
 /** A destination of the demo. */
 export type Customer = Readonly<{ id: string; path: string; fate: Fate }>;
 
-export type Standing = Readonly<{
+export type DemoStanding = Readonly<{
   customer: Customer;
   /** Deliveries that accepted events have promised it. */
   planned: number;
@@ -24,11 +24,11 @@ export type State = DeliveryJson["state"];
 type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
 type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
 
-export function countOf({ deliveries }: Standing, ...states: readonly State[]): number {
+export function countOf({ deliveries }: DemoStanding, ...states: readonly State[]): number {
   return deliveries.filter(({ state }) => states.includes(state)).length;
 }
 
-export function hasEnded(standing: Standing): boolean {
+export function hasEnded(standing: DemoStanding): boolean {
   return countOf(standing, "delivered", "dead", "cancelled") === standing.planned;
 }
 
@@ -41,10 +41,10 @@ export async function readStandings(
   api: ApiClient,
   customers: readonly Customer[],
   posted: readonly Posted[],
-  before: readonly Standing[],
-): Promise<Standing[]> {
+  before: readonly DemoStanding[],
+): Promise<DemoStanding[]> {
   const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
-  const standings: Standing[] = [];
+  const standings: DemoStanding[] = [];
   for (const customer of customers) {
     const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
     const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";

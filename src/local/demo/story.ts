@@ -7,7 +7,7 @@ import type { ApiClient } from "../api-client.ts";
 import type { Receiver } from "../receiver.ts";
 import { fates } from "./fates.ts";
 import type { Screen } from "./screen.ts";
-import { type Customer, hasEnded, readStandings, type Standing } from "./standing.ts";
+import { type Customer, hasEnded, readStandings, type DemoStanding } from "./standing.ts";
 import { EVENTS, type Posted, postTraffic } from "./traffic.ts";
 
 const FRAME_MS = 500;
@@ -16,14 +16,14 @@ const LONGEST_MS = 100_000;
 /** How long the customer that is gone keeps its events before its owner decides. */
 const HESITATION_MS = 3_000;
 
-export type Told = Readonly<{ standings: readonly Standing[]; posted: readonly Posted[] }>;
+export type Told = Readonly<{ standings: readonly DemoStanding[]; posted: readonly Posted[] }>;
 
 export async function tellStory(api: ApiClient, receiver: Receiver, screen: Screen): Promise<Told> {
   const customers = await signUp(api, receiver);
   const posted: Posted[] = [];
   const startedAt = Date.now();
   const traffic = postTraffic(api, posted).then(() => deleteTheGone(api, customers));
-  let standings: readonly Standing[] = [];
+  let standings: readonly DemoStanding[] = [];
   let failure: unknown;
   traffic.catch((error) => {
     failure = error;

@@ -3,23 +3,23 @@ import type { Hit } from "../receiver.ts";
 import { type Evidence, evidenceOf } from "./evidence.ts";
 import { QUIET_S } from "./fates.ts";
 import { paint } from "./paint.ts";
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, type DemoStanding } from "./standing.ts";
 import type { Posted } from "./traffic.ts";
 
-const columns = ["events", "delivered", "attempts", "duplicates", "longest wait"] as const;
+const summaryColumns = ["events", "delivered", "attempts", "duplicates", "longest wait"] as const;
 
-export const summaryHead = paint(`  ${"".padEnd(11)}  ${columns.join("  ")}`, "dim");
+export const summaryHead = paint(`  ${"".padEnd(11)}  ${summaryColumns.join("  ")}`, "dim");
 
-export function summaryLines(standing: Standing, posted: readonly Posted[], hits: readonly Hit[]): string[] {
+export function summaryLines(standing: DemoStanding, posted: readonly Posted[], hits: readonly Hit[]): string[] {
   const evidence = evidenceOf(hits);
-  const figures: Readonly<Record<(typeof columns)[number], string | number>> = {
+  const figures: Readonly<Record<(typeof summaryColumns)[number], string | number>> = {
     events: standing.planned,
     delivered: countOf(standing, "delivered"),
     attempts: evidence.attempts,
     duplicates: evidence.duplicates,
     "longest wait": longestWait(standing, posted),
   };
-  const cells = columns.map((title) => String(figures[title]).padStart(title.length));
+  const cells = summaryColumns.map((title) => String(figures[title]).padStart(title.length));
   return [
     `  ${paint(standing.customer.fate.name.padEnd(11), "bold")}  ${cells.join("  ")}`,
     paint(`    ${whatTheGateDid(standing, evidence)}`, "dim"),
@@ -27,7 +27,7 @@ export function summaryLines(standing: Standing, posted: readonly Posted[], hits
 }
 
 /** From the answer to the post until the delivery, of the one that took longest. */
-function longestWait({ deliveries }: Standing, posted: readonly Posted[]): string {
+function longestWait({ deliveries }: DemoStanding, posted: readonly Posted[]): string {
   const acceptedAt = new Map(posted.map(({ id, at }) => [id, at]));
   const waits = deliveries.flatMap(({ event_id: event, delivered_at: at }) => {
     const from = acceptedAt.get(event);
@@ -36,7 +36,7 @@ function longestWait({ deliveries }: Standing, posted: readonly Posted[]): strin
   return waits.length === 0 ? "–" : `${(Math.max(0, ...waits) / 1000).toFixed(1)} s`;
 }
 
-function whatTheGateDid(standing: Standing, evidence: Evidence): string {
+function whatTheGateDid(standing: DemoStanding, evidence: Evidence): string {
   const { attempts, refused, quiets, early, atOnce } = evidence;
   switch (standing.customer.fate.name) {
     case "billing":

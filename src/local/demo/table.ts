@@ -1,15 +1,15 @@
 /** The table: one row for each destination, columns aligned whatever their colours, as wide as there is room. */
 
-import { type Door, doorOf, doorText } from "./door.ts";
+import { type CircuitSummary, circuitSummaryOf, circuitText } from "./door.ts";
 import { type Colour, paint } from "./paint.ts";
-import { countOf, type Standing } from "./standing.ts";
+import { countOf, type DemoStanding } from "./standing.ts";
 
 type Cell = Readonly<{ text: string; colour: Colour }>;
 type Column = Readonly<{
   title: string;
   width: number;
   align: "left" | "right";
-  cells: (standing: Standing, now: number) => readonly Cell[];
+  cells: (standing: DemoStanding, now: number) => readonly Cell[];
 }>;
 
 const BAR = 16;
@@ -36,7 +36,7 @@ const layouts = [0, 1, 2].map((spared) =>
 /** The narrowest terminal that it fits. */
 export const NARROWEST = Math.min(...layouts.map(widthOf));
 
-export function tableLines(standings: readonly Standing[], width: number, now: number): string[] {
+export function tableLines(standings: readonly DemoStanding[], width: number, now: number): string[] {
   const shown = layoutFor(width);
   const head = shown.map((column) => padded([{ text: column.title, colour: "dim" }], column));
   const rows = standings.map((standing) =>
@@ -59,17 +59,17 @@ function widthOf(layout: readonly Column[]): number {
   return layout.reduce((sum, { width }) => sum + GAP.length + width, 0);
 }
 
-function text(title: string, width: number, of: (s: Standing) => string, colour: Colour): Column {
+function text(title: string, width: number, of: (s: DemoStanding) => string, colour: Colour): Column {
   return { title, width, align: "left", cells: (s) => [{ text: of(s), colour }] };
 }
 
-function count(title: string, width: number, of: (s: Standing) => number, colour: Colour): Column {
+function count(title: string, width: number, of: (s: DemoStanding) => number, colour: Colour): Column {
   const cell = (n: number): Cell => (n === 0 ? { text: "·", colour: "dim" } : { text: String(n), colour });
   return { title, width, align: "right", cells: (s) => [cell(of(s))] };
 }
 
 /** Delivered, otherwise ended, under way with an outcome, and not heard of yet. */
-function bar(standing: Standing): Cell[] {
+function bar(standing: DemoStanding): Cell[] {
   const cellsOf = (n: number) => Math.round((n / Math.max(1, standing.planned)) * BAR);
   const delivered = cellsOf(countOf(standing, "delivered"));
   const ended = cellsOf(countOf(standing, "delivered", "dead", "cancelled"));
@@ -82,7 +82,7 @@ function bar(standing: Standing): Cell[] {
   ];
 }
 
-const doorColours: Readonly<Record<Door["kind"], Colour>> = {
+const doorColours: Readonly<Record<CircuitSummary["kind"], Colour>> = {
   open: "green",
   draining: "green",
   held: "yellow",
@@ -92,9 +92,9 @@ const doorColours: Readonly<Record<Door["kind"], Colour>> = {
   deleted: "dim",
 };
 
-function door(standing: Standing, now: number): Cell[] {
-  const state = doorOf(standing, now);
-  return [{ text: doorText(state, standing, now), colour: doorColours[state.kind] }];
+function door(standing: DemoStanding, now: number): Cell[] {
+  const state = circuitSummaryOf(standing, now);
+  return [{ text: circuitText(state, standing, now), colour: doorColours[state.kind] }];
 }
 
 /** Padded by what is seen, not by what is written: colours take no room. */

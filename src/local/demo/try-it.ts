@@ -1,11 +1,11 @@
 /** What to type next, with the ids and the key of the demo that is still running. */
 import { whereabouts } from "../flags.ts";
-import type { Standing } from "./standing.ts";
+import type { DemoStanding } from "./standing.ts";
 
 export function tryItLines(
   url: string,
   key: string,
-  standings: readonly Standing[],
+  standings: readonly DemoStanding[],
   eventId: string,
 ): string[] {
   const idOf = (name: string) => standings.find(({ customer }) => customer.fate.name === name)?.customer.id;

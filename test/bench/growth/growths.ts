@@ -65,7 +65,7 @@ export async function grownBacklog(stage: Stage): Promise<Growth> {
   const grow = async (count: number) => {
     const { first, last } = await storeBundles(stage, count, id);
     await stage.sql(
-      `INSERT INTO packs (destination_id, bundle_id, waiting0, waiting1, because, give_up_at)
+      `INSERT INTO packs (destination_id, bundle_id, waiting0, waiting1, reason, give_up_at)
        SELECT ?1, id, ${ALL}, ${ALL}, 'paused', ${NEVER} FROM bundles WHERE id BETWEEN ?2 AND ?3`,
       id,
       first,

@@ -2,7 +2,7 @@
  * A small story of the delivery path, told over a wire, so that any one call of it can be made to fail. The
  * stories beside this between them make every call that the path can make.
  */
-import { resumeGate } from "../../../src/gate/gate-client.ts";
+import { resumeAtGate } from "../../../src/gate/gate-client.ts";
 import type { DeliveryRow } from "../../../src/store/schema.ts";
 import type { Platform } from "../platform.ts";
 import type { Wire } from "../wire.ts";
@@ -34,5 +34,5 @@ export const held = () => new Response(null, { status: 503, headers: { "retry-af
 export async function resume({ wire, destinations }: Place): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
   for (const destination of destinations)
-    await wire.invoke("resume", (services) => resumeGate(services, destination));
+    await wire.invoke("resume", (services) => resumeAtGate(services, destination));
 }

@@ -4,10 +4,10 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { parseConfig } from "../../../../src/config.ts";
-import { bury } from "../../../../src/delivery/bury.ts";
-import { consume } from "../../../../src/delivery/consume.ts";
-import { answerBells } from "../../../../src/delivery/drain.ts";
-import type { BellMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
+import { consumeDeadLetters } from "../../../../src/delivery/bury.ts";
+import { consumeDeliveries } from "../../../../src/delivery/consume.ts";
+import { consumeDrains } from "../../../../src/delivery/drain.ts";
+import type { DrainQueueMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
 import { RoutingCache } from "../../../../src/ingest/routing-cache.ts";
 import { strictServices } from "../../../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
@@ -89,21 +89,21 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     engine,
     shape: { ...shapes.dead, consumers: 1 },
     travel,
-    handle: (batch) => invoke("bury", (services) => bury(services, batch)),
+    handle: (batch) => invoke("bury", (services) => consumeDeadLetters(services, batch)),
   });
   const toDead = dead.bindingFor(async (_, work) => work());
   const deliveries = virtualQueue<DeliveryMessage>({
     engine,
     shape: { ...shapes.deliveries, consumers: consumers.deliveries },
     travel,
-    handle: (batch) => invoke("consume", (services) => consume(services, batch)),
+    handle: (batch) => invoke("consume", (services) => consumeDeliveries(services, batch)),
     dead: (body) => void toDead.send(body),
   });
-  const drains = virtualQueue<BellMessage>({
+  const drains = virtualQueue<DrainQueueMessage>({
     engine,
     shape: { ...shapes.drains, consumers: consumers.drains },
     travel,
-    handle: (batch) => invoke("drain", (services) => answerBells(services, batch)),
+    handle: (batch) => invoke("drain", (services) => consumeDrains(services, batch)),
   });
   const gates = virtualGates(engine, (destination) =>
     drains.bindingFor((method, work) =>
