@@ -44,12 +44,12 @@ export function endpoints(seed: number): Endpoints {
   };
 }
 
-/** Whether somebody is ill at a time; asked in the order of time. */
+/** Whether somebody is ill at a time, the first included, so that something fails however short the test is. */
 function moods(random: () => number): (at: number) => boolean {
-  let ill = false;
+  let ill = true;
   let until: number | undefined;
   return (at) => {
-    until ??= at + random() * WELL_MS;
+    until ??= at + random() * ILL_MS;
     while (until <= at) {
       ill = !ill;
       until += random() * (ill ? ILL_MS : WELL_MS);
