@@ -2,15 +2,34 @@
  * Everything the stages need from outside, named once. The worker's handlers make one of these from the
  * platform; tests make one with another clock, other randomness or a failing part.
  */
-import { furtherDatabases } from "./bound-databases.ts";
 import { type Config, parseConfig } from "./config.ts";
+import { MOST_DATABASES } from "./core/placement.ts";
 import type { AttemptCounts } from "./delivery/attempt-log.ts";
-import type { DrainQueueMessage, DeliveryMessage } from "./delivery/message.ts";
-import type { DestinationGate } from "./gate/destination-gate.ts";
+import type { DestinationGate } from "./gate/durable-object.ts";
 import type { Intake } from "./ingest/intake.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
 import { type Log, logToConsole } from "./log.ts";
+import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
+
+// §§ The D1 databases that a deployment binds: `DB` is number 0, and events go to `DB_1`, `DB_2` and so on as
+// well where they are bound. The numbers are part of the events' ids, so there is no gap in them.
+
+/** Those beyond the first, in the order of their numbers, and what is wrong with their names. */
+export function furtherDatabases(env: object): { further: D1Database[]; faults: string[] } {
+  const named = Object.entries(env).flatMap(([name, binding]) => {
+    const number = /^DB_(\d+)$/.exec(name)?.[1];
+    return number === undefined ? [] : [{ name, number: Number(number), binding: binding as D1Database }];
+  });
+  const sorted = named.toSorted((a, b) => a.number - b.number);
+  const misplaced = sorted.find(({ name }, i) => name !== `DB_${i + 1}`);
+  const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
+  const isTooMany = sorted.length >= MOST_DATABASES;
+  const fault = misplaced
+    ? `${misplaced.name} is bound out of turn`
+    : isTooMany && `${sorted.length + 1} databases are bound`;
+  return { further: sorted.map(({ binding }) => binding), faults: fault ? [`${fault}; ${expected}`] : [] };
+}
 
 export type Services = Readonly<{
   config: Config;
@@ -18,7 +37,7 @@ export type Services = Readonly<{
   vault: Vault;
   /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;
-  /** More of them, for events and deliveries: see store/shards.ts before asking `db` for either. */
+  /** More of them, for events and deliveries: see db/shards.ts before asking `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;

@@ -1,16 +1,16 @@
 /** The Worker: which handler answers what. Wiring only. */
 import { createApp } from "./api/app.ts";
-import { documentOf } from "./api/document.ts";
+import { documentOf } from "./api/openapi/document.ts";
 import { createDashboard } from "./dashboard/app.tsx";
-import { consumeDeadLetters } from "./delivery/bury.ts";
-import { consumeDeliveries } from "./delivery/consume.ts";
+import { consumeDeliveries } from "./delivery/consumer.ts";
+import { consumeDeadLetters } from "./delivery/dead-letters.ts";
 import { consumeDrains } from "./delivery/drain.ts";
-import { runCron } from "./delivery/tick.ts";
-import { createDocs } from "./docs/app.tsx";
-import { watch } from "./metrics/watch.ts";
+import { createDocs } from "./docs-site/app.tsx";
+import { runCron } from "./maintenance/cron.ts";
+import { watch } from "./notifications/thresholds.ts";
 import { servicesOf } from "./services.ts";
 
-export { DestinationGate } from "./gate/destination-gate.ts";
+export { DestinationGate } from "./gate/durable-object.ts";
 export { Intake } from "./ingest/intake.ts";
 
 const app = createApp();

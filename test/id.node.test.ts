@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../src/id.ts";
-import { beforeFirstOf, databaseNumberOf, MOST_DATABASES } from "../src/policy/placement.ts";
+import { beforeFirstOf, databaseNumberOf, MOST_DATABASES } from "../src/core/placement.ts";
+import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../src/ids.ts";
 
 /** A bundle has 128 places, and bundles are counted from 1. */
 const FIRST = 128;

@@ -41,7 +41,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
 /** Single files of another folder that may be needed at run time, besides: they need nothing of that folder themselves. */
 const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
   store: ["iso-time.ts"],
-  ingest: ["delivery/message.ts"],
+  ingest: ["queue-messages.ts"],
 };
 
 /** What may be needed for its types alone, besides. */

@@ -12,7 +12,7 @@ function faultyLines(folder: string, lines: readonly string[]): number[] {
   const place = mkdtempSync(join(tmpdir(), "purity-"));
   try {
     const file = join("src", folder, "snippet.ts");
-    for (const own of [".biome.json", ".gitignore", "src/policy/pure.grit"])
+    for (const own of [".biome.json", ".gitignore", "src/core/pure.grit"])
       cpSync(join(ROOT, own), join(place, own));
     mkdirSync(join(place, dirname(file)), { recursive: true });
     writeFileSync(join(place, file), `${lines.join("\n")}\n`);
@@ -71,7 +71,7 @@ const pure = ["Date.UTC(2026, 0, 1)", 'Date.parse("2026-01-01")', "Math.max(1, M
 const constants = (expressions: readonly string[]) =>
   expressions.map((expression, i) => `export const x${i} = ${expression};`);
 
-describe.each([["core"], ["policy"], ["lab"]])("in src/%s", (folder) => {
+describe.each([["core"], ["core"], ["simulator"]])("in src/%s", (folder) => {
   it("every way to a clock, to chance or to the world is refused", () => {
     const faulty = faultyLines(folder, constants(impure));
     expect(impure.filter((_, i) => !faulty.includes(i))).toEqual([]);

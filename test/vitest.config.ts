@@ -7,7 +7,7 @@ import { defineConfig } from "vitest/config";
 import { MASTER_KEYS } from "./support/vault.ts";
 
 const root = new URL("..", import.meta.url).pathname;
-const inNode = ["test/policy/**/*.test.ts", "test/**/*.node.test.ts"];
+const inNode = ["test/core/**/*.test.ts", "test/**/*.node.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
 /** Run by a configuration of their own: they need a browser. */
 const inBrowsers = ["test/browser/**"];

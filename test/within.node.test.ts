@@ -1,6 +1,6 @@
 /** Waiting for an answer: no longer than is said, and without leaving a timer. */
 import { expect, test } from "vitest";
-import { within } from "../src/within.ts";
+import { within } from "../src/time.ts";
 
 /** A sleep that the test ends, and that says whether its signal has ended it. */
 function oneSleep() {

@@ -5,32 +5,25 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
-import { type Authenticate, authenticated } from "./auth.ts";
+import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
-import { registerDeliveries } from "./deliveries.ts";
-import { registerDeliveryRetry } from "./delivery-retry.ts";
-import { registerDestinationHealth } from "./destination-health.ts";
-import { registerDestinationKeys } from "./destination-keys.ts";
-import { registerDestinationRotation } from "./destination-rotation.ts";
-import { registerDestinationStatus } from "./destination-status.ts";
-import { registerDestinationTest } from "./destination-test.ts";
-import { registerDestinations } from "./destinations.ts";
-import { type Document, documentOf } from "./document.ts";
-import { typesOf } from "./document-types.ts";
-import { registerEventBatch } from "./event-batch.ts";
-import { registerEvents } from "./events.ts";
-import { errorsOf } from "./field-errors.ts";
-import { registerHealth } from "./health.ts";
-import { withinReadLimit } from "./ingest-limit.ts";
-import { byKey } from "./key-lookup.ts";
-import { registerKeys } from "./keys.ts";
-import { registerMetrics } from "./metrics.ts";
-import { registerOperationalEvents } from "./operational-schema.ts";
-import { registerPortalLinks } from "./portal-links.ts";
-import { invalid, onError, problem } from "./problems.ts";
-import { registerReplayStatus } from "./replay-status.ts";
-import { registerReplays } from "./replays.ts";
-import { registerMasterKeyRotation } from "./reseal.ts";
+import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDestinationHealth } from "./destinations/health.ts";
+import {
+  registerDestinationStatus,
+  registerDestinations,
+  registerDestinationTest,
+} from "./destinations/routes.ts";
+import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerEventBatch, registerEvents } from "./events.ts";
+import { registerHealth, registerMetrics } from "./health.ts";
+import { registerKeys, registerPortalLinks } from "./keys.ts";
+import { type Document, documentOf, typesOf } from "./openapi/document.ts";
+import { registerOperationalEvents } from "./operational-events.ts";
+import { errorsOf, invalid, onError, problem } from "./problems.ts";
+import { withinReadLimit } from "./rate-limit.ts";
+import { registerReplayStatus, registerReplays } from "./replays.ts";
+import { registerMasterKeyRotation } from "./rotate-master-key.ts";
 import { registerStats } from "./stats.ts";
 
 type Options = Readonly<{

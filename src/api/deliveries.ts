@@ -1,22 +1,203 @@
 /** Deliveries: listed and read. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { deliveryKey } from "../id.ts";
-import { type ListFilter, storedDeliveries } from "../store/deliveries-read.ts";
-import type { MergedPage, Positions } from "../store/delivery-pages.ts";
-import { overBy } from "../store/over.ts";
-import { findDelivery, queuedDeliveries } from "../store/planned-deliveries.ts";
-import type { StoredState } from "../store/schema.ts";
-import type { Databases } from "../store/shards.ts";
+import { ageLimitOf } from "../core/retry/policy.ts";
+import { dueAtOf, requeueDead } from "../db/deliveries.ts";
+import { overBy } from "../db/delivery-filter.ts";
+import {
+  type FoundDelivery,
+  type ListFilter,
+  type MergedPage,
+  type Positions,
+  storedDeliveries,
+} from "../db/delivery-list.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
+import { findDelivery, queuedDeliveries } from "../db/planned-deliveries.ts";
+import type { AttemptEntry, DeliveryRow, StoredState } from "../db/schema.ts";
+import type { Databases } from "../db/shards.ts";
+import { refusalAtGate, scheduleDrainAtGate } from "../gate/client.ts";
+import { deliveryId, deliveryKey, eventId } from "../ids.ts";
+import type { Services } from "../services.ts";
+import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { showDeliveries } from "./deliveries-shown.ts";
-import { deliverySchema, deliveryStates } from "./delivery-schema.ts";
-import { eventType } from "./names.ts";
-import { cursorParam, encodeCursor, limitParam, pageOf } from "./paging.ts";
-import { invalid, noSuch, problemResponses } from "./problems.ts";
-import { idParam, jsonAnswer } from "./route-parts.ts";
-import { strict } from "./strict.ts";
-import { rangeErrors, timeParam } from "./time-range.ts";
+import {
+  cursorParam,
+  encodeCursor,
+  eventType,
+  idParam,
+  jsonAnswer,
+  limitParam,
+  pageOf,
+  rangeErrors,
+  strict,
+  timeParam,
+} from "./parameters.ts";
+import { invalid, noSuch, problem, problemResponses } from "./problems.ts";
+
+// §§ What is shown of a delivery: where it stands, why, and until when. Every page that shows one uses this.
+
+/** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */
+type Outlook = Readonly<{ reason: string; until: number | null }>;
+
+/**
+ * `outlook` is that of the delivery's gate; without one a waiting delivery says what its row remembers.
+ * @param now epoch ms
+ */
+function deliveryView(found: FoundDelivery, now: number, outlook?: Outlook): DeliveryJson {
+  const names = {
+    id: deliveryId(found.eventId, found.destinationId),
+    event_id: eventId(found.eventId),
+    destination_id: found.destinationId,
+  };
+  return {
+    ...names,
+    ...(found.kind === "stored" ? storedView(found.row, outlook) : plannedView(found, now)),
+  };
+}
+
+type Standing = Omit<DeliveryJson, "id" | "event_id" | "destination_id">;
+
+type Planned = Extract<FoundDelivery, { kind: "planned" }>;
+
+/** No outcome yet: on its way, or not any more when its destination is gone. */
+function plannedView(found: Planned, now: number): Standing {
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
+  return {
+    ...plannedState(found, now),
+    attempts: 0,
+    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found))),
+    log: [],
+  };
+}
+
+function plannedState({ destination, deliverAt }: Planned, now: number) {
+  if (destination === null || destination.deletedAt !== null) {
+    return { state: "cancelled", reason: "destination_deleted" } as const;
+  }
+  if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
+  return { state: "queued", reason: "scheduled", waiting_until: isoTime(deliverAt) } as const;
+}
+
+function storedView(row: DeliveryRow, outlook: Outlook | undefined): Standing {
+  return {
+    state: row.state,
+    ...present({ reason: row.reason }),
+    ...present(row.state === "waiting" ? waitingUntil(row, outlook) : {}),
+    attempts: row.attempts,
+    ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
+    give_up_at: isoTime(row.giveUpAt),
+    ...present({ last_status: row.lastStatus, last_error: row.lastError }),
+    ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
+    log: row.log.map(attemptView),
+  };
+}
+
+/** The gate knows better than the row, which was written when the delivery began to wait. */
+function waitingUntil(row: DeliveryRow, outlook: Outlook | undefined) {
+  const { reason, until } = outlook ?? { reason: row.reason, until: row.nextAttemptAt };
+  return { reason: reason, waiting_until: isoTime(until) };
+}
+
+function attemptView({
+  at,
+  latencyMs,
+  status,
+  error,
+  note,
+  excerpt,
+}: AttemptEntry): DeliveryJson["log"][number] {
+  return {
+    at: isoTime(at),
+    ...present({ status }),
+    latency_ms: latencyMs,
+    ...present({ error, note, response: excerpt }),
+  };
+}
+
+/** Without the fields that are null or undefined. */
+function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}
+
+// §§ Deliveries with what their gates say at this moment. A gate is asked once for all the deliveries of its
+// destination on a page, and only when one of them waits. Of an event with more destinations than gates are
+// asked, the rest is shown with what was said when it was turned away.
+
+/** As many as a page of a list has deliveries. */
+const GATES_ASKED = 100;
+
+export async function showDeliveries(
+  services: Services,
+  found: readonly FoundDelivery[],
+): Promise<DeliveryJson[]> {
+  const outlooks = await outlooksOf(services, waitedFor(found).slice(0, GATES_ASKED));
+  const now = services.now();
+  return found.map((delivery) => deliveryView(delivery, now, outlooks.get(delivery.destinationId)));
+}
+
+/** The destinations that something on the page waits for, each once. */
+function waitedFor(found: readonly FoundDelivery[]): Destination[] {
+  const waiting = found.flatMap((delivery) =>
+    delivery.kind === "stored" && delivery.row.state === "waiting" && delivery.destination
+      ? [[delivery.destinationId, delivery.destination] as const]
+      : [],
+  );
+  return [...new Map(waiting).values()];
+}
+
+async function outlooksOf(
+  services: Services,
+  destinations: readonly Destination[],
+): Promise<Map<string, Outlook>> {
+  const looks = destinations.map(async (row) => {
+    const outlook = await refusalAtGate(services, row.id, gateSettingsOf(row));
+    return outlook ? ([[row.id, outlook]] as const) : [];
+  });
+  return new Map((await Promise.all(looks)).flat());
+}
+
+// §§ A delivery in JSON, the same wherever one is shown. Times are ISO 8601; absent fields do not apply.
+
+const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
+
+const time = z.iso.datetime();
+
+const attempt = z.object({
+  at: time,
+  status: z.int().optional(),
+  latency_ms: z.number(),
+  error: z.string().optional(),
+  note: z.string().optional(),
+  response: z.string().optional().openapi({ description: "The beginning of the answer's body." }),
+});
+
+export const deliverySchema = z
+  .object({
+    id: z.string(),
+    event_id: z.string(),
+    destination_id: z.string(),
+    state: z.enum(deliveryStates),
+    reason: z.string().optional().openapi({ description: "Why it is where it is." }),
+    attempts: z.int().openapi({ description: "HTTP exchanges made, and nothing else." }),
+    next_attempt_at: time.optional(),
+    waiting_until: time.optional().openapi({ description: "Absent when only a person can tell." }),
+    give_up_at: time.openapi({
+      description:
+        "When it is given up: give_up_after its first attempt; expire_unattempted_after it was due, while it has had none.",
+    }),
+    last_status: z.int().optional(),
+    last_error: z.string().optional().openapi({
+      description:
+        "`http_503` and its like, `timeout`, `connection_lost` (the request may have arrived), `refused`, `dns`, `network`.",
+    }),
+    delivered_at: time.optional(),
+    log: z.array(attempt),
+  })
+  .openapi("Delivery");
+
+export type DeliveryJson = z.infer<typeof deliverySchema>;
 
 const tags = ["Deliveries"];
 const place = z
@@ -118,4 +299,67 @@ async function pageOfState(
   // Nothing has been attempted yet, and nothing keeps it waiting.
   const isAskedMore = filter.status !== undefined || filter.reason !== undefined;
   return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
+}
+
+// §§ Trying a dead delivery again, because a person says so.
+
+const retryDelivery = createRoute({
+  method: "post",
+  path: "/v1/deliveries/{id}/retry",
+  summary: "Try a dead delivery again",
+  tags: ["Deliveries"],
+  description:
+    "A dead delivery waits again, with as many attempts and as much time as at first. Its log stays.",
+  middleware: [requires("admin")],
+  request: { params: idParam },
+  responses: {
+    200: jsonAnswer(deliverySchema, "The delivery: it waits for its gate."),
+    ...problemResponses(401, 403, 404, 409),
+  },
+});
+
+export function registerDeliveryRetry(api: Api): void {
+  api.openapi(retryDelivery, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const key = deliveryKey(id);
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
+    if (!found) return noSuch("delivery", id);
+    const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
+    const [shown] = await showDeliveries(services, retried ? [retried] : []);
+    // Dead when it was looked up, and not any more: somebody else has let it wait.
+    return shown ? c.json(shown, 200) : problem(409, refusalOf(found) ?? UNDER_WAY);
+  });
+}
+
+const UNDER_WAY = "The delivery is under way: it is tried again without being told to";
+
+/** Why this delivery cannot be retried; undefined when it can. */
+function refusalOf(found: FoundDelivery): string | undefined {
+  if (!found.destination || found.destination.deletedAt !== null) {
+    return "The delivery's destination is deleted: there is nowhere to send it";
+  }
+  switch (found.kind === "stored" ? found.row.state : "queued") {
+    case "dead":
+      return undefined;
+    case "delivered":
+      return 'The delivery has been delivered; a replay with include "delivered" sends it once more';
+    case "cancelled":
+      return "The delivery has been cancelled";
+    default:
+      return UNDER_WAY;
+  }
+}
+
+/** The delivery as it waits now; undefined when it was not dead any more. */
+async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
+  const { now, log } = services;
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
+  const row = await requeueDead(services, found, ageLimitOf(policy, null, now()));
+  if (row === undefined) return undefined;
+  const { eventId, destinationId } = found;
+  log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });
+  // Should the bell not be heard: the sweep rings for whatever waits.
+  services.background(scheduleDrainAtGate(services, found.destinationId));
+  return { ...found, kind: "stored", row };
 }

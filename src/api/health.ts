@@ -3,14 +3,18 @@
  * silence is the one failure that nothing else would show; a full database is the one that can be foreseen.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { publishStall } from "../delivery/stall.ts";
-import { isoTime } from "../iso-time.ts";
+import { isStalled } from "../core/alerts.ts";
+import { type Fullness, readSystemHealth, type SystemHealth } from "../db/stats.ts";
 import { faultOf } from "../log.ts";
-import { isStalled } from "../policy/stall.ts";
+import { CONTENT_TYPE, expose } from "../metrics/exposition.ts";
+import { scrape } from "../metrics/families.ts";
+import { publishStall } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
-import { type Fullness, readSystemHealth, type SystemHealth } from "../store/vitals.ts";
+import { isoTime } from "../time.ts";
+import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { jsonAnswer } from "./route-parts.ts";
+import { jsonAnswer } from "./parameters.ts";
+import { problem, problemResponses } from "./problems.ts";
 
 const roomSchema = z.object({
   name: z.string().openapi({ description: "As it is bound.", example: "DB" }),
@@ -95,4 +99,34 @@ function secondsSince(at: number, now: number): number {
 
 function roomView({ name, bytes, headroomBytes }: Fullness): z.infer<typeof roomSchema> {
   return { name, bytes, headroom_bytes: headroomBytes };
+}
+
+// §§ GET /metrics, for Prometheus: all tenants' figures, so a key that is bound to one may not read it.
+
+const EXAMPLE = `# HELP breakwater_oldest_due_seconds How long the retry that was due first is overdue; 0 when none is.
+# TYPE breakwater_oldest_due_seconds gauge
+breakwater_oldest_due_seconds 0
+`;
+
+const getMetrics = createRoute({
+  method: "get",
+  path: "/metrics",
+  summary: "Show all figures to Prometheus",
+  tags: ["Health"],
+  middleware: [requires("read")],
+  responses: {
+    200: {
+      description: "Prometheus's text format. Scrape it once a minute: every gate is asked at each look.",
+      content: { "text/plain": { schema: z.string(), example: EXAMPLE } },
+    },
+    ...problemResponses(401, 403, 429),
+  },
+});
+
+export function registerMetrics(api: Api): void {
+  api.openapi(getMetrics, async (c) => {
+    if (c.get("principal").tenant !== undefined)
+      return problem(403, "The key is bound to a tenant; these are the figures of all. See /v1/stats");
+    return c.text(expose(await scrape(c.get("services"))), 200, { "content-type": CONTENT_TYPE });
+  });
 }

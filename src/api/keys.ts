@@ -3,16 +3,117 @@
  * tenant; keys bound to none are the operator's, and it does not see them.
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { findKey, insertKey, listKeys, revokeKey } from "../store/keys.ts";
-import { refuseScopes, requires } from "./auth.ts";
+import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
+import { isoTime } from "../time.ts";
+import {
+  NOT_YOUR_TENANT,
+  newKey,
+  newTokenId,
+  refuseScopes,
+  requires,
+  scopes,
+  signToken,
+  tenantFor,
+} from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
-import { createdKeySchema, expiryErrors, keySchema, keyView, newKeySchema } from "./key-schema.ts";
-import { newKey } from "./key-token.ts";
-import { cursorParam, limitParam, pageFrom, pageOf } from "./paging.ts";
-import { invalid, noSuch, problem, problemResponses } from "./problems.ts";
-import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
-import { strict } from "./strict.ts";
+import {
+  cursorParam,
+  idParam,
+  jsonAnswer,
+  jsonRequest,
+  limitParam,
+  pageFrom,
+  pageOf,
+  strict,
+  tenantName,
+} from "./parameters.ts";
+import { type FieldError, invalid, noSuch, problem, problemResponses } from "./problems.ts";
+
+// §§ An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone.
+
+const NAME_EXPECTED = "expected a string of at most 100 characters";
+const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
+const TO_COME = "a time to come, as in 2027-01-31T00:00:00Z";
+
+const time = z.iso.datetime();
+
+const scopeList = z
+  .array(z.enum(scopes, { error: SCOPES_EXPECTED }), { error: SCOPES_EXPECTED })
+  .min(1, { error: SCOPES_EXPECTED })
+  .refine((given) => new Set(given).size === given.length, { error: SCOPES_EXPECTED })
+  .openapi({
+    example: ["events:write"],
+    description: "events:write posts events; read shows everything but secrets; admin does all the rest.",
+  });
+
+const newKeySchema = strict({
+  name: z
+    .string({ error: NAME_EXPECTED })
+    .max(100, { error: NAME_EXPECTED })
+    .nullish()
+    .openapi({ example: "checkout service", description: "For you to know it by." }),
+  scopes: scopeList,
+  tenant: tenantName.optional().openapi({
+    example: "default",
+    description: "The only tenant that it sees and touches; all of them when left out.",
+  }),
+  expires_at: z.iso
+    .datetime({ error: `expected ${TO_COME}`, offset: true })
+    .nullish()
+    .openapi({
+      description:
+        "From then on it is refused; when left out, it stays until it is revoked, or as long as the key that asks.",
+    }),
+}).openapi("NewApiKey");
+
+const keySchema = z
+  .object({
+    id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
+    name: z.string().nullable().openapi({ example: "checkout service" }),
+    tenant: z.string().nullable().openapi({ example: "default" }),
+    scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
+    created_at: time,
+    expires_at: time.nullable(),
+    last_used_at: time.nullable().openapi({ description: "To the hour." }),
+  })
+  .openapi("ApiKey");
+
+const createdKeySchema = keySchema
+  .extend({
+    key: z.string().openapi({
+      example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz",
+      description: "The key itself: shown this once, and not stored.",
+    }),
+  })
+  .openapi("CreatedApiKey");
+
+/** What is shown of a stored key. */
+function keyView(row: StoredKey): z.infer<typeof keySchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    tenant: row.tenant,
+    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    created_at: isoTime(row.createdAt),
+    expires_at: isoTime(row.expiresAt),
+    last_used_at: isoTime(row.lastUsedAt),
+  };
+}
+
+/**
+ * The fault of an expiry that has passed already, or that would let the key outlive the one that asks.
+ * @param latest epoch ms at which the key that asks expires; undefined: never
+ */
+function expiryErrors(expiresAt: number | null, latest: number | undefined, now: number): FieldError[] {
+  if (expiresAt === null) return [];
+  const at = isoTime(expiresAt);
+  const field = "expires_at";
+  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: TO_COME }];
+  if (latest === undefined || expiresAt <= latest) return [];
+  const fault = `is ${at}, when the key that asks has expired`;
+  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
+}
 
 const common = { tags: ["API keys"] };
 
@@ -108,5 +209,66 @@ export function registerKeys(api: Api): void {
     const { db, now } = c.get("services");
     const isRevoked = await revokeKey(db, id, c.get("principal").tenant, now());
     return isRevoked ? c.body(null, 204) : noSuch("API key", id);
+  });
+}
+
+// §§ Links into the dashboard for a customer: signed, for one tenant, valid for a while and good for one
+// session. Whoever has the link needs no key; it is made by the operator's own product for a signed-in user.
+
+const HOUR_S = 3600;
+const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
+
+const newPortalLink = strict({
+  tenant: tenantName,
+  expires_in_s: z
+    .int({ error: EXPIRY_EXPECTED })
+    .min(60, { error: EXPIRY_EXPECTED })
+    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
+    .default(HOUR_S)
+    .openapi({ description: "How long the link may be opened; an hour by default." }),
+  read_only: z
+    .boolean({ error: "expected true or false" })
+    .default(false)
+    .openapi({ description: "Whether the visitor may look and change nothing." }),
+}).openapi("NewPortalLink");
+
+const portalLink = z
+  .object({ url: z.string(), tenant: z.string(), read_only: z.boolean(), expires_at: z.iso.datetime() })
+  .openapi("PortalLink");
+
+const postPortalLink = createRoute({
+  method: "post",
+  path: "/v1/portal-links",
+  tags: ["Portal"],
+  summary: "Make a link into the dashboard",
+  description: "For a customer of yours, who needs no key: it shows one tenant, to whoever opens it first.",
+  middleware: [requires("admin"), jsonBody()],
+  request: { body: jsonRequest(newPortalLink) },
+  responses: {
+    201: jsonAnswer(portalLink, "The link, which opens the dashboard of the tenant once."),
+    ...problemResponses(400, 401, 403, 413, 415, 422),
+  },
+});
+
+export function registerPortalLinks(api: Api): void {
+  api.openapi(postPortalLink, async (c) => {
+    const { config, now } = c.get("services");
+    const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
+    const principal = c.get("principal");
+    const tenant = tenantFor(principal, named);
+    if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+    const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
+    const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
+    const refusal = refuseScopes(principal, scopes, "read_only");
+    if (refusal) return refusal;
+    const token = await signToken(config, "portal", {
+      id: newTokenId(),
+      keyId: principal.key ?? null,
+      tenant,
+      scopes,
+      expiresAt,
+    });
+    const url = new URL(`/dashboard/enter?token=${token}`, c.req.url).href;
+    return c.json({ url, tenant, read_only, expires_at: isoTime(expiresAt) }, 201);
   });
 }

@@ -1,27 +1,128 @@
 /** Replays: begun, shown and listed. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { sendForStep } from "../delivery/replay.ts";
-import { newReplayId } from "../id.ts";
-import { isoTime } from "../iso-time.ts";
+import { idRangeOf } from "../db/bundles.ts";
+import { type Destination, findDestination } from "../db/destinations.ts";
+import { beginReplay, countCandidates, LARGEST } from "../db/replay-steps.ts";
+import {
+  changeReplay,
+  findReplay,
+  listReplays,
+  partsOf,
+  type Replay,
+  type ReplayChange,
+  replayUnderWay,
+  summedUp,
+  withParts,
+} from "../db/replays.ts";
+import type { ReplayState } from "../db/schema.ts";
+import { sumOver } from "../db/shards.ts";
+import { newReplayId } from "../ids.ts";
+import { sendForStep } from "../replay/run.ts";
 import type { Services } from "../services.ts";
-import type { Destination } from "../store/destination-settings.ts";
-import { findDestination } from "../store/destinations.ts";
-import { idRangeOf } from "../store/moments.ts";
-import { partsOf, summedUp } from "../store/replay-parts.ts";
-import { beginReplay, countCandidates, LARGEST } from "../store/replay-steps.ts";
-import { findReplay, listReplays, replayUnderWay } from "../store/replays.ts";
-import { sumOver } from "../store/shards.ts";
+import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
-import type { FieldError } from "./field-errors.ts";
 import { jsonBody } from "./json-body.ts";
-import { cursorParam, encodeCursor, limitParam, pageOf } from "./paging.ts";
-import { invalid, noSuch, problem, problemResponses } from "./problems.ts";
-import { newReplay, replaySchema, replayStates } from "./replay-schema.ts";
-import { replayView } from "./replay-view.ts";
-import { idParam, jsonAnswer, jsonRequest } from "./route-parts.ts";
-import { strict } from "./strict.ts";
-import { rangeErrors } from "./time-range.ts";
+import {
+  cursorParam,
+  encodeCursor,
+  eventTypePattern,
+  idParam,
+  jsonAnswer,
+  jsonRequest,
+  limitParam,
+  pageOf,
+  rangeErrors,
+  strict,
+  timeParam,
+} from "./parameters.ts";
+import { type FieldError, invalid, noSuch, problem, problemResponses } from "./problems.ts";
+
+// §§ A replay in JSON: what may be posted, and what is shown.
+
+const RATE_EXPECTED = "expected a whole number from 1 to 6000";
+const INCLUDE_EXPECTED = 'expected "dead" or "delivered"';
+const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+
+const replayStates = ["running", "paused", "completed", "cancelled"] as const;
+
+const newReplay = strict({
+  destination_id: z.string({ error: "expected the id of a destination" }),
+  since: timeParam.openapi({
+    description: "Events accepted then or later; a time that has passed.",
+    example: "2026-11-20T09:00:00Z",
+  }),
+  until: timeParam.openapi({
+    description: "Events accepted before that; a time after `since`.",
+    example: "2026-11-20T10:00:00Z",
+  }),
+  event_types: z
+    .array(eventTypePattern, { error: TYPES_EXPECTED })
+    .min(1, { error: TYPES_EXPECTED })
+    .max(100, { error: TYPES_EXPECTED })
+    .nullish(),
+  rate_per_minute: z
+    .int({ error: RATE_EXPECTED })
+    .min(1, { error: RATE_EXPECTED })
+    .max(6000, { error: RATE_EXPECTED })
+    .default(100)
+    .openapi({ description: "How it begins; it goes up to ten times that, and down to a tenth." }),
+  include: z.enum(["dead", "delivered"], { error: INCLUDE_EXPECTED }).default("dead").openapi({
+    description: "`delivered` sends history again: the same ids, the same bytes.",
+  }),
+}).openapi("NewReplay");
+
+const time = z.iso.datetime();
+
+const replaySchema = z
+  .object({
+    id: z.string(),
+    tenant: z.string(),
+    destination_id: z.string(),
+    include: z.enum(["dead", "delivered"]),
+    event_types: z.array(z.string()).nullable(),
+    since: time,
+    until: time,
+    rate_per_minute: z.number(),
+    state: z.enum(replayStates),
+    reason: z.string().nullable().openapi({
+      description: "Why it is slow (`doubtful`), still (`stuck`, `destination_paused`) or cancelled.",
+    }),
+    total: z.int().openapi({ description: "Deliveries that it meant when it began." }),
+    moved: z.int().openapi({ description: "Those of them that it has set to wait for sending." }),
+    delivered: z.int().openapi({ description: "Those of them that have been delivered since." }),
+    failed: z.int().openapi({ description: "Those of them that have ended otherwise since." }),
+    pace_per_minute: z.number().openapi({ description: "How fast it is at the moment." }),
+    created_at: time,
+    updated_at: time,
+    ended_at: time.nullable(),
+  })
+  .openapi("Replay");
+
+// §§ What is shown of a replay.
+
+function replayView(replay: Replay): z.infer<typeof replaySchema> {
+  return {
+    id: replay.id,
+    tenant: replay.tenant,
+    destination_id: replay.destinationId,
+    include: replay.include,
+    event_types: replay.eventTypes && [...replay.eventTypes],
+    since: isoTime(replay.since),
+    until: isoTime(replay.until),
+    rate_per_minute: replay.ratePerMinute,
+    state: replay.state,
+    reason: replay.reason,
+    total: replay.total,
+    moved: replay.moved,
+    delivered: replay.delivered,
+    failed: replay.failed,
+    pace_per_minute: Math.round(replay.pace * 10) / 10,
+    created_at: isoTime(replay.createdAt),
+    updated_at: isoTime(replay.updatedAt),
+    ended_at: isoTime(replay.endedAt),
+  };
+}
 
 const tags = ["Replays"];
 
@@ -145,4 +246,90 @@ async function occupied({ db }: Services, destination: string) {
   const other = await replayUnderWay(db, destination);
   const which = other ? `: ${other.id} is ${other.state}` : "; it has just ended";
   return problem(409, `The destination has a replay under way${which}. Wait for its end, or cancel it`);
+}
+
+// §§ Pausing, resuming and cancelling a replay. Each may be repeated: the answer is the replay.
+
+const common = {
+  method: "post" as const,
+  tags: ["Replays"],
+  middleware: [requires("admin")],
+  request: { params: idParam },
+  responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404, 409) },
+};
+
+const pause = createRoute({
+  ...common,
+  path: "/v1/replays/{id}/pause",
+  summary: "Pause a replay",
+  description: "It sets no more to wait until it is resumed.",
+});
+const resume = createRoute({
+  ...common,
+  path: "/v1/replays/{id}/resume",
+  summary: "Resume a replay",
+  description: "It goes on where it was, no faster than it began.",
+});
+const cancel = createRoute({
+  ...common,
+  path: "/v1/replays/{id}/cancel",
+  summary: "Cancel a replay",
+  description: "It sets no more to wait. What waits already is still sent.",
+});
+
+/** A change of state: from which states, and what it makes of the replay. */
+type Turn = Readonly<{
+  to: ReplayState;
+  from: readonly ReplayState[];
+  change: (replay: Replay, now: number) => ReplayChange;
+}>;
+
+const turns = {
+  pause: { to: "paused", from: ["running"], change: () => ({ reason: "manual" }) },
+  // It begins again no faster than it began.
+  resume: {
+    to: "running",
+    from: ["paused"],
+    change: ({ pace, ratePerMinute }, now) => ({
+      reason: null,
+      pace: Math.min(pace, ratePerMinute),
+      nextStepAt: now,
+    }),
+  },
+  cancel: {
+    to: "cancelled",
+    from: ["running", "paused"],
+    change: (_, now) => ({ reason: "manual", endedAt: now }),
+  },
+} as const satisfies Record<string, Turn>;
+
+export function registerReplayStatus(api: Api): void {
+  const routes = [
+    [pause, turns.pause],
+    [resume, turns.resume],
+    [cancel, turns.cancel],
+  ] as const;
+  for (const [route, turn] of routes) {
+    api.openapi(route, async (c) => {
+      const services = c.get("services");
+      const { id } = c.req.valid("param");
+      const before = await findReplay(services, id, c.get("principal").tenant);
+      if (before === undefined) return noSuch("replay", id);
+      const after = await turned(services, before, turn);
+      if (after.state !== turn.to) return problem(409, `The replay is ${after.state}: it has ended`);
+      return c.json(replayView(after), 200);
+    });
+  }
+}
+
+/** The replay after the turn; as it is when it can no longer be turned, or has been already. */
+async function turned(services: Services, replay: Replay, { to, from, change }: Turn): Promise<Replay> {
+  const now = services.now();
+  const made = { ...change(replay, now), state: to };
+  const after = await changeReplay(services.db, replay.id, from, made, now);
+  if (after === undefined) return (await findReplay(services, replay.id, undefined)) ?? replay;
+  services.log({ what: `replay_${to}`, replay: replay.id, destination: replay.destinationId });
+  if (to === "running") services.background(sendForStep(services, replay.id, now));
+  const [shown = after] = await withParts(services, [after]);
+  return shown;
 }

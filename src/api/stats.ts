@@ -1,17 +1,162 @@
 /** GET /v1/stats: what the gates have counted within a window, for one destination, a tenant or all. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { readFleet } from "../metrics/fleet.ts";
-import { windows } from "../policy/stats-window.ts";
-import { readCounts } from "../store/counts.ts";
-import { retryingForADay } from "../store/retries.ts";
+import { type Counters, ratesOf, results, totalOf } from "../core/metrics.ts";
+import { type StatsWindow, windows } from "../core/rollups.ts";
+import { readCounts, retryingForADay } from "../db/stats.ts";
+import { ATTEMPT_NUMBERS } from "../metrics/families.ts";
+import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "../metrics/fleet.ts";
+import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
-import { tenantName } from "./names.ts";
+import { jsonAnswer, strict, tenantName } from "./parameters.ts";
 import { noSuch, problem, problemResponses } from "./problems.ts";
-import { jsonAnswer } from "./route-parts.ts";
-import { statsSchema } from "./stats-schema.ts";
-import { statsView } from "./stats-view.ts";
-import { strict } from "./strict.ts";
+
+// §§ The answer of /v1/stats, for validation's twin: the description.
+
+const time = z.iso.datetime();
+const share = (of: string) =>
+  z
+    .number()
+    .nullable()
+    .openapi({ description: `${of} Null without any.` });
+const quantiles = z.object({ p50: z.number().nullable(), p95: z.number().nullable() });
+
+const rates = {
+  attempts: z.int(),
+  first_attempts: z.int(),
+  delivered: z.int().openapi({ description: "Deliveries that ended delivered." }),
+  dead: z.int().openapi({ description: "Deliveries that ended dead." }),
+  retry_rate: share("Of the first attempts, those that had to be tried again."),
+  dead_letter_rate: share("Of the deliveries that ended, those that ended dead."),
+  second_attempt_success_rate: share("Of the second attempts, those that delivered."),
+  mean_attempts_to_success: share("Attempts that a delivered delivery had needed."),
+  non_2xx_rate: share("Of all attempts, those that were answered, but not with a 2xx."),
+  timeout_rate: share("Of all attempts, those that were not answered in time."),
+  storm_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+  latency_ms: quantiles,
+  queue_delay_ms: quantiles.openapi({ description: "How long after their time attempts started." }),
+  waiting: z
+    .int()
+    .openapi({ description: "Deliveries held at the door now; counted up to 1,000 for each destination." }),
+  retrying: z.int().openapi({ description: "Deliveries to be tried again." }),
+  dead_letters: z
+    .int()
+    .openapi({ description: "Dead deliveries that are kept; counted like the waiting ones." }),
+};
+
+const point = z.object({
+  at: time,
+  attempts: z.int(),
+  retries: z.int(),
+  failures: z.int(),
+  delivered: z.int(),
+  dead: z.int(),
+});
+
+const destinationStats = z
+  .object({
+    destination_id: z.string(),
+    ...rates,
+    circuit: z.enum(["closed", "half_open", "open"]),
+    storm: z.boolean(),
+  })
+  .openapi("DestinationStats");
+
+const statsSchema = z
+  .object({
+    window: z.enum(windows),
+    ...rates,
+    retrying_for_a_day: z.int().openapi({ description: "Attempted, and not over a day after their event." }),
+    deduplicated: z.int().nullable().openapi({
+      description: "Requests ever that were answered from what was stored; null for a part of the whole.",
+    }),
+    keyed_requests: z.int().nullable().openapi({
+      description:
+        "Requests ever with an `Idempotency-Key`, the deduplicated among them; new ones are counted once a minute.",
+    }),
+    results: z.record(z.string(), z.int()).openapi({ description: "Attempts by what they came to." }),
+    attempt_distribution: z.record(z.string(), z.int()).openapi({ description: "Attempts by their number." }),
+    series: z
+      .array(point)
+      .openapi({ description: "Minutes of 15m and 1h, hours of 24h and 7d; the last has begun." }),
+    destinations: z.array(destinationStats),
+    coverage: z
+      .object({ total: z.int(), asked: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+      .openapi({
+        description:
+          "`asked` are listed under `destinations`, and what waits, is retried or dead is counted there: a hundred at " +
+          "most, those in which something goes on. Where there are more, attempts, rates, latency and the series are " +
+          "an estimate: they are those of `sampled` destinations, chosen by chance among all. Null: they are of all.",
+      }),
+  })
+  .openapi("Stats");
+
+// §§ Figures as the API shows them.
+
+function statsView(fleet: Fleet, window: StatsWindow) {
+  const sum = fleetSum(fleet, window);
+  const total = (pick: (depth: Depth) => number) => fleet.seen.reduce((n, { depth }) => n + pick(depth), 0);
+  const depth = {
+    waiting: total(({ waiting }) => waiting),
+    retrying: total(({ retrying }) => retrying),
+    dead: total(({ dead }) => dead),
+  };
+  return {
+    window,
+    ...figuresView(sum, depth),
+    results: named(results, sum.results),
+    attempt_distribution: named(ATTEMPT_NUMBERS, sum.attempts),
+    series: fleetSeries(fleet, window).map((point) => ({ ...point, at: isoTime(point.at) })),
+    destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
+    coverage: {
+      total: fleet.total,
+      asked: fleet.seen.length,
+      sampled: fleet.sampled === fleet.seen ? null : fleet.sampled.length,
+      unreachable: fleet.unreachable,
+    },
+  };
+}
+
+function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
+  const sum = figures?.windows[window]?.sum;
+  if (!figures || !sum) return [];
+  const { circuit, traffic } = figures.view;
+  return [{ destination_id: row.id, ...figuresView(sum, depth), circuit, storm: traffic.storm }];
+}
+
+function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Depth) {
+  const rates = ratesOf(sum);
+  return {
+    attempts: totalOf(sum.attempts),
+    first_attempts: sum.attempts[0] ?? 0,
+    delivered: sum.delivered,
+    dead: sum.dead,
+    retry_rate: rounded(rates.retryRate),
+    dead_letter_rate: rounded(rates.deadRate),
+    second_attempt_success_rate: rounded(rates.secondAttemptSuccess),
+    mean_attempts_to_success: rounded(rates.meanAttemptsToSuccess),
+    non_2xx_rate: rounded(rates.non2xxRate),
+    timeout_rate: rounded(rates.timeoutRate),
+    storm_ratio: rounded(rates.retryRatio) ?? 0,
+    latency_ms: { p50: whole(rates.latencyP50Ms), p95: whole(rates.latencyP95Ms) },
+    queue_delay_ms: { p50: whole(rates.queueDelayP50Ms), p95: whole(rates.queueDelayP95Ms) },
+    waiting,
+    retrying,
+    dead_letters,
+  };
+}
+
+function named(names: readonly string[], counts: readonly number[]): Record<string, number> {
+  return Object.fromEntries(names.map((name, i) => [name, counts[i] ?? 0]));
+}
+
+function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10_000) / 10_000;
+}
+
+function whole(value: number | null): number | null {
+  return value === null ? null : Math.round(value);
+}
 
 const getStats = createRoute({
   method: "get",

@@ -5,7 +5,6 @@
  * An event's number is its bundle's number times 128 and its index there, so that numbers are in the order of
  * acceptance and a number alone leads to the row. Nothing that a user can see depends on who shares a bundle.
  */
-
 /** Events of a bundle at most: the bits of two integers of 50 tell what became of each at a destination. */
 export const MAX_EVENTS = 100;
 
@@ -198,4 +197,17 @@ export function checksumOf(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = (CRC[(crc ^ byte) & 0xff] ?? 0) ^ (crc >>> 8);
   return (crc ^ 0xffffffff) >>> 0;
+}
+
+/** The parts one after the other; a single one is not copied. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const [only] = parts;
+  if (parts.length === 1 && only) return only;
+  const whole = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.byteLength;
+  }
+  return whole;
 }

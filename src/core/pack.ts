@@ -5,8 +5,7 @@
  *
  * Masks are pairs of integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
  */
-
-import { digitsOf, numberAt } from "../policy/digits.ts";
+import { digitsOf, numberAt } from "./number-sets.ts";
 
 /** Bits of one integer of a mask. */
 export const HALF = 50;

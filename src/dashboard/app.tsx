@@ -8,26 +8,20 @@
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
-import type { Authenticate } from "../api/auth.ts";
-import { byKey } from "../api/key-lookup.ts";
+import { type Authenticate, byKey } from "../api/auth.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { registerActions } from "./actions.ts";
-import { registerAllDestinations } from "./all-destinations.tsx";
 import { registerAssets } from "./assets.ts";
-import type { DashboardEnv } from "./context.ts";
-import { registerDestination } from "./destination.tsx";
-import { registerEvent } from "./event.tsx";
-import { internalClient } from "./inside.ts";
-import { registerSimulator } from "./lab/lab.tsx";
-import { registerLimits } from "./limits.ts";
-import { registerNewDestination } from "./new-destination.tsx";
-import { nothingHere, somethingBroke } from "./nothing.tsx";
-import { registerOverview } from "./overview.tsx";
-import { registerPortal } from "./portal.tsx";
-import { signedIn } from "./session.ts";
-import { askForKey, registerSignIn, registerSignOut } from "./sign-in.tsx";
-import { registerTestEvent } from "./trial.tsx";
+import { internalClient } from "./internal-client.ts";
+import { registerDestination } from "./pages/destination.tsx";
+import { registerActions, registerLimits, registerTestEvent } from "./pages/destination-actions.tsx";
+import { nothingHere, somethingBroke } from "./pages/error-pages.tsx";
+import { registerEvent } from "./pages/event.tsx";
+import { registerNewDestination } from "./pages/new-destination.tsx";
+import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
+import { askForKey, registerPortal, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
+import { type DashboardEnv, signedIn } from "./session.ts";
+import { registerSimulator } from "./simulator/page.tsx";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;

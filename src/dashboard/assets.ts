@@ -4,13 +4,9 @@
  * content, and so a browser keeps them for ever.
  */
 import type { Hono } from "hono";
-import type { DashboardEnv } from "./context.ts";
-import { live } from "./script/live.ts";
-import { charts } from "./style/charts.ts";
-import { forms } from "./style/forms.ts";
-import { page } from "./style/page.ts";
-import { parts } from "./style/parts.ts";
-import { tokens } from "./style/tokens.ts";
+import { live } from "./live.ts";
+import type { DashboardEnv } from "./session.ts";
+import { charts, forms, page, parts, tokens } from "./style.ts";
 
 const style = [tokens, page, parts, charts, forms].join("");
 

@@ -1,15 +1,39 @@
-/**
- * Who sits before the screen. A session is opened with an API key, or by a portal link that the holder of
- * one has made; its cookie is signed, and every request looks up whether the session and the key behind it
- * still stand.
- */
+/** What a request for a page carries: the services, and the session of the person who asks. */
+import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import type { Authenticate, Principal, Scope } from "../api/auth.ts";
-import { newTokenId, readToken, signToken } from "../api/signed-token.ts";
+import {
+  type Authenticate,
+  newTokenId,
+  type Principal,
+  readToken,
+  type Scope,
+  signToken,
+} from "../api/auth.ts";
+import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
 import type { Services } from "../services.ts";
-import { endSession, findSession, forgetSessions, insertSession, type Session } from "../store/sessions.ts";
-import type { DashboardContext, DashboardEnv, Visitor } from "./context.ts";
+
+type Visitor = Readonly<{
+  principal: Principal;
+  /** The signed session, as the cookie carries it. */
+  token: string;
+  sessionId: string;
+}>;
+
+export type DashboardEnv = {
+  Bindings: Env;
+  Variables: {
+    services: Services;
+    /** Set on every page behind the door. */
+    visitor: Visitor;
+  };
+};
+
+export type DashboardContext = Context<DashboardEnv>;
+
+// §§ Who sits before the screen. A session is opened with an API key, or by a portal link that the holder of
+// one has made; its cookie is signed, and every request looks up whether the session and the key behind it
+// still stand.
 
 const HOUR_MS = 60 * 60_000;
 const LASTS_MS = 12 * HOUR_MS;

@@ -4,12 +4,56 @@
  * LOG_ATTEMPTS=all each attempt has one. Where Analytics Engine is bound, each attempt leaves a data point as well.
  * Ids and figures; nothing of the payload, no secret.
  */
-import { deliveryId, eventId } from "../id.ts";
+
+import { type AttemptMetric, resultOf } from "../core/metrics.ts";
+import { dueAtOf, type LoadedDelivery } from "../db/deliveries.ts";
+import { deliveryId, eventId } from "../ids.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { dueAtOf } from "../store/work.ts";
-import { writeDataPoint } from "./data-point.ts";
-import { type BatchRun, leftoverReason } from "./group.ts";
-import type { Finished } from "./run-lease.ts";
+import type { Attempt } from "./http.ts";
+import type { Finished } from "./lease-runner.ts";
+import type { Outcome } from "./outcome.ts";
+import { type BatchRun, leftoverReason } from "./pipeline.ts";
+
+// §§ One data point for each attempt, where Analytics Engine is bound. Its columns have no names of their own:
+// what they mean is documented in the README, and new ones go to the end. Ids and figures; nothing of the
+// payload, no URL, no secret.
+
+/**
+ * Answers why the point was not taken; undefined when it was, or when nobody wants it. Analytics Engine
+ * takes so many of an invocation and throws at the next: no delivery may hang on that.
+ * https://developers.cloudflare.com/analytics/analytics-engine/limits/
+ */
+function writeDataPoint({ attempts }: Pick<Services, "attempts">, finished: Finished): string | undefined {
+  try {
+    attempts?.writeDataPoint(dataPointOf(finished));
+    return undefined;
+  } catch (error) {
+    return faultOf(error);
+  }
+}
+
+function dataPointOf({ attempt, outcome, metric }: Finished): AnalyticsEngineDataPoint {
+  const { event, destination } = attempt.work;
+  const { exchange } = attempt;
+  return {
+    indexes: [destination.id],
+    blobs: [
+      destination.tenant,
+      event.type,
+      metric.result,
+      outcome.row.state,
+      outcome.row.reason,
+      deliveryId(event.id, destination.id),
+    ],
+    doubles: [
+      metric.attempt,
+      exchange.kind === "response" ? exchange.status : 0,
+      metric.tookMs,
+      metric.lateMs,
+    ],
+  };
+}
 
 /** The attempts of one invocation, counted until they are logged. */
 export type AttemptCounts = {
@@ -101,4 +145,24 @@ export function logLease(services: Services, { destination, answer, run }: Batch
     left: run.queue.length,
     reason: run.queue.length > 0 ? leftoverReason(run, services.now()).reason : undefined,
   });
+}
+
+// §§ What is counted of an attempt, from all that is known of it.
+
+const ends = { delivered: "delivered", retry: "again", dead: "dead" } as const;
+
+export function attemptMetricOf(attempt: Attempt, { row, transition }: Outcome): AttemptMetric {
+  const { work, exchange, startedAt, endedAt } = attempt;
+  return {
+    attempt: row.attempts,
+    result: resultOf(exchange),
+    end: ends[transition.kind],
+    tookMs: endedAt - startedAt,
+    lateMs: Math.max(0, startedAt - dueAt(work, startedAt)),
+  };
+}
+
+/** When the attempt should have been made: when the event was due, and later at the time that the delivery was given. */
+function dueAt({ event, row }: LoadedDelivery, startedAt: number): number {
+  return row && row.attempts > 0 ? (row.nextAttemptAt ?? startedAt) : dueAtOf(event);
 }

@@ -3,10 +3,10 @@
  * a rotation every secret before signs too until it expires, so that a receiver changes over when it likes.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
-import { previousSecrets } from "../policy/previous-secrets.ts";
-import type { SigningKey } from "../secrets/signing-key.ts";
+import { previousSecrets } from "../core/credentials.ts";
+import type { Destination } from "../db/destinations.ts";
+import type { SigningKey } from "../secrets/signing.ts";
 import type { Vault } from "../secrets/vault.ts";
-import type { Destination } from "../store/destination-settings.ts";
 
 /**
  * Signs one attempt: the id and the body are the same on every attempt, the timestamp is this one's.

@@ -5,16 +5,17 @@
  * everybody who asks at the same time; only when intake has certainly not taken it, it is committed here, alone.
  * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
  */
+
+import { placeByKey, placeByTime } from "../core/placement.ts";
 import { routed } from "../core/routing.ts";
-import { randomText } from "../id.ts";
-import { isoTime } from "../iso-time.ts";
+import { allOf } from "../db/shards.ts";
+import { addToCount } from "../db/stats.ts";
+import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import { placeByKey, placeByTime } from "../policy/placement.ts";
 import type { Services } from "../services.ts";
-import { addToCount } from "../store/counts.ts";
-import { allOf } from "../store/shards.ts";
+import { isoTime } from "../time.ts";
+import type { Entry, PreparedEvent } from "./bundle.ts";
 import { answerByKey, commitEntries, type Outcome, WAIT_MS } from "./commit.ts";
-import type { Entry, PreparedEvent } from "./draft.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { commitByIntake } from "./intake-client.ts";
 
@@ -78,7 +79,10 @@ export type OperationalNotice = PostedEvent & Readonly<{ key: string }>;
  * Stores events of our own in the first database, beside the destinations that they are for; only those that somebody
  * takes. Throws when they cannot be stored.
  */
-export async function acceptOperational(services: Services, notices: readonly OperationalNotice[]): Promise<void> {
+export async function acceptOperational(
+  services: Services,
+  notices: readonly OperationalNotice[],
+): Promise<void> {
   const now = services.now();
   const tenants = [...new Set(notices.map(({ tenant }) => tenant))];
   const routes = await services.routing.read(services.db, tenants);

@@ -6,8 +6,6 @@
  */
 import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
-import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
 import {
   commitUnits,
   findCommitted,
@@ -16,22 +14,24 @@ import {
   type KnownToken,
   type NewBundle,
   type StoredKey,
-} from "../store/bundles.ts";
-import { databaseAt } from "../store/shards.ts";
-import { within } from "../within.ts";
+} from "../db/bundles.ts";
+import { databaseAt } from "../db/shards.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { within } from "../time.ts";
 import {
   apart,
   type Draft,
   type DraftBundle,
-  draftsOf,
   draftOf,
+  draftsOf,
   type Entry,
   kept,
   ownerOf,
   routeOf,
   tenantsOf,
   unitOf,
-} from "./draft.ts";
+} from "./bundle.ts";
 import type { Routes } from "./routing-cache.ts";
 
 /** How long whoever posts something waits for its commit. */

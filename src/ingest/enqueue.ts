@@ -1,7 +1,7 @@
 /** Putting committed bundles on the queue: ids only, in as few messages as name about a hundred deliveries each. */
 import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
-import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../delivery/message.ts";
 import { faultOf } from "../log.ts";
+import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import type { CommittedBundle } from "./commit.ts";
 

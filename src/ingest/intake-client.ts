@@ -4,9 +4,9 @@
  */
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { within } from "../within.ts";
+import { within } from "../time.ts";
+import type { Entry } from "./bundle.ts";
 import type { Outcome } from "./commit.ts";
-import type { Entry } from "./draft.ts";
 
 export const INTAKE_VERSION = 1;
 

@@ -8,8 +8,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
+import type { Entry } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
-import type { Entry } from "./draft.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./intake-client.ts";
 

@@ -2,18 +2,16 @@
  * `npm run demo`: Breakwater's whole job in a minute and a half. A stack of its own, five customers with
  * different fates, a few hundred events, a live table. Exits 1 when anything shown was not so.
  */
-import { apiClient } from "./api-client.ts";
-import { keepFiring } from "./cron.ts";
-import { faultsOf } from "./demo/checks.ts";
-import { startEndpoints } from "./demo/endpoints.ts";
-import { paint } from "./demo/paint.ts";
-import { openScreen } from "./demo/screen.ts";
-import { type Told, tellStory } from "./demo/story.ts";
-import { summaryHead, summaryLines } from "./demo/summary.ts";
-import { tryItLines } from "./demo/try-it.ts";
+
+import { startEndpoints } from "./demo/scenario.ts";
+import { openScreen, paint } from "./demo/screen.ts";
+import { faultsOf } from "./demo/state.ts";
+import { type Told, tellStory, tryItLines } from "./demo/story.ts";
+import { summaryHead, summaryLines } from "./demo/table.ts";
 import { type Flags, readFlags, runScript } from "./flags.ts";
 import { whenOrphaned } from "./lifetime.ts";
 import type { Receiver } from "./receiver.ts";
+import { apiClient, keepFiring } from "./stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "./throwaway.ts";
 
 const HELP = `npm run demo -- [flags]    Breakwater's whole job in a minute and a half, on a stack of its own.

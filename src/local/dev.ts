@@ -1,10 +1,10 @@
 /** `npm run dev`: the whole of Breakwater on this machine. Secrets, tables, Worker, and the minute's cron. */
-import { keepFiring } from "./cron.ts";
+
 import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
 import { whenOrphaned } from "./lifetime.ts";
 import { applyMigrations } from "./migrations.ts";
-import { POLITE_MS, type Stack, startStack } from "./stack.ts";
+import { keepFiring, POLITE_MS, type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
 const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.

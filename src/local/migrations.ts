@@ -1,8 +1,7 @@
 /** Brings every D1 database that wrangler.toml binds up to date before anything reads it. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { runWrangler } from "./run-wrangler.ts";
-import { projectRoot } from "./wrangler.ts";
+import { projectRoot, runWrangler } from "./wrangler.ts";
 
 /** @param persistTo where wrangler keeps the local state; its own place when absent */
 export function applyMigrations(persistTo?: string): Promise<void> {

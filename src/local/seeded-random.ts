@@ -1,5 +1,4 @@
 /** Randomness that can be repeated: the same seed gives the same run. */
-
 /** Uniform in [0, 1): mulberry32. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;

@@ -89,3 +89,62 @@ function reachable(ip: string): string {
 async function failed(exited: Promise<number>): Promise<never> {
   throw new Error(`wrangler dev ended with code ${await exited} before it was ready`);
 }
+
+/**
+ * The cron that `wrangler dev` does not have: it only offers an address at which a person may fire it.
+ * Without this the sweep would be dead locally, and whatever was lost would stay lost.
+ */
+const MINUTE_MS = 60_000;
+const PATIENCE_MS = 30_000;
+
+/** Fires the scheduled handler once; rejects when it failed or nobody answers. */
+export async function fireCron(url: string): Promise<void> {
+  const response = await fetch(`${url}/cdn-cgi/local/scheduled`, {
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  });
+  const said = await response.text();
+  if (!response.ok)
+    throw new Error(`The scheduled handler answered ${response.status}: ${said.slice(0, 200)}`);
+}
+
+type Options = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => void }>;
+
+/** Fires now and then every minute, until the returned function is called. */
+export function keepFiring(
+  url: string,
+  { everyMs = MINUTE_MS, onFailure = () => {} }: Options = {},
+): () => void {
+  const fire = () => void fireCron(url).catch(onFailure);
+  const timer = setInterval(fire, everyMs);
+  fire();
+  return () => clearInterval(timer);
+}
+
+// §§ Breakwater's public HTTP API, as its users call it. Whatever is not a success is an error that says why.
+
+const API_PATIENCE_MS = 20_000;
+
+export type ApiClient = Readonly<{
+  get: <T>(path: string) => Promise<T>;
+  post: <T>(path: string, body: unknown) => Promise<T>;
+  remove: (path: string) => Promise<void>;
+}>;
+
+export function apiClient(url: string, key: string): ApiClient {
+  async function call(method: string, path: string, body?: unknown): Promise<string> {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      signal: AbortSignal.timeout(API_PATIENCE_MS),
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text.slice(0, 300)}`);
+    return text;
+  }
+  return {
+    get: async (path) => JSON.parse(await call("GET", path)),
+    post: async (path, body) => JSON.parse(await call("POST", path, body)),
+    remove: async (path) => void (await call("DELETE", path)),
+  };
+}

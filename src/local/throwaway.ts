@@ -6,12 +6,11 @@ import { randomBytes } from "node:crypto";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bundleWorker } from "./bundle.ts";
 import { ensureDevVars } from "./dev-vars.ts";
 import { applyMigrations } from "./migrations.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, type Strict, strictFlags, strictVars } from "./strict-flags.ts";
-import { projectRoot } from "./wrangler.ts";
+import { bundleWorker, projectRoot } from "./wrangler.ts";
 
 /** Named, because wrangler would look for it beside the bundle. */
 const config = join(projectRoot, "wrangler.toml");

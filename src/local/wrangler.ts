@@ -4,9 +4,9 @@
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { createRequire } from "node:module";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { endGroupWithUs, watchOver } from "./lifetime.ts";
+import { endGroupWithUs, signalGroup, watchOver } from "./lifetime.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url).href);
 
@@ -42,4 +42,40 @@ export function exitOf(child: ChildProcess): Promise<number> {
     child.once("error", reject);
     child.once("exit", (code) => resolve(code ?? 128));
   });
+}
+
+// §§ A wrangler command that does its work and ends. It says nothing unless it fails.
+
+const PATIENCE_MS = 60_000;
+
+/** Rejects with all that wrangler said when it fails, or when it has not ended after a minute. */
+export async function runWrangler(args: readonly string[]): Promise<void> {
+  const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk) => {
+      output += chunk;
+    });
+  }
+  const impatience = setTimeout(() => signalGroup(child, "SIGKILL"), PATIENCE_MS);
+  const code = await exitOf(child);
+  clearTimeout(impatience);
+  if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output}`);
+}
+
+// §§ The Worker as one file that nobody edits. `wrangler dev` watches the sources and restarts the Worker, its
+// queues and all, whenever one of them is saved; what runs from a bundle runs as it was when it began.
+
+/**
+ * Bundles the Worker into a directory; answers the path of the file.
+ * @param main its first file; that of wrangler.toml unless given
+ * @param flags wrangler's own, besides
+ */
+export async function bundleWorker(
+  directory: string,
+  main = "src/worker.ts",
+  flags: readonly string[] = [],
+): Promise<string> {
+  await runWrangler(["deploy", main, "--dry-run", "--outdir", directory, ...flags]);
+  return join(directory, `${basename(main, ".ts")}.js`);
 }

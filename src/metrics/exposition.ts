@@ -71,3 +71,18 @@ export function histogramSamples(
     { suffix: "_count", labels, value: below },
   ];
 }
+
+// §§ Families of Breakwater's own: the name's prefix is put here.
+
+const family =
+  (type: Family["type"]) =>
+  (name: string, help: string, samples: readonly Sample[]): Family => ({
+    name: `breakwater_${name}`,
+    help,
+    type,
+    samples,
+  });
+
+export const counter = family("counter");
+export const gauge = family("gauge");
+export const histogram = family("histogram");

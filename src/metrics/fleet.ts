@@ -6,17 +6,24 @@
  * goes on are shown, and rates are estimated from others, as many, that chance has chosen: a share of those in
  * trouble is the share of nobody. Analytics Engine counts all of them.
  */
-import { figuresAtGate } from "../gate/gate-client.ts";
-import type { GateFigures, FiguresQuery } from "../policy/gate-figures.ts";
-import { addedSeries, type Series, type StatsWindow } from "../policy/stats-window.ts";
-import { emptyCounters, sumOfCounters, type Counters } from "../policy/tally.ts";
+
+import type { FiguresQuery, GateFigures } from "../core/gate-view.ts";
+import { type Counters, emptyCounters, sumOfCounters } from "../core/metrics.ts";
+import { addedSeries, type Series, type StatsWindow } from "../core/rollups.ts";
+import {
+  type Destination,
+  drawnDestinations,
+  findDestination,
+  gateSettingsOf,
+  listDestinations,
+  type Watched,
+  watchedDestinations,
+} from "../db/destinations.ts";
+import type { Databases } from "../db/shards.ts";
+import { type Backlog, backlogOf, retriesByDestination, type Scope } from "../db/stats.ts";
+import { figuresAtGate } from "../gate/client.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Backlog, backlogOf } from "../store/backlog.ts";
-import { type Destination, gateSettingsOf } from "../store/destination-settings.ts";
-import { findDestination, listDestinations } from "../store/destinations.ts";
-import { retriesByDestination, type Scope } from "../store/retries.ts";
-import type { Databases } from "../store/shards.ts";
-import { drawnDestinations, type Watched, watchedDestinations } from "../store/watched-destinations.ts";
 
 /** Destinations that are shown, and again those that rates are estimated from: so many gates are asked in one look. */
 export const GATES_ASKED = 100;
@@ -147,4 +154,28 @@ async function askAll(
   };
   await Promise.all(Array.from({ length: AT_ONCE }, line));
   return answers;
+}
+
+// §§ How far the queues are behind, where the platform says so.
+
+export type QueueBacklog = Readonly<{
+  queue: "deliveries" | "drains";
+  /** Null when it cannot be told. */
+  messages: number | null;
+  /** Epoch ms. */
+  oldestAt: number | null;
+}>;
+
+export function queueBacklogs(services: Services): Promise<QueueBacklog[]> {
+  return Promise.all((["deliveries", "drains"] as const).map((queue) => queueBacklogOf(services, queue)));
+}
+
+async function queueBacklogOf(services: Services, queue: QueueBacklog["queue"]): Promise<QueueBacklog> {
+  try {
+    const { backlogCount, oldestMessageTimestamp } = await services[queue].metrics();
+    return { queue, messages: backlogCount, oldestAt: oldestMessageTimestamp?.getTime() || null };
+  } catch (error) {
+    services.log({ what: "queue_metrics_unavailable", error: faultOf(error) });
+    return { queue, messages: null, oldestAt: null };
+  }
 }

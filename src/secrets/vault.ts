@@ -2,9 +2,71 @@
  * Where destinations' secrets are sealed and opened. What was opened is kept in memory for as long as the
  * isolate lives and there is room, so that signing a batch costs no decryption after the first.
  */
-import type { MasterKeys } from "./master-keys.ts";
-import { labelOf, seal, unseal } from "./seal.ts";
-import { type SigningKey, signingKey } from "./signing-key.ts";
+
+import { fromBase64, fromBase64Url, toBase64Url } from "./base64.ts";
+import { type Scheme, type SigningKey, schemeOf, signingKey } from "./signing.ts";
+
+// §§ Secrets at rest: AES-256-GCM under a master key that D1 never sees. The sealed text reads
+// `scheme.key-id.base64url(nonce ‖ ciphertext ‖ tag)`: what it signs with and which master key opens it can
+// be told without opening it. Both, and the destination's id, are authenticated with it, so that a sealed
+// secret moved to another row, or relabelled, opens for nobody.
+
+/** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
+const NONCE_BYTES = 12;
+
+export type Label = Readonly<{ scheme: Scheme; keyId: string }>;
+
+/** Seals a signing secret for a destination, with the first of the keys. */
+export async function seal(keys: MasterKeys, destination: string, secret: string): Promise<string> {
+  const [key] = keys;
+  const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
+  const label = `${schemeOf(secret)}.${key.id}`;
+  const plain = new TextEncoder().encode(secret);
+  const cipher = await crypto.subtle.encrypt(
+    parameters(nonce, label, destination),
+    await imported(key),
+    plain,
+  );
+  return `${label}.${toBase64Url(new Uint8Array([...nonce, ...new Uint8Array(cipher)]))}`;
+}
+
+/** The secret that was sealed for this destination. Throws, without naming any of it, when it cannot be opened. */
+export async function unseal(keys: MasterKeys, destination: string, sealed: string): Promise<string> {
+  const label = labelOf(sealed);
+  const key = keys.find(({ id }) => id === label?.keyId);
+  const bytes = fromBase64Url(sealed.slice(sealed.lastIndexOf(".") + 1));
+  if (!label || !bytes) throw new Error("The secret is not sealed");
+  if (!key) throw new Error(`MASTER_KEYS has no key ${label.keyId}`);
+  const [nonce, cipher] = [bytes.subarray(0, NONCE_BYTES), bytes.subarray(NONCE_BYTES)];
+  const how = parameters(nonce, `${label.scheme}.${label.keyId}`, destination);
+  try {
+    return new TextDecoder().decode(await crypto.subtle.decrypt(how, await imported(key), cipher));
+  } catch {
+    throw new Error(`The secret was not sealed with the key ${label.keyId} for this destination`);
+  }
+}
+
+/** What a sealed text says of itself; undefined when it is none. Not to be trusted before it is opened. */
+export function labelOf(sealed: string): Label | undefined {
+  const [, scheme, keyId] =
+    /^(hmac-sha256|ed25519)\.([A-Za-z0-9_-]{1,32})\.[A-Za-z0-9_-]+$/.exec(sealed) ?? [];
+  return scheme && keyId ? { scheme: scheme as Scheme, keyId } : undefined;
+}
+
+function parameters(iv: Uint8Array<ArrayBuffer>, label: string, destination: string) {
+  return { name: "AES-GCM", iv, additionalData: new TextEncoder().encode(`${label}.${destination}`) };
+}
+
+const imports = new WeakMap<MasterKey, Promise<CryptoKey>>();
+
+/** A key is imported once for as long as it is configured. */
+function imported(key: MasterKey): Promise<CryptoKey> {
+  const known = imports.get(key);
+  if (known) return known;
+  const made = crypto.subtle.importKey("raw", key.bytes, "AES-GCM", false, ["encrypt", "decrypt"]);
+  imports.set(key, made);
+  return made;
+}
 
 export type Vault = Readonly<{
   /** The text to store for a destination's signing secret. */
@@ -40,4 +102,40 @@ export function vaultOf(keys: MasterKeys): Vault {
     open,
     isCurrent: (sealed) => labelOf(sealed)?.keyId === keys[0].id,
   };
+}
+
+// §§ The master keys that destinations' secrets are sealed with, as `MASTER_KEYS` writes them: `id:base64`, or
+// several of them with commas between. The first seals; all of them open. So a key is replaced by putting
+// a new one before it, sealing everything anew, and taking the old one away.
+
+type MasterKey = Readonly<{
+  /** Stored with everything that it seals. */
+  id: string;
+  /** 32, for AES-256. */
+  bytes: Uint8Array<ArrayBuffer>;
+}>;
+
+/** At least one; the first seals. */
+export type MasterKeys = readonly [MasterKey, ...MasterKey[]];
+
+/** What is wrong with the text, to follow the variable's name; it never repeats any of the key. */
+export type MasterKeysFault = Readonly<{ fault: string }>;
+
+const KEY_BYTES = 32;
+
+export function parseMasterKeys(text: string): MasterKeys | MasterKeysFault {
+  const parts = text.split(/[\s,]+/).filter((part) => part !== "");
+  const keys = parts.map(masterKey);
+  const wrong = keys.indexOf(undefined);
+  if (wrong >= 0) return { fault: `expected id:base64 of ${KEY_BYTES} bytes as key number ${wrong + 1}` };
+  const [first, ...others] = keys.filter((key) => key !== undefined);
+  if (first === undefined) return { fault: "expected at least one id:base64" };
+  const ids = new Set([first, ...others].map(({ id }) => id));
+  return ids.size === keys.length ? [first, ...others] : { fault: "expected each key to have its own id" };
+}
+
+function masterKey(part: string): MasterKey | undefined {
+  const [, id, base64] = /^([A-Za-z0-9_-]{1,32}):(.+)$/.exec(part) ?? [];
+  const bytes = base64 === undefined ? undefined : fromBase64(base64);
+  return id !== undefined && bytes?.length === KEY_BYTES ? { id, bytes } : undefined;
 }

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
-import { deliveryId, eventId, eventNumber } from "../../src/id.ts";
-import { RETRIES_SORTED } from "../../src/store/delivery-walk.ts";
-import type { StoredState } from "../../src/store/schema.ts";
+import { RETRIES_SORTED } from "../../src/db/delivery-list.ts";
+import type { StoredState } from "../../src/db/schema.ts";
+import { deliveryId, eventId, eventNumber } from "../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 
@@ -462,12 +462,7 @@ describe("the gates behind a page", () => {
     await delivery(B, 1, "dead");
     const { json } = await call("GET", "/v1/deliveries");
     expect(gateCalls).toEqual([`look ${A}`]);
-    expect(json.data.map((d: { reason?: string }) => d.reason)).toEqual([
-      undefined,
-      "rate",
-      "rate",
-      "rate",
-    ]);
+    expect(json.data.map((d: { reason?: string }) => d.reason)).toEqual([undefined, "rate", "rate", "rate"]);
   });
 
   it("are asked for an event too", async () => {

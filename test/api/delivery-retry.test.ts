@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { deliveryId } from "../../src/id.ts";
+import { deliveryId } from "../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 

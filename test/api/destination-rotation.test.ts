@@ -2,10 +2,10 @@
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { findDestination } from "../../src/db/destinations.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
-import { newSecret } from "../../src/secrets/signing-secret.ts";
+import { newSecret } from "../../src/secrets/signing.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
-import { findDestination } from "../../src/store/destinations.ts";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
 

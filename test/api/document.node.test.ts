@@ -2,8 +2,8 @@
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
-import { documentOf } from "../../src/api/document.ts";
-import { story } from "../../src/api/document-story.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import { story } from "../../src/api/openapi/examples.ts";
 import { schemaFaults } from "../support/schema-faults.ts";
 
 const document = documentOf(createApp());

@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
-import { gateSettingsOf } from "../../src/store/destination-settings.ts";
-import { destinations } from "../../src/store/schema.ts";
+import { gateSettingsOf } from "../../src/db/destinations.ts";
+import { destinations } from "../../src/db/schema.ts";
 import { broken } from "../support/answer-check.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { operations } from "../support/operations.ts";

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../src/api/auth.ts";
-import { newEvent } from "../../src/api/event-schema.ts";
+import { newEvent } from "../../src/api/events.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { document } from "../support/operations.ts";

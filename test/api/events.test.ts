@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventId, eventNumber } from "../../src/id.ts";
+import { eventId, eventNumber } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { storedBodies } from "../support/stored-bodies.ts";

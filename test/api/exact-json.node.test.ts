@@ -1,7 +1,7 @@
 /** JSON in and out again: every number as it was written. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { parseExactly } from "../../src/api/exact-json.ts";
+import { parseExactly } from "../../src/api/json-body.ts";
 
 /** Numbers as the grammar of JSON (RFC 8259 §6) allows them to be written. */
 const digits = fc.stringMatching(/^[0-9]{1,20}$/);

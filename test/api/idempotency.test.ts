@@ -1,8 +1,8 @@
 /** A request that comes again under its key does nothing again; one that only claims to be the same is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventNumber } from "../../src/id.ts";
-import { countKeyed, readCounts } from "../../src/store/counts.ts";
+import { countKeyed, readCounts } from "../../src/db/stats.ts";
+import { eventNumber } from "../../src/ids.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { claimedKey } from "../../src/api/key-token.ts";
+import { claimedKey } from "../../src/api/auth.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 
 const HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 /** Lines are the same however the bytes come. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Line, lineCutter } from "../../src/api/lines.ts";
+import { type Line, lineCutter } from "../../src/api/ndjson.ts";
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 const textOf = (bytes: Uint8Array | undefined) => bytes && new TextDecoder().decode(bytes);

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/auth.ts";
-import { addToCount } from "../../src/store/counts.ts";
+import { addToCount } from "../../src/db/stats.ts";
 import { readExposed } from "../support/exposed.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 

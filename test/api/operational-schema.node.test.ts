@@ -1,8 +1,9 @@
 /** What the operator is told is what the document says: no field more, none less, and nothing that is a secret. */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
-import { documentOf } from "../../src/api/document.ts";
-import { operationalData } from "../../src/api/operational-schema.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import { operationalData } from "../../src/api/operational-events.ts";
+import type { SettleResult } from "../../src/core/settle.ts";
 import {
   deadEvent,
   noticeEvent,
@@ -10,8 +11,7 @@ import {
   stallEvent,
   statusEvent,
   thresholdEvent,
-} from "../../src/delivery/operational-event.ts";
-import type { SettleResult } from "../../src/policy/news.ts";
+} from "../../src/notifications/operational-events.ts";
 
 const AT = Date.parse("2026-11-21T09:00:00.000Z");
 const destination = {

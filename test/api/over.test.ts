@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { deliveryId, eventId } from "../../src/id.ts";
+import { deliveryId, eventId } from "../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { signedIn } from "../support/dashboard.ts";

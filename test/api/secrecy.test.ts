@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { faultOf } from "../../src/log.ts";
-import { newSecret } from "../../src/secrets/signing-secret.ts";
+import { newSecret } from "../../src/secrets/signing.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 
 const own = newSecret("hmac-sha256");

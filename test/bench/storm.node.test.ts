@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { chart } from "../../src/lab/chart.ts";
-import { figuresOf } from "../../src/lab/figures.ts";
+import { chart } from "../../src/simulator/chart.ts";
+import { figuresOf } from "../../src/simulator/figures.ts";
 import { contend } from "./storm/aws.ts";
 import { compare, resultOf } from "./storm/compare.ts";
 import { ourselves } from "./storm/contenders.ts";

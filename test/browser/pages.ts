@@ -1,7 +1,7 @@
 /** Every page of the scene, and how one gets there: for what must hold on all of them. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
-import { eventId } from "../../src/id.ts";
-import { apiClient } from "../../src/local/api-client.ts";
+import { eventId } from "../../src/ids.ts";
+import { apiClient } from "../../src/local/stack.ts";
 import { billing, ledger } from "../scene/cast.ts";
 import { HERO_EVENT } from "../scene/plot.ts";
 import { signIn } from "./sign-in.ts";

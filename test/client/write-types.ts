@@ -1,7 +1,6 @@
 /** Writes the types that a deployment of this very source would serve at /openapi.d.ts, for `npm run check`. */
 import { writeFileSync } from "node:fs";
 import { createApp } from "../../src/api/app.ts";
-import { documentOf } from "../../src/api/document.ts";
-import { typesOf } from "../../src/api/document-types.ts";
+import { documentOf, typesOf } from "../../src/api/openapi/document.ts";
 
 writeFileSync(`${import.meta.dirname}/breakwater.d.ts`, typesOf(documentOf(createApp())));

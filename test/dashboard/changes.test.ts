@@ -1,7 +1,7 @@
 /** What a person does on a page is done by the API's own routes: seen in the tables, not in the page. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventNumber } from "../../src/id.ts";
+import { eventNumber } from "../../src/ids.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
 import { receivers } from "../support/receivers.ts";

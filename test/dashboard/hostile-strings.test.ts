@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { eventId } from "../../src/id.ts";
+import { eventId } from "../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { testDashboard } from "../support/dashboard.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import type { DeliveryJson } from "../../src/api/delivery-schema.ts";
-import { trackOf } from "../../src/dashboard/track.ts";
+import type { DeliveryJson } from "../../src/api/deliveries.ts";
+import { trackOf } from "../../src/dashboard/components/delivery-panel.tsx";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const at = (ms: number) => new Date(NOW + ms).toISOString();

@@ -1,7 +1,7 @@
 /** What one attempt sends, and what it takes from the answer. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { eventId } from "../../src/id.ts";
+import { eventId } from "../../src/ids.ts";
 import type { Call } from "../support/receivers.ts";
 import {
   execute,

@@ -1,14 +1,14 @@
 /** Messages of whole bundles: what many deliveries share on their way, and what none of them has from its neighbours. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
-import { consumeDeadLetters } from "../../src/delivery/bury.ts";
-import { wakeUpAt } from "../../src/delivery/carry.ts";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { HELD_BYTES, loadDeliveries } from "../../src/db/deliveries.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
+import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { consumeDrains } from "../../src/delivery/drain.ts";
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
-import { eventNumber } from "../../src/id.ts";
-import { seededRandom } from "../../src/lab/random.ts";
-import { HELD_BYTES, loadDeliveries } from "../../src/store/work.ts";
+import { wakeUpAt } from "../../src/delivery/message-group.ts";
+import { eventNumber } from "../../src/ids.ts";
+import type { DeliveryMessage } from "../../src/queue-messages.ts";
+import { seededRandom } from "../../src/simulator/scenario.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { CONNECTIONS, connections } from "../../src/delivery/connections.ts";
+import { CONNECTIONS, connections } from "../../src/delivery/http.ts";
 
 /** Tasks that run until they are ended, over connections that so many groups share. */
 function track(groups: number) {

@@ -1,6 +1,6 @@
 /** What Analytics Engine gets of each attempt, and that no delivery hangs on it. */
 import { beforeEach, expect, test } from "vitest";
-import { deliveryId } from "../../src/id.ts";
+import { deliveryId } from "../../src/ids.ts";
 import { newDestination, newWorld, SECRET, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
 
 let world: World;

@@ -1,8 +1,8 @@
 /** What waits in D1, and how the gate's bell has it worked off. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryName } from "../../src/core/bundle.ts";
-import { sweep } from "../../src/delivery/sweep.ts";
-import { eventNumber } from "../../src/id.ts";
+import { eventNumber } from "../../src/ids.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import { silence } from "../support/receivers.ts";
 import {
   alarmOf,

@@ -7,7 +7,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compare, leftOpen, type Model, newModel, retry } from "../support/life-model.ts";
-import { lifeDestinations, type Real, resume, alertState, script, steps, turn } from "../support/life-steps.ts";
+import {
+  alertState,
+  lifeDestinations,
+  type Real,
+  resume,
+  script,
+  steps,
+  turn,
+} from "../support/life-steps.ts";
 import { heal, platformOf } from "../support/platform.ts";
 import { wireOf } from "../support/wire.ts";
 import { witnessOf } from "../support/witness.ts";

@@ -1,10 +1,10 @@
 /** What happens to a destination, a replay or a delivery is one line of the log: with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { consumeDeadLetters } from "../../src/delivery/bury.ts";
-import { stepReplay } from "../../src/delivery/replay.ts";
-import { eventId } from "../../src/id.ts";
-import { beginReplay } from "../../src/store/replay-steps.ts";
+import { beginReplay } from "../../src/db/replay-steps.ts";
+import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
+import { eventId } from "../../src/ids.ts";
+import { stepReplay } from "../../src/replay/run.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,
@@ -149,9 +149,7 @@ describe("a lease of which something failed", () => {
 
 test("a death by an attempt is that attempt's line, and no other", async () => {
   await send(1, 400);
-  expect(world.logged("attempt")).toMatchObject([
-    { destination: place, state: "dead", reason: "permanent" },
-  ]);
+  expect(world.logged("attempt")).toMatchObject([{ destination: place, state: "dead", reason: "permanent" }]);
   expect(world.logged("delivery_dead")).toEqual([]);
 });
 

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { call } from "../../src/delivery/call.ts";
+import { call } from "../../src/delivery/http.ts";
 import type { Services } from "../../src/services.ts";
 
 const WORKER = `export default {

@@ -1,6 +1,6 @@
 /** A batch does not wait for a receiver that gives no answer: its end is awaited behind the batch. */
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { sweep } from "../../src/delivery/sweep.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,

@@ -1,8 +1,8 @@
 /** Each destination of a batch is recorded and settled as it ends, whatever its neighbours do. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
-import { Recorder } from "../../src/delivery/report.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
+import { Recorder } from "../../src/delivery/recorder.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";

@@ -1,8 +1,7 @@
 /** A delivery that was made to wait again after its end has a life of its own: the old one cannot end it. */
 import { beforeEach, expect, test } from "vitest";
-import { recordOutcomes } from "../../src/store/record.ts";
-import { requeueDead } from "../../src/store/reopen.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import { recordOutcomes, requeueDead } from "../../src/db/deliveries.ts";
+import type { DeliveryRow } from "../../src/db/schema.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 
 let world: World;

@@ -1,6 +1,6 @@
 /** A queue may bring a message twice, and two batches may meet: it is one attempt at a time, and none too many. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {

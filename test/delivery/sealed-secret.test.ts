@@ -1,7 +1,7 @@
 /** What becomes of deliveries whose destination's secret cannot be opened, and of signatures with key pairs. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweep } from "../../src/delivery/sweep.ts";
-import { newSecret } from "../../src/secrets/signing-secret.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
+import { newSecret } from "../../src/secrets/signing.ts";
 import { vault } from "../support/vault.ts";
 import { execute, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 

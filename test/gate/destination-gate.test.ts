@@ -6,12 +6,12 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import type { DrainMessage } from "../../src/delivery/message.ts";
-import { newDestinationId } from "../../src/id.ts";
-import type { AdmitRequest } from "../../src/policy/ask.ts";
-import type { AttemptSignal } from "../../src/policy/condition.ts";
-import type { GateSettings } from "../../src/policy/gate-settings.ts";
-import type { GateState } from "../../src/policy/gate-state.ts";
+import type { AdmitRequest } from "../../src/core/admit.ts";
+import type { AttemptSignal } from "../../src/core/destination-state.ts";
+import type { GateState } from "../../src/core/gate-state.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { newDestinationId } from "../../src/ids.ts";
+import type { DrainMessage } from "../../src/queue-messages.ts";
 import { type Clock, START, standingClock } from "../support/clock.ts";
 import { fakeQueue } from "../support/queues.ts";
 import { alarmOf, gateOf } from "../support/world.ts";
@@ -201,7 +201,10 @@ describe("a hold that is told at once", () => {
     const until = clock.now() + 30_000;
     await gateOf(destination).hold(until);
     expect(await admit([2])).toMatchObject({ grant: null, refused: { reason: "hold", until } });
-    expect(await gateOf(destination).destinationState()).toMatchObject({ heldUntil: until, window: { size: 1 } });
+    expect(await gateOf(destination).destinationState()).toMatchObject({
+      heldUntil: until,
+      window: { size: 1 },
+    });
   });
 
   test("is not shortened by another", async () => {
@@ -295,7 +298,10 @@ describe("a stored state", () => {
     ["a list", () => []],
     ["of a version to come", async () => ({ ...(await whole()), version: 2 })],
     ["with leases that are none", async () => ({ ...(await whole()), leases: [{}, null] })],
-    ["with a window that is no number", async () => ({ ...(await whole()), destinationState: { window: "wide" } })],
+    [
+      "with a window that is no number",
+      async () => ({ ...(await whole()), destinationState: { window: "wide" } }),
+    ],
     ["without its rate", without("tat")],
     ["without its circuit", without("destinationState", "circuit")],
     ["without its turns", without("turns", "backlog")],

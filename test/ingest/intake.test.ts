@@ -2,12 +2,12 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweep } from "../../src/delivery/sweep.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import { type Outcome, WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
 import type { IntakeAnswer, IntakeRequest } from "../../src/ingest/intake-client.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Services } from "../../src/services.ts";
 import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import {
+  slowlyBy,
   strictBatch,
   strictD1,
   strictEnv,
@@ -11,7 +12,6 @@ import {
   strictServices,
 } from "../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
-import { slowlyBy } from "../../src/local/strict/latency.ts";
 import { LOG_LIMIT_LINE, type Quota, type Quotas } from "../../src/local/strict/quotas.ts";
 import type { Services } from "../../src/services.ts";
 import { batchOf, fakeQueue } from "../support/queues.ts";

@@ -1,13 +1,12 @@
 /** Whose figures are made into one: the caller's alone, and where they are many, of all alike. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { FiguresQuery } from "../../src/core/gate-view.ts";
+import { type AttemptMetric, ratesOf } from "../../src/core/metrics.ts";
+import { newRollups, rollupsAfter } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { fleetSum, GATES_ASKED, readFleet } from "../../src/metrics/fleet.ts";
-import { watch } from "../../src/metrics/watch.ts";
-import type { FiguresQuery } from "../../src/policy/gate-figures.ts";
-import { ratesOf } from "../../src/policy/rates.ts";
-import type { AttemptMetric } from "../../src/policy/sample.ts";
-import { rollupsAfter, newRollups } from "../../src/policy/tallies.ts";
+import { watch } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
 import { calmView } from "../support/calm-view.ts";

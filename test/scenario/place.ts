@@ -2,10 +2,9 @@
  * Where the scenarios play: a stack that can be killed and started again on the same state, destinations,
  * and a receiver that outlives every kill. What the receiver has seen is what was delivered.
  */
-import { type ApiClient, apiClient } from "../../src/local/api-client.ts";
-import { keepFiring } from "../../src/local/cron.ts";
+
 import { type Hit, type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
-import { killStack, type Stack } from "../../src/local/stack.ts";
+import { type ApiClient, apiClient, keepFiring, killStack, type Stack } from "../../src/local/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
 import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
 

@@ -3,7 +3,7 @@
  * memory, all its queues among it, dies with it, and every accepted event arrives nevertheless.
  */
 import { expect, test } from "vitest";
-import type { ApiClient } from "../../src/local/api-client.ts";
+import type { ApiClient } from "../../src/local/stack.ts";
 import { createDestination, preparePlace, receptionsOf } from "./place.ts";
 import { missing } from "./tally.ts";
 import { until } from "./until.ts";

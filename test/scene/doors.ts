@@ -1,10 +1,10 @@
 /** What the gates of the scene say: each state that a door can be in, with traffic that fits to it. */
+
+import type { HistoryEntry, HistoryKind } from "../../src/core/gate-state.ts";
+import type { GateView } from "../../src/core/gate-view.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
+import { newRollups, type Rollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
-import type { HistoryEntry, HistoryKind } from "../../src/policy/gate-state.ts";
-import type { GateView } from "../../src/policy/gate-view.ts";
-import type { AttemptMetric } from "../../src/policy/sample.ts";
-import { rollupsAfter, newRollups, type Rollups } from "../../src/policy/tallies.ts";
-import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { calmView } from "../support/calm-view.ts";
 
 /** When it is, in the scene: always. */

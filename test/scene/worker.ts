@@ -3,16 +3,16 @@
  * a clock that does not move. What is looked at is the same every time, and every state is there at once.
  */
 import { createApp } from "../../src/api/app.ts";
-import { documentOf } from "../../src/api/document.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
-import { createDocs } from "../../src/docs/app.tsx";
-import type { FiguresQuery } from "../../src/policy/gate-figures.ts";
+import { createDocs } from "../../src/docs-site/app.tsx";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { figuresOf } from "../support/figures.ts";
 import { doors } from "./cast.ts";
 import { door, NOW, quiet } from "./doors.ts";
 
-export { DestinationGate } from "../../src/gate/destination-gate.ts";
+export { DestinationGate } from "../../src/gate/durable-object.ts";
 export { Intake } from "../../src/ingest/intake.ts";
 
 const idle = door(quiet);

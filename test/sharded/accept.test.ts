@@ -1,8 +1,8 @@
 /** Events are accepted in three databases: each request in one of them, and each key once. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { databaseNumberOf, placeByTime } from "../../src/core/placement.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent, Outcome } from "../../src/ingest/commit.ts";
-import { databaseNumberOf, placeByTime } from "../../src/policy/placement.ts";
 import type { Services } from "../../src/services.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";

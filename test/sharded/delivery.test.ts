@@ -2,11 +2,11 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
-import { sweep } from "../../src/delivery/sweep.ts";
-import { runCron } from "../../src/delivery/tick.ts";
+import { databaseNumberOf, databaseNumberOfBundle } from "../../src/core/placement.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { databaseNumberOf, databaseNumberOfBundle } from "../../src/policy/placement.ts";
+import { runCron } from "../../src/maintenance/cron.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { batchOf } from "../support/queues.ts";

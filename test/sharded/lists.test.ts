@@ -1,10 +1,10 @@
 /** Lists over three databases read as if there were one: in order of time, page by page, everything once. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { readLog } from "../../src/dashboard/message-log.ts";
-import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/id.ts";
+import { beforeFirstOf, databaseNumberOf } from "../../src/core/placement.ts";
+import { readLog } from "../../src/dashboard/components/message-table.tsx";
+import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { beforeFirstOf, databaseNumberOf } from "../../src/policy/placement.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 

@@ -1,9 +1,9 @@
 /** A replay over three databases: every part in turn, every count exact, one replay at a time. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweep } from "../../src/delivery/sweep.ts";
+import { databaseNumberOf } from "../../src/core/placement.ts";
+import { findReplay } from "../../src/db/replays.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { databaseNumberOf } from "../../src/policy/placement.ts";
-import { findReplay } from "../../src/store/replays.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import {

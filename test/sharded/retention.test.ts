@@ -1,9 +1,9 @@
 /** Each database is cleared of what is old by itself; what is known of destinations is asked of the first. */
 import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
-import { removeOld } from "../../src/delivery/retention.ts";
-import { databaseNumberOf } from "../../src/policy/placement.ts";
-import { readSystemHealth } from "../../src/store/vitals.ts";
+import { databaseNumberOf } from "../../src/core/placement.ts";
+import { readSystemHealth } from "../../src/db/stats.ts";
+import { removeOld } from "../../src/maintenance/retention.ts";
 import { insertRow } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";

@@ -3,9 +3,9 @@
  * and hands the rest to the queue; and whatever waits is come to within a stated number of ticks.
  */
 import { beforeEach, describe, expect, test } from "vitest";
+import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
 import { consumeDrains } from "../../src/delivery/drain.ts";
-import { runCron } from "../../src/delivery/tick.ts";
-import { beforeFirstBundleOf, beforeFirstOf } from "../../src/policy/placement.ts";
+import { runCron } from "../../src/maintenance/cron.ts";
 import type { Services } from "../../src/services.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";

@@ -1,6 +1,5 @@
 /** Whether an answer is one that the API's own document promises: its status, its type and its body. */
-import type { Described } from "./operations.ts";
-import { document } from "./operations.ts";
+import { type Described, document } from "./operations.ts";
 import { schemaFaults } from "./schema-faults.ts";
 
 type Answer = Readonly<{ status: number; headers: Headers; text: string }>;

@@ -5,9 +5,9 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
-import type { DeliveryMessage } from "../../src/delivery/message.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
+import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";

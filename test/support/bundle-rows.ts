@@ -11,7 +11,7 @@ import {
   planOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
-import { beforeFirstBundleOf } from "../../src/policy/placement.ts";
+import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 
 /** What is not said of an event: of `acme`, of type `a`, without data and for nobody. */
 export type EventRow = Readonly<{

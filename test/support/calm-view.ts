@@ -1,5 +1,5 @@
 /** A gate at which nothing is the matter and nothing has happened: what a test changes one thing of. */
-import type { GateView } from "../../src/policy/gate-view.ts";
+import type { GateView } from "../../src/core/gate-view.ts";
 
 export const calmView: GateView = {
   circuit: "closed",

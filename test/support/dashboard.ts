@@ -3,13 +3,11 @@
  * Gates are made of what the test says they show.
  */
 import { env } from "cloudflare:workers";
+import type { FiguresQuery, GateFigures, GateView } from "../../src/core/gate-view.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
+import { newRollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import type { LogLine } from "../../src/log.ts";
-import type { GateFigures, FiguresQuery } from "../../src/policy/gate-figures.ts";
-import type { GateView } from "../../src/policy/gate-view.ts";
-import type { AttemptMetric } from "../../src/policy/sample.ts";
-import { rollupsAfter, newRollups } from "../../src/policy/tallies.ts";
-import { recentTraffic, trafficSum } from "../../src/policy/traffic.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
 import { calmView } from "./calm-view.ts";
@@ -30,7 +28,11 @@ type Options = Readonly<{
   gate?: object;
 }>;
 
-function figuresWith(view: Partial<GateView>, metrics: readonly AttemptMetric[], look: FiguresQuery): GateFigures {
+function figuresWith(
+  view: Partial<GateView>,
+  metrics: readonly AttemptMetric[],
+  look: FiguresQuery,
+): GateFigures {
   const rollups = rollupsAfter(newRollups(NOW), metrics, NOW);
   const minutes = recentTraffic(rollups, NOW);
   const shown = { ...calmView, minutes, traffic: trafficSum(minutes), ...view };

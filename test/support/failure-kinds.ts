@@ -1,4 +1,4 @@
-import type { Exchange } from "../../src/policy/outcome.ts";
+import type { Exchange } from "../../src/core/retry/classify.ts";
 
 /** The ways in which an exchange can end without a response. */
 export const failureKinds = [

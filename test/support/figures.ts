@@ -1,10 +1,13 @@
 /** What a gate would say of itself, of what it has counted: for gates that a test makes. */
-import type { GateFigures, FiguresQuery } from "../../src/policy/gate-figures.ts";
-import type { GateView } from "../../src/policy/gate-view.ts";
-import { seriesOf, sumOf } from "../../src/policy/stats-window.ts";
-import type { Rollups } from "../../src/policy/tallies.ts";
+import type { FiguresQuery, GateFigures, GateView } from "../../src/core/gate-view.ts";
+import { type Rollups, seriesOf, sumOf } from "../../src/core/rollups.ts";
 
-export function figuresOf(view: GateView, rollups: Rollups, { windows }: FiguresQuery, now: number): GateFigures {
+export function figuresOf(
+  view: GateView,
+  rollups: Rollups,
+  { windows }: FiguresQuery,
+  now: number,
+): GateFigures {
   const looked = windows.map((window) => [
     window,
     { sum: sumOf(rollups, [], window, now), series: seriesOf(rollups, [], window, now) },

@@ -4,15 +4,13 @@
  * keeps a ledger beside it that trusts no state of the gate: only what was granted, and what was told it.
  */
 import fc from "fast-check";
-import { admit } from "../../src/policy/admission.ts";
-import type { AdmitResult, AdmitRequest } from "../../src/policy/ask.ts";
-import { drainsDue } from "../../src/policy/bell.ts";
-import type { AttemptSignal } from "../../src/policy/condition.ts";
-import type { CircuitEvent } from "../../src/policy/door-events.ts";
-import type { GateSettings } from "../../src/policy/gate-settings.ts";
-import { type GateState, newGateState } from "../../src/policy/gate-state.ts";
-import type { Grant } from "../../src/policy/lease.ts";
-import { afterHold, afterEmptyDrain, afterResume, scheduleDrain, settle } from "../../src/policy/settlement.ts";
+import { type AdmitRequest, type AdmitResult, admit } from "../../src/core/admit.ts";
+import type { AttemptSignal, CircuitEvent } from "../../src/core/destination-state.ts";
+import { drainsDue } from "../../src/core/drain-scheduler.ts";
+import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import type { Grant } from "../../src/core/lease.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { afterEmptyDrain, afterHold, afterResume, scheduleDrain, settle } from "../../src/core/settle.ts";
 
 export const start = Date.UTC(2026, 10, 21, 9, 0, 0);
 
@@ -204,7 +202,8 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         ended.add(ticket.id);
         quietUntil = Math.max(quietUntil, ...signals.map(({ holdUntil }) => holdUntil ?? 0));
         const closed =
-          before.destinationState.circuit.kind === "closed" && after.destinationState.circuit.kind === "closed";
+          before.destinationState.circuit.kind === "closed" &&
+          after.destinationState.circuit.kind === "closed";
         const success = signals.some(({ health, at }) => health === "healthy" && at >= quietUntil);
         fromOne = closed && success && !settings.paused ? false : fromOne || events.length > 0;
         break;

@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/db/schema.ts";
 import { attempted, ended, isLived, type Life, unborn } from "./napkin.ts";
 import { planned } from "./platform.ts";
 import { keyOf, keyOfRow, type Sent, type Witness } from "./witness.ts";

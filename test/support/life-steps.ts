@@ -2,10 +2,10 @@
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { sendForStep } from "../../src/delivery/replay.ts";
-import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/gate-client.ts";
-import { requeueDead } from "../../src/store/reopen.ts";
-import { changeReplay, replayUnderWay } from "../../src/store/replays.ts";
+import { requeueDead } from "../../src/db/deliveries.ts";
+import { changeReplay, replayUnderWay } from "../../src/db/replays.ts";
+import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
+import { sendForStep } from "../../src/replay/run.ts";
 import { compare, GIVE_UP_MS, type Model } from "./life-model.ts";
 import { type Platform, replay } from "./platform.ts";
 import type { Script } from "./receivers.ts";

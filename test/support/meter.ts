@@ -2,7 +2,7 @@
  * The real D1 and the real gates, counted and, where a test wants it, failing. D1's own figures are summed:
  * they are what is billed.
  */
-import type { DestinationGate } from "../../src/gate/destination-gate.ts";
+import type { DestinationGate } from "../../src/gate/durable-object.ts";
 import { interceptedD1, interceptedGates } from "./intercept.ts";
 
 /** `before`: nothing was done. `after`: all was done, and the answer got lost. */

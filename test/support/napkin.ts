@@ -2,7 +2,7 @@
  * A delivery's life as one would draw it on a napkin: the model that the real thing is held to. Where a
  * crash, or the hour, leaves open what has become of it, there are several lives, and what D1 says decides.
  */
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/db/schema.ts";
 import type { Sent } from "./witness.ts";
 
 export type Life = Readonly<{ attempts: number; end?: "delivered" | "dead" | "cancelled" }>;

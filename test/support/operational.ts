@@ -1,6 +1,6 @@
 /** What the operator has been told, in its order. */
 import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
-import { readBodies } from "../../src/store/bodies.ts";
+import { readBodies } from "../../src/db/bundles.ts";
 
 export type Told = Readonly<{ type: string; key: string | null; data: Readonly<Record<string, unknown>> }>;
 

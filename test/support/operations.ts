@@ -4,8 +4,8 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
-import { type Document, documentOf, type Method, type Operation } from "../../src/api/document.ts";
-import { eventNumber } from "../../src/id.ts";
+import { type Document, documentOf, type Method, type Operation } from "../../src/api/openapi/document.ts";
+import { eventNumber } from "../../src/ids.ts";
 import { insertRow, NOW, type testApi } from "./api.ts";
 
 type Call = ReturnType<typeof testApi>["call"];

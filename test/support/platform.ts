@@ -8,17 +8,17 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { DeliveryName } from "../../src/core/bundle.ts";
-import { consumeDeadLetters } from "../../src/delivery/bury.ts";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { beginReplay } from "../../src/db/replay-steps.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
+import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { consumeDrains } from "../../src/delivery/drain.ts";
-import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
-import { sendForStep } from "../../src/delivery/replay.ts";
-import { runCron } from "../../src/delivery/tick.ts";
-import { newReplayId } from "../../src/id.ts";
+import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { seededRandom } from "../../src/lab/random.ts";
+import { runCron } from "../../src/maintenance/cron.ts";
+import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
+import { sendForStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
-import { beginReplay } from "../../src/store/replay-steps.ts";
+import { seededRandom } from "../../src/simulator/scenario.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import { interceptedQueue } from "./intercept.ts";
@@ -161,7 +161,9 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
       "breakwater-dead",
       given.map(({ body }) => body),
     );
-    const survived = await wire.invoke("bury", (services) => consumeDeadLetters(services, batch).catch(() => {}));
+    const survived = await wire.invoke("bury", (services) =>
+      consumeDeadLetters(services, batch).catch(() => {}),
+    );
     if (!survived) queued.push(...given);
   }
 

@@ -1,6 +1,6 @@
 /** Attempts as they are counted: one that delivers at once, unless told otherwise, and random ones. */
 import fc from "fast-check";
-import { results, type AttemptMetric } from "../../src/policy/sample.ts";
+import { type AttemptMetric, results } from "../../src/core/metrics.ts";
 
 export function metric(more: Partial<AttemptMetric> = {}): AttemptMetric {
   return { attempt: 1, result: "2xx", end: "delivered", tookMs: 40, lateMs: 300, ...more };

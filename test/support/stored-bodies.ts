@@ -1,6 +1,6 @@
 /** The bodies as they are stored, for whoever compares them with what was posted or sent. */
 import type { StoredHeader } from "../../src/core/bundle.ts";
-import { readBodies } from "../../src/store/bodies.ts";
+import { readBodies } from "../../src/db/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
 /** Of all events of the databases, in their order. Throws when one cannot be read. */

@@ -2,7 +2,7 @@
  * Which calls of which stories go wrong, and how. Not listed by hand: what some handler calls by some name
  * fails in every way, at different places of different stories; of what is called often, a sample does.
  */
-import { seededRandom } from "../../src/lab/random.ts";
+import { seededRandom } from "../../src/simulator/scenario.ts";
 import { type Fault, faults } from "./wire.ts";
 
 /** Of the calls so named in one story, the one so numbered from 1 goes wrong. */

@@ -4,7 +4,7 @@
  */
 
 import type { DatabaseSync } from "node:sqlite";
-import { eventNumber } from "../../src/id.ts";
+import { eventNumber } from "../../src/ids.ts";
 import type { Engine } from "../bench/storm/engine.ts";
 import { hasEndedSql } from "./ended.ts";
 

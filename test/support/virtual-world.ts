@@ -14,17 +14,17 @@
 
 import type { SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
-import { runCron } from "../../src/delivery/tick.ts";
-import { resumeAtGate } from "../../src/gate/gate-client.ts";
+import type { GateState } from "../../src/core/gate-state.ts";
+import { modelOf, type RawRow } from "../../src/db/columns.ts";
+import { packedRows, packsOf } from "../../src/db/packs.ts";
+import { type DeliveryRow, deliveries, destinations } from "../../src/db/schema.ts";
+import { resumeAtGate } from "../../src/gate/client.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { BEGINNING } from "../../src/lab/virtual-time.ts";
 import type { LogLine } from "../../src/log.ts";
-import { watch } from "../../src/metrics/watch.ts";
-import type { GateState } from "../../src/policy/gate-state.ts";
+import { runCron } from "../../src/maintenance/cron.ts";
+import { watch } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
-import { packedRows, packsOf } from "../../src/store/packs.ts";
-import { modelOf, type RawRow } from "../../src/store/row-model.ts";
-import { type DeliveryRow, deliveries, destinations } from "../../src/store/schema.ts";
+import { BEGINNING } from "../../src/simulator/virtual-time.ts";
 import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,

@@ -10,10 +10,11 @@
  * A crash before a call is a crash after the one before it, so crashes after each call are crashes between
  * every two awaits that can be told apart from outside.
  */
-import { seededRandom } from "../../src/lab/random.ts";
+
 import { strictServices } from "../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
+import { seededRandom } from "../../src/simulator/scenario.ts";
 import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
 import type { World } from "./world.ts";

@@ -21,18 +21,18 @@ import {
   partsOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
-import { consumeDeliveries } from "../../src/delivery/consume.ts";
+import { storeBodies as encodeBodies } from "../../src/db/bundles.ts";
+import { modelOf, type RawRow } from "../../src/db/columns.ts";
+import { packedRows } from "../../src/db/packs.ts";
+import { type DeliveryRow, deliveries, destinations, packs } from "../../src/db/schema.ts";
+import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDrains } from "../../src/delivery/drain.ts";
-import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/delivery/message.ts";
-import { newDestinationId } from "../../src/id.ts";
+import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
+import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
-import { storeBodies as encodeBodies } from "../../src/store/bodies.ts";
-import { packedRows } from "../../src/store/packs.ts";
-import { modelOf, type RawRow } from "../../src/store/row-model.ts";
-import { type DeliveryRow, deliveries, destinations, packs } from "../../src/store/schema.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";

@@ -2,12 +2,21 @@
  * Where the demo is shown: on a terminal as one picture that is drawn again in place, anywhere else as a
  * plain line now and then.
  */
-import { circuitSummaryOf, circuitText } from "./door.ts";
-import { storyLines } from "./narration.ts";
-import { paint } from "./paint.ts";
-import { countOf, type DemoStanding } from "./standing.ts";
+
+import { styleText } from "node:util";
+import { EVENTS } from "./scenario.ts";
+import { circuitSummaryOf, circuitText, countOf, type DemoStanding } from "./state.ts";
+import { storyLines } from "./story.ts";
 import { legendLines, NARROWEST, tableLines } from "./table.ts";
-import { EVENTS } from "./traffic.ts";
+
+// §§ Colour, where it can be seen and is wanted: not in a pipe, not under NO_COLOR.
+
+export type Colour = "none" | "bold" | "dim" | "green" | "yellow" | "red" | "magenta" | "cyan";
+
+export function paint(text: string, colour: Colour): string {
+  if (colour === "none" || text === "") return text;
+  return styleText(colour, text, { stream: process.stdout });
+}
 
 export type Frame = Readonly<{
   standings: readonly DemoStanding[];

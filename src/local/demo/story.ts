@@ -3,12 +3,22 @@
  * and everything that was accepted ends. Shown while it happens.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ApiClient } from "../api-client.ts";
+import { whereabouts } from "../flags.ts";
 import type { Receiver } from "../receiver.ts";
-import { fates } from "./fates.ts";
+import type { ApiClient } from "../stack.ts";
+import { EVENTS, fates, type Posted, postTraffic, QUIET_S } from "./scenario.ts";
 import type { Screen } from "./screen.ts";
-import { type Customer, hasEnded, readStandings, type DemoStanding } from "./standing.ts";
-import { EVENTS, type Posted, postTraffic } from "./traffic.ts";
+import {
+  type CircuitSummary,
+  type Customer,
+  circuitSummaryOf,
+  countOf,
+  type DemoStanding,
+  hasEnded,
+  isSlow,
+  readStandings,
+  secondsTo,
+} from "./state.ts";
 
 const FRAME_MS = 500;
 /** What has not ended by then never will: the demo says so. */
@@ -60,4 +70,75 @@ async function deleteTheGone(api: ApiClient, customers: readonly Customer[]): Pr
   for (const { id } of customers.filter(({ fate }) => fate.ends === "given up")) {
     await api.remove(`/v1/destinations/${id}`);
   }
+}
+
+// §§ One sentence on what is happening, for somebody who has never seen Breakwater.
+
+/** Several things happen at once: each is told for so long. */
+const TOLD_MS = 3_000;
+
+export function storyLines(standings: readonly DemoStanding[], startedAt: number, now: number): string {
+  if (standings.every(hasEnded)) return "Nothing is under way: every delivery has ended.";
+  const told = standings.flatMap(
+    (standing) => sentence(standing, circuitSummaryOf(standing, now), now) ?? [],
+  );
+  const turn = Math.floor((now - startedAt) / TOLD_MS);
+  return told[turn % told.length] ?? "Every event is delivered as it comes; nothing waits.";
+}
+
+function sentence(standing: DemoStanding, door: CircuitSummary, now: number): string | undefined {
+  const { name } = standing.customer.fate;
+  const waiting = countOf(standing, "waiting");
+  switch (door.kind) {
+    case "circuit_open":
+      return `${name} is failing: circuit open, one request probes it in ${secondsTo(door.until, now)} s; ${waiting} wait.`;
+    case "probing":
+      return `${name}: one request finds out whether it is back; ${waiting} wait.`;
+    case "held":
+      return `${name} said 429, Retry-After: ${QUIET_S}: nobody sends it anything for ${secondsTo(door.until, now)} s; ${waiting} wait.`;
+    case "paused":
+      return `${name} said 410 Gone: paused; its owner must decide about ${waiting} events.`;
+    case "draining":
+      return isSlow(door)
+        ? `${name} is slow: never more than ${standing.customer.fate.settings.max_concurrency} at once; ${waiting} wait their turn.`
+        : `${name} is back: ${waiting} that waited go out, one first, then more with each success.`;
+    case "open":
+    case "deleted":
+      return undefined;
+  }
+}
+
+// §§ What to type next, with the ids and the key of the demo that is still running.
+
+export function tryItLines(
+  url: string,
+  key: string,
+  standings: readonly DemoStanding[],
+  eventId: string,
+): string[] {
+  const idOf = (name: string) => standings.find(({ customer }) => customer.fate.name === name)?.customer.id;
+  const call = `curl -s -H "$KEY"`;
+  const [billing, oldApp, storefront] = [idOf("billing"), idOf("old-app"), idOf("storefront")];
+  return [
+    "",
+    "Breakwater is still up; Ctrl-C ends it.",
+    whereabouts(url, key),
+    "",
+    "To try, in another terminal:",
+    "",
+    `BW=${url} KEY='authorization: Bearer ${key}'`,
+    "",
+    "# one of the events, and every delivery of it",
+    `${call} $BW/v1/events/${eventId}`,
+    "# what took billing so long: every attempt is in the log",
+    `${call} "$BW/v1/deliveries?destination_id=${billing}&limit=3"`,
+    "# what died, and why",
+    `${call} "$BW/v1/deliveries?destination_id=${oldApp}&state=dead"`,
+    "# an event of your own",
+    `${call} --json '{"type":"order.created","data":{"hello":"world"}}' $BW/v1/events`,
+    "# a destination paused by hand, and let go on",
+    `${call} -X POST $BW/v1/destinations/${storefront}/pause`,
+    `${call} -X POST $BW/v1/destinations/${storefront}/resume`,
+    "",
+  ];
 }

@@ -3,7 +3,6 @@
  * enforces few of these. Figures and messages are those of the documentation, of workerd's source and of what
  * people report from production, autumn 2026; those that could not be confirmed are marked [?].
  */
-
 export type Quotas = Readonly<{
   /** D1 statements; each statement of a batch counts. */
   d1Queries: number;

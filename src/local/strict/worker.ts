@@ -6,9 +6,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../worker.ts";
 import { seededRandom } from "../seeded-random.ts";
-import { type Slowly, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
+import { type Slowly, slowlyBy, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
-import { slowlyBy } from "./latency.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";
 
 type StrictEnv = Env & Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: string }>;

@@ -1,6 +1,7 @@
 /** A stack of its own for each run, its receivers, and its meters. */
-import { type ApiClient, apiClient } from "../../../src/local/api-client.ts";
+
 import { type Receiver, type Reply, startReceiver } from "../../../src/local/receiver.ts";
+import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
 import { until } from "../../scenario/until.ts";
 import { KEY, type Running, typeOf } from "../throughput/contender.ts";
 import { cpuSeconds, startChild } from "../throughput/processes.ts";

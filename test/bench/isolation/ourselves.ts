@@ -1,5 +1,5 @@
 /** Breakwater: one instance for all phases. What waits is paused until its phase comes, and again after it. */
-import { type ApiClient, apiClient } from "../../../src/local/api-client.ts";
+import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
 import { breakwater } from "../throughput/breakwater.ts";
 import { KEY } from "../throughput/contender.ts";
 import { pileUp, type Ready, reachAll, type Stage, type Subject, warmUp } from "./subject.ts";

@@ -1,12 +1,12 @@
 /**
  * "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015) again: clients contend for one row with
- * optimistic locking, and whoever loses backs off. If the waits of `src/policy/backoff.ts` are right and
+ * optimistic locking, and whoever loses backs off. If the waits of `src/core/retry/backoff.ts` are right and
  * this engine is honest, the article's ranking must come out. Network 10 ms ± 2, base 5 ms, cap 2 s.
  */
 
-import type { Random } from "../../../src/lab/random.ts";
-import { BEGINNING } from "../../../src/lab/virtual-time.ts";
-import { backoffSeconds, type Jitter, jittered } from "../../../src/policy/backoff.ts";
+import { backoffSeconds, type Jitter, jittered } from "../../../src/core/retry/backoff.ts";
+import type { Random } from "../../../src/simulator/scenario.ts";
+import { BEGINNING } from "../../../src/simulator/virtual-time.ts";
 import { createEngine } from "./engine.ts";
 
 export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: number; ms: number }>;

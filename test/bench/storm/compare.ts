@@ -1,5 +1,5 @@
 /** Many senders in one scenario, side by side. Each gets the same seed and so the same traffic. */
-import { type Figures, figuresOf } from "../../../src/lab/figures.ts";
+import { type Figures, figuresOf } from "../../../src/simulator/figures.ts";
 import type { Scenario } from "./scenarios.ts";
 import type { Contender } from "./sender.ts";
 import { simulate } from "./simulate.ts";

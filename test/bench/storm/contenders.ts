@@ -1,5 +1,5 @@
 /** Who is compared. Breakwater is last, as in every table. */
-import { type PresetName, presetNames } from "../../../src/policy/presets.ts";
+import { type PresetName, presetNames } from "../../../src/core/retry/presets.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import type { Contender } from "./sender.ts";
 import { hookflare } from "./senders/hookflare.ts";

@@ -2,10 +2,11 @@
  * What the default policy is chosen by: outages of days with little traffic, its jitter, and statuses of a server
  * that is there and refuses. Everything runs behind the gate, as a destination's own policy does.
  */
-import { type Figures, figuresOf, type Simulated } from "../../../src/lab/figures.ts";
-import { recoveryOf } from "../../../src/lab/scenario.ts";
-import { presets } from "../../../src/policy/presets.ts";
-import type { RetrySpec } from "../../../src/policy/retry-spec.ts";
+
+import type { RetrySpec } from "../../../src/core/retry/policy.ts";
+import { presets } from "../../../src/core/retry/presets.ts";
+import { type Figures, figuresOf, type Simulated } from "../../../src/simulator/figures.ts";
+import { recoveryOf } from "../../../src/simulator/scenario.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import { erratic, outageOfAnHour, quiet, refused, type Scenario, WEEKENDS, weekend } from "./scenarios.ts";
 import { simulate } from "./simulate.ts";

@@ -7,7 +7,7 @@
  * because the gate's object and the HTTP client read those. Between two moments they are the machine's again,
  * so several engines may take turns in one process.
  */
-import { type VirtualTime, virtualTime } from "../../../src/lab/virtual-time.ts";
+import { type VirtualTime, virtualTime } from "../../../src/simulator/virtual-time.ts";
 import { isBusy } from "./runtime-in-node.ts";
 
 export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;

@@ -1,6 +1,6 @@
 /** What is promised, and whether the figures keep it. */
 
-import type { Figures } from "../../../src/lab/figures.ts";
+import type { Figures } from "../../../src/simulator/figures.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import type { WideDrain } from "./wide-drain.ts";

@@ -3,17 +3,17 @@
  * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
  */
 
-import type { Random } from "../../../src/lab/random.ts";
-import type { ServerShape, Trouble } from "../../../src/lab/receiver.ts";
+import type { ServerShape, Trouble } from "../../../src/simulator/receiver.ts";
 import {
   FINE,
   isIn,
   type Scenario as LabScenario,
   type Post,
+  type Random,
   type Span,
   steady,
-} from "../../../src/lab/scenario.ts";
-import { BEGINNING } from "../../../src/lab/virtual-time.ts";
+} from "../../../src/simulator/scenario.ts";
+import { BEGINNING } from "../../../src/simulator/virtual-time.ts";
 
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 

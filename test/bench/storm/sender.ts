@@ -1,5 +1,5 @@
 /** Who is compared: a sender with a name, in a scene that may have settings of its receivers' owners. */
-import type { Scene, Sender } from "../../../src/lab/sender.ts";
+import type { Scene, Sender } from "../../../src/simulator/simulate-outage.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
 

@@ -1,6 +1,6 @@
 /** One sender in one scenario: set up, run to the end, and handed on with everything that was measured. */
-import type { Simulated } from "../../../src/lab/figures.ts";
-import { stageFor } from "../../../src/lab/stage.ts";
+import type { Simulated } from "../../../src/simulator/figures.ts";
+import { stageFor } from "../../../src/simulator/simulate-outage.ts";
 import { createEngine } from "./engine.ts";
 import type { Scenario } from "./scenarios.ts";
 import type { Contender } from "./sender.ts";

@@ -1,5 +1,5 @@
 /** Figures as an aligned table, for a terminal and for Markdown alike. */
-import type { Figures } from "../../../src/lab/figures.ts";
+import type { Figures } from "../../../src/simulator/figures.ts";
 
 export type Row = Readonly<{ name: string; figures: Figures }>;
 

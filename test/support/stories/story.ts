@@ -2,8 +2,9 @@
  * A small story of the delivery path, told over a wire, so that any one call of it can be made to fail. The
  * stories beside this between them make every call that the path can make.
  */
-import { resumeAtGate } from "../../../src/gate/gate-client.ts";
-import type { DeliveryRow } from "../../../src/store/schema.ts";
+
+import type { DeliveryRow } from "../../../src/db/schema.ts";
+import { resumeAtGate } from "../../../src/gate/client.ts";
 import type { Platform } from "../platform.ts";
 import type { Wire } from "../wire.ts";
 import { execute, type World } from "../world.ts";

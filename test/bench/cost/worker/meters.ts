@@ -7,7 +7,7 @@
  */
 
 import { seededRandom } from "../../../../src/local/seeded-random.ts";
-import { type Slowly, slowlyBy } from "../../../../src/local/strict/latency.ts";
+import { type Slowly, slowlyBy } from "../../../../src/local/strict/bindings.ts";
 import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
 import { noUnits } from "../units.ts";
 

@@ -1,7 +1,7 @@
 /** `fetch` in virtual time: the request's body says which delivery it is; the answer has status and headers. */
 
-import type { Attempt } from "../../../../src/lab/exchange.ts";
-import type { Exchange } from "../../../../src/policy/outcome.ts";
+import type { Exchange } from "../../../../src/core/retry/classify.ts";
+import type { Attempt } from "../../../../src/simulator/lease-run.ts";
 import type { Engine } from "../engine.ts";
 
 export function answersOver(engine: Engine, attempt: Attempt, timeoutMs: number): typeof fetch {

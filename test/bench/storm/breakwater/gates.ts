@@ -2,8 +2,9 @@
  * Durable Objects in virtual time: the production class over storage in memory, one object per destination,
  * with its alarm. What goes over RPC is cloned, as the platform does it; a gate can be evicted at any time.
  */
-import { DestinationGate } from "../../../../src/gate/destination-gate.ts";
-import type { GateState } from "../../../../src/policy/gate-state.ts";
+
+import type { GateState } from "../../../../src/core/gate-state.ts";
+import { DestinationGate } from "../../../../src/gate/durable-object.ts";
 import type { Services } from "../../../../src/services.ts";
 import type { Engine } from "../engine.ts";
 

@@ -2,7 +2,7 @@
  * How long a call to the platform takes, there and back. What production shows: D1 in another city, a gate
  * in another one, and now and then a call that takes a second, because something is being moved or restarted.
  */
-import type { Random } from "../../../../src/lab/random.ts";
+import type { Random } from "../../../../src/simulator/scenario.ts";
 
 /** Milliseconds of one call. */
 export type Latency = (random: Random) => number;

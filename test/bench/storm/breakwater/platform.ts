@@ -4,14 +4,14 @@
  */
 import type { DatabaseSync } from "node:sqlite";
 import { parseConfig } from "../../../../src/config.ts";
-import { consumeDeadLetters } from "../../../../src/delivery/bury.ts";
-import { consumeDeliveries } from "../../../../src/delivery/consume.ts";
+import { consumeDeliveries } from "../../../../src/delivery/consumer.ts";
+import { consumeDeadLetters } from "../../../../src/delivery/dead-letters.ts";
 import { consumeDrains } from "../../../../src/delivery/drain.ts";
-import type { DrainQueueMessage, DeliveryMessage } from "../../../../src/delivery/message.ts";
 import { RoutingCache } from "../../../../src/ingest/routing-cache.ts";
 import { strictServices } from "../../../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
 import type { LogLine } from "../../../../src/log.ts";
+import type { DeliveryMessage, DrainQueueMessage } from "../../../../src/queue-messages.ts";
 import type { Vault } from "../../../../src/secrets/vault.ts";
 import type { Services } from "../../../../src/services.ts";
 import { MASTER_KEYS } from "../../../support/vault.ts";
@@ -30,7 +30,7 @@ const shapes = {
 };
 
 export type PlatformOptions = Readonly<{
-  /** Of the calls to it; a number is always the same. Without: usual ones (latency.ts). */
+  /** Of the calls to it; a number is always the same. Without: usual ones (bindings.ts). */
   latency?: Partial<Record<CallKind, Latency | number>>;
   travel?: Partial<Travel>;
   /** How many invocations at once take from each queue. */

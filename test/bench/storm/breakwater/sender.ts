@@ -3,10 +3,10 @@
  * statements. Only the platform beneath them is simulated: queues, D1, Durable Objects, fetch.
  */
 
-import { sweep } from "../../../../src/delivery/sweep.ts";
 import { accept } from "../../../../src/ingest/accept.ts";
-import type { Sender } from "../../../../src/lab/sender.ts";
 import type { LogLine } from "../../../../src/log.ts";
+import { sweep } from "../../../../src/maintenance/sweep.ts";
+import type { Sender } from "../../../../src/simulator/simulate-outage.ts";
 import type { SenderScene } from "../sender.ts";
 import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";

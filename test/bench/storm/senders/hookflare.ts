@@ -4,8 +4,8 @@
  * everything that is pending, one after the other. 10 attempts, 1 min doubling, up to 20 % on top.
  */
 
-import type { Sender } from "../../../../src/lab/sender.ts";
-import type { Exchange } from "../../../../src/policy/outcome.ts";
+import type { Exchange } from "../../../../src/core/retry/classify.ts";
+import type { Sender } from "../../../../src/simulator/simulate-outage.ts";
 import type { Contender, SenderScene } from "../sender.ts";
 
 const MINUTE = 60_000;

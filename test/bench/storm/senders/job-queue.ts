@@ -1,5 +1,5 @@
 /** A job queue among those that are compared. */
-import { type JobPolicy, startJobQueue } from "../../../../src/lab/job-queue.ts";
+import { type JobPolicy, startJobQueue } from "../../../../src/simulator/job-queue.ts";
 import type { Contender } from "../sender.ts";
 
 export function jobQueue(

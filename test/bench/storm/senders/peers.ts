@@ -4,9 +4,9 @@
  * nobody's code runs here.
  */
 
-import type { Job } from "../../../../src/lab/job-queue.ts";
-import type { Random } from "../../../../src/lab/random.ts";
-import { presets } from "../../../../src/policy/presets.ts";
+import { presets } from "../../../../src/core/retry/presets.ts";
+import type { Job } from "../../../../src/simulator/job-queue.ts";
+import type { Random } from "../../../../src/simulator/scenario.ts";
 import { jobQueue } from "./job-queue.ts";
 
 const SECOND = 1000;

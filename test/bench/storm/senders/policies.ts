@@ -1,7 +1,7 @@
 /** Policies without a gate: what is usually written first, and the presets through the production transition. */
 
-import { queueWith, TIMEOUT_MS, WORKERS } from "../../../../src/lab/policy-alone.ts";
-import { type PresetName, presets } from "../../../../src/policy/presets.ts";
+import { type PresetName, presets } from "../../../../src/core/retry/presets.ts";
+import { queueWith, TIMEOUT_MS, WORKERS } from "../../../../src/simulator/job-queue.ts";
 import type { Contender } from "../sender.ts";
 import { jobQueue } from "./job-queue.ts";
 

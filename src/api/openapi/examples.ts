@@ -1,0 +1,280 @@
+/**
+ * What the examples of the document tell: one invoice that is paid at one tenant, and what becomes of it.
+ * By the names of schemas; fields that are left out here get an example from their own schema, if they are
+ * required. A test holds every example to its schema.
+ */
+import { deliveryId, eventId } from "../../ids.ts";
+
+const EVENT = eventId(4711);
+const DESTINATION = "dst_3k9w5n2c8h6p0d4z7x1b";
+const DELIVERY = deliveryId(4711, DESTINATION);
+const REPLAY = "rpl_6t1v3w5y8m2x0f7q9a4r";
+
+/** An id of each kind, by the plural that stands before it in paths. */
+export const exampleIds: Readonly<Record<string, string>> = {
+  events: EVENT,
+  deliveries: DELIVERY,
+  destinations: DESTINATION,
+  keys: "key_8m2x0f7q9a4r6t1v3w5y",
+  replays: REPLAY,
+};
+
+const invoice = { invoice: "inv_42", amount: 1999, currency: "EUR" };
+const newEvent = { type: "invoice.paid", data: invoice, tenant: "acme" };
+const queued = { id: DELIVERY, destination_id: DESTINATION, state: "queued" };
+
+const delivery = {
+  id: DELIVERY,
+  event_id: EVENT,
+  destination_id: DESTINATION,
+  state: "retrying",
+  reason: "http_503",
+  attempts: 1,
+  next_attempt_at: "2026-11-21T09:00:24.310Z",
+  give_up_at: "2026-11-24T11:00:01.164Z",
+  last_status: 503,
+  log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
+};
+
+const settings = {
+  url: "https://example.com/webhooks",
+  event_types: ["invoice.*"],
+  description: "Bookkeeping",
+  metadata: { owner: "team-billing" },
+  max_concurrency: 4,
+  rate_per_second: 20,
+  retry: { preset: "breakwater", max_attempts: 12 },
+};
+
+const destination = {
+  id: DESTINATION,
+  tenant: "acme",
+  status: "active",
+  status_reason: null,
+  headers: {},
+  secret_version: 1,
+  previous_secrets: [],
+  ...settings,
+  timeout_ms: 15_000,
+  rate_burst: 20,
+  breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
+};
+
+const replay = {
+  id: REPLAY,
+  tenant: "acme",
+  destination_id: DESTINATION,
+  include: "dead",
+  event_types: ["invoice.*"],
+  since: "2026-11-20T09:00:00.000Z",
+  until: "2026-11-20T10:00:00.000Z",
+  rate_per_minute: 100,
+  state: "running",
+  reason: null,
+  total: 1200,
+  moved: 300,
+  delivered: 288,
+  failed: 0,
+  pace_per_minute: 124.5,
+  ended_at: null,
+};
+
+const health = {
+  destination_id: DESTINATION,
+  status: "active",
+  status_reason: null,
+  circuit: "open",
+  circuit_until: "2026-11-21T09:00:30.000Z",
+  trips: 1,
+  held_until: null,
+  window: 1,
+  in_flight: 0,
+  max_concurrency: 4,
+  rate_per_second: 20,
+  rate_tokens: 200,
+  latency_ms: 212,
+  door: { reason: "circuit_open", until: "2026-11-21T09:00:30.000Z" },
+  waiting: { circuit_open: 38 },
+  last_15_minutes: { first_attempts: 90, retries: 12, failures: 14, retry_ratio: 0.13, storm: false },
+  transitions: [{ at: "2026-11-21T09:00:00.000Z", what: "circuit_opened" }],
+};
+
+const rates = {
+  attempts: 102,
+  first_attempts: 90,
+  delivered: 88,
+  dead: 0,
+  retry_rate: 0.1333,
+  dead_letter_rate: 0,
+  second_attempt_success_rate: 0.8333,
+  mean_attempts_to_success: 1.1136,
+  non_2xx_rate: 0.1373,
+  timeout_rate: 0,
+  storm_ratio: 0.1333,
+  latency_ms: { p50: 120, p95: 480 },
+  queue_delay_ms: { p50: 610, p95: 1400 },
+  waiting: 38,
+  retrying: 2,
+  dead_letters: 0,
+};
+
+const stats = {
+  window: "1h",
+  ...rates,
+  retrying_for_a_day: 0,
+  deduplicated: 3,
+  keyed_requests: 480,
+  results: { "2xx": 88, "5xx": 14 },
+  attempt_distribution: { "1": 90, "2": 12 },
+  series: [
+    { at: "2026-11-21T08:59:00.000Z", attempts: 102, retries: 12, failures: 14, delivered: 88, dead: 0 },
+  ],
+  destinations: [{ destination_id: DESTINATION, ...rates, circuit: "open", storm: false }],
+  coverage: { total: 1, asked: 1, sampled: null, unreachable: 0 },
+};
+
+/** Examples by the names of the schemas that they are of. */
+export const story: Readonly<Record<string, Record<string, unknown>>> = {
+  NewEvent: newEvent,
+  NewEvents: { events: [newEvent] },
+  AcceptedEvent: { id: EVENT, deliveries: [queued] },
+  Event: {
+    id: EVENT,
+    tenant: "acme",
+    type: "invoice.paid",
+    timestamp: "2026-11-21T09:00:00.512Z",
+    data: invoice,
+    deliveries: [delivery],
+  },
+  Delivery: delivery,
+  NewDestination: { tenant: "acme", ...settings },
+  DestinationChange: { max_concurrency: 2, description: null, retry: { schedule: [5, 60, 600, 3600] } },
+  SecretRotation: { overlap_seconds: 3600 },
+  Destination: destination,
+  DestinationHealth: health,
+  DestinationTest: {
+    status: 204,
+    latency_ms: 118,
+    sent: {
+      url: "https://example.com/webhooks",
+      headers: {
+        "webhook-attempt": "1",
+        "webhook-id": "test_8m2x0f7q9a4r6",
+        "webhook-timestamp": "1795251600",
+        "webhook-signature": "v1,…",
+      },
+      body: '{"type":"breakwater.test","timestamp":"2026-11-21T09:00:00.000Z","data":{}}',
+    },
+  },
+  NewReplay: {
+    destination_id: DESTINATION,
+    since: replay.since,
+    until: replay.until,
+    event_types: ["invoice.*"],
+  },
+  Replay: replay,
+  PortalLink: {
+    url: "https://breakwater.example.workers.dev/dashboard/enter?token=…",
+    tenant: "acme",
+    read_only: false,
+  },
+  NewPortalLink: { tenant: "acme", expires_in_s: 3600, read_only: true },
+  Stats: stats,
+  Resealed: { resealed: 100, unreadable: [], next_cursor: "ImRzdF8za3c5Ig" },
+};
+
+// §§ An example of what a schema describes, so that every body in the document has one without anybody writing
+// it twice: from the story where it tells of a schema, else from the examples of fields, else from their types.
+
+/** As much of JSON Schema 2020-12 as the document uses. */
+export type JsonSchema = Readonly<{
+  $ref?: string;
+  type?: string | readonly string[];
+  format?: string;
+  pattern?: string;
+  description?: string;
+  enum?: readonly unknown[];
+  const?: unknown;
+  default?: unknown;
+  example?: unknown;
+  properties?: Readonly<Record<string, JsonSchema>>;
+  required?: readonly string[];
+  additionalProperties?: boolean | JsonSchema;
+  items?: JsonSchema;
+  minimum?: number;
+  maximum?: number;
+  minLength?: number;
+  maxLength?: number;
+  minItems?: number;
+  maxItems?: number;
+  anyOf?: readonly JsonSchema[];
+  oneOf?: readonly JsonSchema[];
+  allOf?: readonly JsonSchema[];
+}>;
+
+export type Schemas = Readonly<Record<string, JsonSchema>>;
+
+const TIME = "2026-11-21T09:00:00.000Z";
+
+/** The schema itself, where this one only refers to it. */
+export function resolved(schema: JsonSchema, schemas: Schemas): JsonSchema {
+  const name = nameOf(schema);
+  const target = name === undefined ? undefined : schemas[name];
+  return target === undefined ? schema : resolved(target, schemas);
+}
+
+/** The name of the schema that this one refers to. */
+function nameOf({ $ref }: JsonSchema): string | undefined {
+  return $ref?.split("/").at(-1);
+}
+
+/** An example with what is required, and whatever else has an example of its own. */
+export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
+  const schema = resolved(given, schemas);
+  const told = story[nameOf(given) ?? ""];
+  if (told !== undefined) return exampleObject(schema, schemas, told);
+  const said = schema.example ?? schema.default ?? schema.const ?? schema.enum?.[0];
+  if (said !== undefined) return said;
+  const [choice] = schema.anyOf ?? schema.oneOf ?? [];
+  if (choice) return exampleOf(choice, schemas);
+  if (schema.allOf) {
+    return Object.assign({}, ...schema.allOf.map((part) => exampleOf(part, schemas)));
+  }
+  switch (typeOf(schema)) {
+    case "object":
+      return exampleObject(schema, schemas, undefined);
+    case "array":
+      return schema.items ? [exampleOf(schema.items, schemas)] : [];
+    case "string":
+      return schema.format === "date-time" ? TIME : "text";
+    case "integer":
+    case "number":
+      return schema.minimum ?? 1;
+    case "boolean":
+      return true;
+    default:
+      return null;
+  }
+}
+
+/** What the story tells of an object; beside it what is required, or without it, what has an example of its own. */
+function exampleObject(schema: JsonSchema, schemas: Schemas, told: Record<string, unknown> | undefined) {
+  const required = new Set(schema.required);
+  const fields = Object.entries(schema.properties ?? {}).filter(
+    ([name, field]) => required.has(name) || (told ? name in told : isShown(field, schemas)),
+  );
+  return Object.fromEntries(
+    fields.map(([name, field]) => [name, told && name in told ? told[name] : exampleOf(field, schemas)]),
+  );
+}
+
+function isShown(field: JsonSchema, schemas: Schemas): boolean {
+  const schema = resolved(field, schemas);
+  return schema.example !== undefined || (schema.items !== undefined && isShown(schema.items, schemas));
+}
+
+/** The type of a schema that may be null besides, or of one that only says so by its properties. */
+export function typeOf({ type, properties }: JsonSchema): string | undefined {
+  const name = typeof type === "string" ? type : type?.find((one) => one !== "null");
+  return name ?? (properties === undefined ? undefined : "object");
+}

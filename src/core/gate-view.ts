@@ -1,0 +1,104 @@
+/** A gate as a person wants to see it: why it is as wide as it is, and what has happened to it of late. */
+import { type Refusal, refusalAt } from "./admit.ts";
+import { widthOf } from "./concurrency-window.ts";
+import { destinationStateAt } from "./destination-state.ts";
+import type { GateState, HistoryEntry } from "./gate-state.ts";
+import { live, slotsOf, tatOf } from "./lease.ts";
+import type { GateSettings } from "./limits.ts";
+import type { Counters } from "./metrics.ts";
+import { effectiveRate, nextSendAt, type Rate } from "./rate-limit.ts";
+import {
+  type Hours,
+  recentTraffic,
+  type Series,
+  type StatsWindow,
+  seriesOf,
+  sumOf,
+  type Traffic,
+  type TrafficSum,
+  trafficSum,
+} from "./rollups.ts";
+
+export type GateView = Readonly<{
+  circuit: "closed" | "open" | "half_open";
+  /** When an open circuit lets a probe in. */
+  circuitUntil: number | null;
+  /** Openings in a row: each doubles the cool-down. */
+  trips: number;
+  heldUntil: number | null;
+  /** Attempts allowed at once. */
+  window: number;
+  /** Connections under lease. */
+  inFlight: number;
+  /** Attempts a second: the owner's rate, or less when the receiver's 429s have taught less. */
+  ratePerSecond: number;
+  /** Attempts that the rate allows at this moment. */
+  rateTokens: number;
+  tookMs: number;
+  /** What a waiting delivery would be told now; null when it would be let in. */
+  refusal: Refusal | null;
+  traffic: TrafficSum;
+  /** The same minute by minute, the oldest first; minutes without an attempt are left out. */
+  minutes: Traffic;
+  history: readonly HistoryEntry[];
+}>;
+
+export function viewOf(state: GateState, settings: GateSettings, now: number): GateView {
+  const { circuit, window, heldUntil, tookMs, adaptiveLimit } = destinationStateAt(
+    state.destinationState,
+    now,
+  );
+  const rate = effectiveRate(adaptiveLimit, settings, now);
+  const minutes = recentTraffic(state.rollups, now);
+  return {
+    circuit: circuit.kind,
+    circuitUntil: circuit.kind === "open" ? circuit.until : null,
+    trips: circuit.trips,
+    heldUntil: heldUntil > now ? heldUntil : null,
+    window: widthOf(window, settings.maxConcurrency),
+    inFlight: slotsOf(live(state.leases, now)),
+    ratePerSecond: rate.perSecond,
+    rateTokens: tokensAt(tatOf(state.leases, state.tat), rate, now),
+    tookMs: Math.round(tookMs),
+    refusal: refusalAt(state, "backlog", settings, now) ?? null,
+    traffic: trafficSum(minutes),
+    minutes,
+    history: state.history,
+  };
+}
+
+function tokensAt(tat: number, rate: Rate, now: number): number {
+  const next = nextSendAt(tat, rate, now);
+  return Math.max(0, Math.min(rate.burst, Math.floor(((now - next) * rate.perSecond) / 1000) + 1));
+}
+
+// §§ What a gate has counted, and how it stands: all that metrics, charts and overviews ask of it, at once.
+
+export type FiguresQuery = Readonly<{
+  windows: readonly StatsWindow[];
+  /** Whether the windows' series are wanted too. */
+  series: boolean;
+}>;
+
+export type GateFigures = Readonly<{
+  view: GateView;
+  /** Everything since the gate began to count: it only grows. */
+  ever: Counters;
+  /** For each of the windows asked for. */
+  windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Counters; series: Series }>>>>;
+}>;
+
+export function figuresOf(
+  state: GateState,
+  hours: Hours,
+  look: FiguresQuery,
+  settings: GateSettings,
+  now: number,
+): GateFigures {
+  const { rollups } = state;
+  const windows = look.windows.map((window) => {
+    const series = look.series ? seriesOf(rollups, hours, window, now) : [];
+    return [window, { sum: sumOf(rollups, hours, window, now), series }];
+  });
+  return { view: viewOf(state, settings, now), ever: rollups.ever, windows: Object.fromEntries(windows) };
+}

@@ -1,0 +1,115 @@
+/**
+ * What a destination can take: the limits as a person writes them, with their ranges and defaults. The API
+ * validates with these, the tables take their defaults from the same figures (a test holds them together).
+ */
+import { z } from "zod";
+
+type Range = readonly [min: number, max: number];
+
+function whole([min, max]: Range, description: string) {
+  const error = `expected a whole number from ${min} to ${max}`;
+  return z.int({ error }).min(min, { error }).max(max, { error }).meta({ description });
+}
+
+function between([min, max]: Range, description: string) {
+  const error = `expected a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error }).meta({ description });
+}
+
+/**
+ * What runs behind a queue's handler lives about 30 s, and an attempt is awaited there once its batch is over: this
+ * leaves the rest for its record. A larger value that somebody has written into the table counts as the default.
+ */
+const LONGEST_ATTEMPT_MS = 25_000;
+
+export const limitsSchema = z.strictObject({
+  timeout_ms: whole([100, LONGEST_ATTEMPT_MS], "How long one attempt may take; 15000 by default."),
+  max_concurrency: whole([1, 1000], "Attempts in flight at once, over all of Breakwater; 10 by default."),
+  rate_per_second: between([0.01, 10_000], "Attempts per second, sustained; 100 by default."),
+  rate_burst: whole(
+    [1, 100_000],
+    "Attempts that may be made at once after a quiet time; one second's worth of the rate by default.",
+  ),
+});
+
+export const breakerSchema = z.strictObject({
+  failure_ratio: between([0.05, 1], "The share of failed attempts that opens the circuit; 0.5 by default."),
+  min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
+  window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
+  cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
+  max_cooldown_s: whole(
+    [1, 86_400],
+    "The longest opening: each doubles the last; 45 by default, and not shorter than `cooldown_s`.",
+  ),
+});
+
+export type Limits = Readonly<z.infer<typeof limitsSchema>>;
+export type Breaker = Readonly<z.infer<typeof breakerSchema>>;
+
+/**
+ * The burst that counts where nobody has set one: what the rate allows in a second. So the rate alone bounds every
+ * second, to twice itself at the worst, and what a round trip takes is made up for.
+ */
+export function burstOf(ratePerSecond: number): number {
+  return Math.max(1, Math.ceil(ratePerSecond));
+}
+
+export const defaultLimits: Limits = {
+  timeout_ms: 15_000,
+  max_concurrency: 10,
+  rate_per_second: 100,
+  rate_burst: burstOf(100),
+};
+
+export const defaultBreaker: Breaker = {
+  failure_ratio: 0.5,
+  min_attempts: 5,
+  window_s: 60,
+  cooldown_s: 30,
+  max_cooldown_s: 45,
+};
+
+// §§ What a gate must know of its destination. It travels with every call, fresh from D1, so that the gate
+// has no configuration of its own that could go stale.
+
+export type BreakerSettings = Readonly<{
+  /** The share of failed attempts, 0 to 1, at which the circuit opens. */
+  failureRatio: number;
+  /** Fewer attempts than this in the window never open it. */
+  minAttempts: number;
+  windowMs: number;
+  /** How long the first opening lasts; each further one doubles it. */
+  cooldownMs: number;
+  maxCooldownMs: number;
+}>;
+
+export type GateSettings = Readonly<{
+  paused: boolean;
+  maxConcurrency: number;
+  ratePerSecond: number;
+  rateBurst: number;
+  /** How long one attempt may take. */
+  timeoutMs: number;
+  breaker: BreakerSettings;
+}>;
+
+/** From what a person writes, in seconds. A longest cool-down below the first one counts as the first one. */
+export function gateSettingsFrom(limits: Limits, breaker: Breaker, paused: boolean): GateSettings {
+  return {
+    paused,
+    maxConcurrency: limits.max_concurrency,
+    ratePerSecond: limits.rate_per_second,
+    rateBurst: limits.rate_burst,
+    timeoutMs: limits.timeout_ms,
+    breaker: {
+      failureRatio: breaker.failure_ratio,
+      minAttempts: breaker.min_attempts,
+      windowMs: breaker.window_s * 1000,
+      cooldownMs: breaker.cooldown_s * 1000,
+      maxCooldownMs: Math.max(breaker.cooldown_s, breaker.max_cooldown_s) * 1000,
+    },
+  };
+}
+
+/** Of a destination for which nobody has set anything. */
+export const defaultGateSettings = gateSettingsFrom(defaultLimits, defaultBreaker, false);

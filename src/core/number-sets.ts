@@ -1,0 +1,120 @@
+/**
+ * Sets of deliveries as short texts. A busy gate carries tens of thousands of them through every call, and rarely
+ * looks for one: each takes one character where they are close together, as what drains lease side by side is, and a
+ * run of neighbours, as the events of a bundle are, takes a few characters however long it is.
+ *
+ * The numbers are sorted, and each is written as its distance from the one before. After it, a mark and another number
+ * say how many follow it directly.
+ */
+/**
+ * Whole numbers as short texts that can follow each other: five bits to a character, the lowest first, the sixth bit
+ * saying that more follow. Not by bit operations, which know 32 bits: times and the numbers of deliveries need more.
+ */
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const MORE = 32;
+
+const VALUES = new Uint8Array(128);
+for (let value = 0; value < DIGITS.length; value++) VALUES[DIGITS.charCodeAt(value)] = value;
+
+/** @param number whole, not negative */
+export function digitsOf(number: number): string {
+  const low = number % MORE;
+  const rest = Math.floor(number / MORE);
+  return rest > 0 ? `${DIGITS[low + MORE]}${digitsOf(rest)}` : `${DIGITS[low]}`;
+}
+
+/** The number that begins there, and where the next thing begins. */
+export function numberAt(text: string, from: number): readonly [number: number, end: number] {
+  let number = 0;
+  let scale = 1;
+  for (let i = from; i < text.length; i++) {
+    const digit = VALUES[text.charCodeAt(i)] ?? 0;
+    number += (digit % MORE) * scale;
+    scale *= MORE;
+    if (digit < MORE) return [number, i + 1];
+  }
+  return [number, text.length];
+}
+
+export type PackedNumbers = string;
+
+const RUN_MARK = ".";
+/** A shorter run is as short when its numbers are written one by one. */
+const SHORTEST_RUN = 4;
+
+const MARK_CODE = RUN_MARK.charCodeAt(0);
+
+/** @param numbers whole, not negative, in any order */
+export function packNumbers(numbers: readonly number[]): PackedNumbers {
+  let text = "";
+  let last = 0;
+  for (const [first, end] of runsIn(numbers)) {
+    text += digitsOf(first - last);
+    const following = end - first;
+    text += following + 1 < SHORTEST_RUN ? "B".repeat(following) : RUN_MARK + digitsOf(following);
+    last = end;
+  }
+  return text;
+}
+
+/** In ascending order, each as long as it can be; a number that is given twice begins another. */
+function runsIn(numbers: readonly number[]): readonly (readonly [first: number, last: number])[] {
+  const runs: [number, number][] = [];
+  let current: [number, number] | undefined;
+  for (const number of numbers.toSorted((a, b) => a - b)) {
+    if (current && number === current[1] + 1) current[1] = number;
+    else {
+      current = [number, number];
+      runs.push(current);
+    }
+  }
+  return runs;
+}
+
+/** In ascending order. */
+export function unpackNumbers(text: PackedNumbers): number[] {
+  const numbers: number[] = [];
+  eachRun(text, (first, last) => {
+    for (let number = first; number <= last; number++) numbers.push(number);
+  });
+  return numbers;
+}
+
+/** Which of these numbers, in ascending order, are in the set. */
+export function sharedWith(sorted: readonly number[], text: PackedNumbers): readonly number[] {
+  const shared: number[] = [];
+  eachRun(text, (first, last) => {
+    for (let i = placeOf(sorted, first); i < sorted.length; i++) {
+      const number = sorted[i] ?? 0;
+      if (number > last) break;
+      shared.push(number);
+    }
+  });
+  return shared;
+}
+
+/** Neighbours may come in several runs. */
+function eachRun(text: PackedNumbers, visit: (first: number, last: number) => void): void {
+  let last = 0;
+  for (let at = 0; at < text.length; ) {
+    const [distance, next] = numberAt(text, at);
+    const first = last + distance;
+    const isRun = text.charCodeAt(next) === MARK_CODE;
+    const [following, end] = isRun ? numberAt(text, next + 1) : [0, next];
+    last = first + following;
+    visit(first, last);
+    at = end;
+  }
+}
+
+/** How many of them are less than that. */
+function placeOf(sorted: readonly number[], number: number): number {
+  let from = 0;
+  let to = sorted.length;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if ((sorted[middle] ?? number) < number) from = middle + 1;
+    else to = middle;
+  }
+  return from;
+}

@@ -1,0 +1,279 @@
+/**
+ * The retry policy as a person writes it: the JSON of a destination's `retry`. Seconds, snake_case, and
+ * nothing required: what is left out comes from the preset, and the preset is `breakwater` unless named.
+ *
+ * An invalid policy is refused when it is set, with every fault named at once; whatever has passed here
+ * resolves to a policy that a transition can use without looking at it again.
+ */
+import { z } from "zod";
+import type { Delays, Jitter } from "./backoff.ts";
+import type { StatusRules } from "./classify.ts";
+import { presetNames, presets } from "./presets.ts";
+import { type Transition, transition } from "./transition.ts";
+
+const day = 24 * 60 * 60;
+
+/** A number whose every fault, of type or of range, says the whole expectation. */
+function between(min: number, max: number) {
+  const error = `expected a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error });
+}
+
+/** As `between`, for a whole number of something, at least one. */
+function upTo(max: number, what: string) {
+  const error = `expected a whole number of ${what} from 1 to ${max}`;
+  return z.int({ error }).min(1, { error }).max(max, { error });
+}
+
+/** The message for an object that is none, or that has fields nobody reads. */
+function onlyFields(...fields: readonly string[]) {
+  const expectation = `expected an object of ${fields.join(", ")}`;
+  return (issue: z.core.$ZodRawIssue) =>
+    issue.code === "unrecognized_keys" ? `unknown ${issue.keys.join(", ")}: ${expectation}` : expectation;
+}
+
+const scheduleLength = { error: "expected 1 to 50 waits" };
+
+const jitter = z.union(
+  [
+    z.enum(["full", "equal", "decorrelated", "none"]),
+    z.strictObject({ proportional: between(0, 1) }, { error: onlyFields("proportional") }),
+  ],
+  { error: 'expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}' },
+);
+
+/** Why a status cannot be decided about; undefined when it can. */
+function statusFault(status: number): string | undefined {
+  if (status >= 200 && status < 300) return "a 2xx is always a success";
+  if (status >= 300 && status < 400) return "a redirect is never followed and always ends the delivery";
+  if (status === 410) return "410 always ends the delivery and pauses the destination";
+  return status >= 400 && status < 600 ? undefined : STATUS_EXPECTED;
+}
+
+const STATUS_EXPECTED = "expected a status from 400 to 599 but not 410";
+const STATUSES_EXPECTED = { error: "expected a list of 1 to 100 statuses" };
+
+const status = z
+  .int({ error: STATUS_EXPECTED })
+  .check((ctx) => {
+    const fault = statusFault(ctx.value);
+    if (fault !== undefined) ctx.issues.push({ code: "custom", message: fault, input: ctx.value });
+  })
+  .meta({ minimum: 400, maximum: 599 });
+
+const statuses = z.array(status, STATUSES_EXPECTED).min(1, STATUSES_EXPECTED).max(100, STATUSES_EXPECTED);
+
+const onStatuses = z
+  .strictObject(
+    { retry: statuses.optional(), fail: statuses.optional() },
+    { error: onlyFields("retry", "fail") },
+  )
+  .check(z.superRefine(refuseBoth, { when: ({ value }) => typeof value === "object" && value !== null }));
+
+/** A status in both lists: which of them holds must not be a matter of our choice. */
+function refuseBoth({ retry, fail }: { retry?: unknown; fail?: unknown }, ctx: z.core.$RefinementCtx): void {
+  if (!Array.isArray(retry) || !Array.isArray(fail)) return;
+  for (const [i, status] of fail.entries()) {
+    if (retry.includes(status))
+      ctx.addIssue({ code: "custom", path: ["fail", i], message: `${status} is in retry as well` });
+  }
+}
+
+const fields = {
+  preset: z
+    .enum(presetNames, { error: `expected one of ${presetNames.join(", ")}` })
+    .meta({ description: "The policy that everything left out is taken from; breakwater by default." }),
+  schedule: z
+    .array(upTo(7 * day, "seconds"), { error: "expected a list of seconds" })
+    .min(1, scheduleLength)
+    .max(50, scheduleLength)
+    .meta({ description: "Seconds before attempts 2, 3, …; the last one repeats." }),
+  base: upTo(7 * day, "seconds").meta({ description: "Seconds before attempt 2; needs factor and cap." }),
+  factor: between(1, 10).meta({ description: "What each wait is multiplied by for the next." }),
+  cap: upTo(7 * day, "seconds").meta({ description: "The longest wait, in seconds; at least base." }),
+  jitter: jitter.meta({
+    description: "How a wait d is spread: full [0, d), equal [d/2, d), proportional d ± p·d.",
+  }),
+  max_attempts: upTo(100, "attempts").meta({ description: "Attempts in all, the first included." }),
+  give_up_after: upTo(30 * day, "seconds").meta({
+    description: "Seconds from a delivery's first attempt until it is given up.",
+  }),
+  expire_unattempted_after: upTo(30 * day, "seconds").meta({
+    description:
+      "Seconds that a delivery may wait for its first attempt, because of a pause, a hold or an open circuit; 14 days by default.",
+  }),
+  on: onStatuses.optional().meta({
+    description:
+      "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
+  }),
+};
+
+const shape = z.strictObject(fields, { error: onlyFields(...Object.keys(fields)) }).partial();
+
+export type RetrySpec = z.infer<typeof shape>;
+
+/** A destination's `retry`. Its issues carry the path of the field and a message that says what is expected. */
+export const retrySpec = shape
+  .check(
+    z.superRefine(refuseContradictions, { when: ({ value }) => typeof value === "object" && value !== null }),
+  )
+  .meta({ description: "When a delivery is tried again; fields override those of the preset." });
+
+/** The complete policy that a valid spec stands for; the default one where there is none. */
+export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
+  const preset = presets[spec?.preset ?? "breakwater"];
+  return {
+    ...preset,
+    delays: delaysOf(spec ?? {}) ?? preset.delays,
+    jitter: spec?.jitter ?? preset.jitter,
+    maxAttempts: spec?.max_attempts ?? preset.maxAttempts,
+    giveUpAfterMs: msOf(spec?.give_up_after) ?? preset.giveUpAfterMs,
+    expireUnattemptedAfterMs: msOf(spec?.expire_unattempted_after) ?? preset.expireUnattemptedAfterMs,
+    rules: spec?.on ? withOverrides(preset.rules, spec.on) : preset.rules,
+  };
+}
+
+function msOf(seconds: number | undefined): number | undefined {
+  return seconds === undefined ? undefined : seconds * 1000;
+}
+
+/** A status that the owner wants retried is retried like any other: a limit that the preset has for it goes. */
+function withOverrides(
+  rules: StatusRules,
+  { retry = [], fail = [] }: NonNullable<RetrySpec["on"]>,
+): StatusRules {
+  const limits = Object.entries(rules.attemptLimits).filter(
+    ([cause]) => !retry.some((status) => cause === `http_${status}`),
+  );
+  return { ...rules, attemptLimits: Object.fromEntries(limits), overrides: { retry, fail } };
+}
+
+function delaysOf({ schedule, base, factor, cap }: RetrySpec): Delays | undefined {
+  if (schedule !== undefined) return { schedule };
+  if (base === undefined || factor === undefined || cap === undefined) return undefined;
+  return { base, factor, cap };
+}
+
+/** Faults between fields. Looked for even where single fields are faulty, so that none has to wait its turn. */
+function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void {
+  const refuse = (field: keyof RetrySpec, message: string) =>
+    ctx.addIssue({ code: "custom", path: [field], message });
+  const missing = (["base", "factor", "cap"] as const).filter((field) => spec[field] === undefined);
+  const growing = missing.length < 3;
+
+  if (growing) for (const field of missing) refuse(field, "expected base, factor and cap together");
+  if (growing && spec.schedule !== undefined) {
+    refuse("schedule", "expected a schedule or base, factor and cap, not both");
+  }
+  if (typeof spec.base === "number" && typeof spec.cap === "number" && spec.cap < spec.base) {
+    refuse("cap", "expected a cap of at least base");
+  }
+  const [firstWait] = Array.isArray(spec.schedule) ? spec.schedule : [spec.base];
+  const limit = Number(spec.give_up_after);
+  if (spec.max_attempts !== 1 && limit >= 1 && Number(firstWait) > limit) {
+    refuse(
+      "give_up_after",
+      "expected no less than the first wait, or max_attempts 1: nothing would be retried",
+    );
+  }
+}
+
+// §§ A destination's retry policy, complete: every field decided, every limit finite. It is what the presets
+// are made of, what a destination's `retry` resolves to, and all that a transition needs to know.
+
+export type RetryPolicy = {
+  readonly delays: Delays;
+  readonly jitter: Jitter;
+  /** Attempts in all, the first included. */
+  readonly maxAttempts: number;
+  /** How long after its first attempt a delivery is given up, however many attempts are left. */
+  readonly giveUpAfterMs: number;
+  /**
+   * How long a delivery may wait for its first attempt: held by a pause, a hold, an open circuit. Counts from when
+   * it could first be sent. Much longer than the other limit, because nothing has failed yet.
+   */
+  readonly expireUnattemptedAfterMs: number;
+  readonly rules: StatusRules;
+  /**
+   * What Retry-After does to the backoff: `floor` waits for the longer of the two, `instead` for the
+   * header alone where it comes with a 429 (with a 503 it is a floor, see transition.ts). Neither ever waits for
+   * less than the header asks.
+   */
+  readonly retryAfter: "floor" | "instead";
+};
+
+/** For a policy that only its age limit ends. A number, and not Infinity, so that it survives JSON. */
+export const unlimitedAttempts = Number.MAX_SAFE_INTEGER;
+
+/**
+ * When a delivery is given up, epoch ms: so long after its first attempt, or, while it has had none, so long after it
+ * could first be sent.
+ */
+export function ageLimitOf(
+  {
+    giveUpAfterMs,
+    expireUnattemptedAfterMs,
+  }: Pick<RetryPolicy, "giveUpAfterMs" | "expireUnattemptedAfterMs">,
+  firstAttemptAt: number | null | undefined,
+  dueAt: number,
+): number {
+  return firstAttemptAt == null ? dueAt + expireUnattemptedAfterMs : firstAttemptAt + giveUpAfterMs;
+}
+
+// §§ What a policy promises a delivery that never succeeds: when each attempt is made, and where it ends. Played
+// by the transition itself, so that what is promised is what is done.
+
+/** One attempt, in ms after the first. */
+export type PreviewedAttempt = Readonly<{
+  /** When it is made if every wait so far came out in the middle of its jitter. */
+  at: number;
+  /** How early and how late it may be after those waits. */
+  from: number;
+  to: number;
+}>;
+
+export type RetryPreview = Readonly<{
+  /** The first included, at 0. */
+  attempts: readonly PreviewedAttempt[];
+  /** Why there is no further one: all used up, too old, or none looked at beyond so many. */
+  ends: "exhausted" | "expired" | "beyond";
+}>;
+
+const FAILED = { kind: "response", status: 500 } as const;
+const MIDDLE = 0.5;
+const HIGHEST = 1 - Number.EPSILON;
+
+/** @param most attempts looked at; more are possible with a policy that only its age limit ends */
+export function retryPreviewOf(policy: RetryPolicy, most: number): RetryPreview {
+  const attempts: PreviewedAttempt[] = [{ at: 0, from: 0, to: 0 }];
+  let waitedMs: number | undefined;
+  for (let last = attempts[0]; last && attempts.length < most; last = attempts.at(-1)) {
+    const { at } = last;
+    const next = (random: number) => after(attempts.length, waitedMs, policy, at, random);
+    const middle = next(MIDDLE);
+    if (middle.kind !== "retry") return { attempts, ends: endOf(middle) };
+    attempts.push({ at: middle.at, from: timeOf(next(0), policy), to: timeOf(next(HIGHEST), policy) });
+    waitedMs = middle.at - at;
+  }
+  return { attempts, ends: attempts.length >= policy.maxAttempts ? "exhausted" : "beyond" };
+}
+
+function after(
+  attempts: number,
+  previousDelayMs: number | undefined,
+  policy: RetryPolicy,
+  at: number,
+  random: number,
+): Transition {
+  const previous = previousDelayMs === undefined ? {} : { previousDelayMs };
+  return transition(FAILED, { attempts, giveUpAt: policy.giveUpAfterMs, ...previous }, policy, at, random);
+}
+
+/** What would come after the age limit is cut off by it. */
+function timeOf(next: Transition, policy: RetryPolicy): number {
+  return next.kind === "retry" ? next.at : policy.giveUpAfterMs;
+}
+
+function endOf(end: Transition): "exhausted" | "expired" {
+  return end.kind === "dead" && end.reason === "exhausted" ? "exhausted" : "expired";
+}

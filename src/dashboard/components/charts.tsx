@@ -1,0 +1,126 @@
+/** Traffic as bars: what succeeded stands on the line, what failed stands on that. */
+import type { FC } from "hono/jsx";
+import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
+import { countOf, plural } from "../format.ts";
+import { windowWords } from "./parts.tsx";
+
+const STEP = 40;
+const HEIGHT = 100;
+const GAP = 6;
+/** So that one failure among a thousand successes is still to be seen. */
+const LEAST = 2;
+
+export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ series, window }) => {
+  const { short, long, each } = windowWords[window];
+  const top = Math.max(0, ...series.map(({ attempts }) => attempts));
+  const failed = series.reduce((sum, { failures }) => sum + failures, 0);
+  const all = series.reduce((sum, { attempts }) => sum + attempts, 0);
+  return (
+    <figure class="chart tall">
+      <svg
+        viewBox={boxOf(series)}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
+      >
+        <Columns series={series} />
+      </svg>
+      <div class="axis" aria-hidden="true">
+        <span>{`${short} ago`}</span>
+        <span>{`highest ${countOf(top)} ${each}`}</span>
+        <span>now</span>
+      </div>
+    </figure>
+  );
+};
+
+/** A small one for a row of a table, which says the figures itself. */
+export const Spark: FC<{ series: Series }> = ({ series }) => (
+  <svg viewBox={boxOf(series)} preserveAspectRatio="none" aria-hidden="true">
+    <Columns series={series} />
+  </svg>
+);
+
+function boxOf(series: Series): string {
+  return `0 0 ${Math.max(1, series.length) * STEP} ${HEIGHT}`;
+}
+
+const Columns: FC<{ series: Series }> = ({ series }) => {
+  const top = Math.max(1, ...series.map(({ attempts }) => attempts));
+  return (
+    <>
+      {series.map((point, i) => (
+        <Column point={point} x={i * STEP + GAP / 2} top={top} />
+      ))}
+    </>
+  );
+};
+
+const Column: FC<{ point: SeriesPoint; x: number; top: number }> = ({
+  point: { attempts, failures },
+  x,
+  top,
+}) => {
+  const width = STEP - GAP;
+  const height = (count: number) => (count === 0 ? 0 : Math.max(LEAST, (HEIGHT * count) / top));
+  const ill = height(failures);
+  const well = Math.min(height(attempts - failures), HEIGHT - ill);
+  return (
+    <g>
+      <rect class="ghost" x={x} y={HEIGHT - 1.5} width={width} height={1.5} />
+      {well > 0 && <rect class="well" x={x} y={HEIGHT - well} width={width} height={well} />}
+      {ill > 0 && <rect class="ill" x={x} y={HEIGHT - well - ill} width={width} height={ill} />}
+    </g>
+  );
+};
+
+export const TrafficLegend: FC = () => (
+  <div class="legend" aria-hidden="true">
+    <span class="tone-good">succeeded</span>
+    <span class="tone-bad">failed</span>
+  </div>
+);
+
+// §§ A line of time on which places are logarithms of ages: a schedule that grows by a factor comes out evenly
+// spaced, and the first second is as easy to read as the last day. Pure.
+
+export type Tick = Readonly<{ x: number; label: string }>;
+
+export type TimeScale = Readonly<{
+  /** Along the line, 0 to 100, of an age in ms. */
+  place: (ageMs: number) => number;
+  ticks: readonly Tick[];
+}>;
+
+const SECOND = 1000;
+
+const ages: readonly (readonly [number, string])[] = [
+  [1, "1 s"],
+  [10, "10 s"],
+  [60, "1 min"],
+  [600, "10 min"],
+  [3600, "1 h"],
+  [6 * 3600, "6 h"],
+  [24 * 3600, "1 d"],
+  [72 * 3600, "3 d"],
+  [10 * 24 * 3600, "10 d"],
+  [30 * 24 * 3600, "30 d"],
+];
+
+/** Room at the right for the last mark. */
+const WIDTH = 98;
+
+/** A place as SVG has it; a little in from the left, so that the first mark is whole. */
+export function percent(x: number): string {
+  return `${(1 + x).toFixed(2)}%`;
+}
+
+export function timeScale(longestMs: number): TimeScale {
+  const longest = Math.max(10 * SECOND, longestMs);
+  const place = (ageMs: number) =>
+    (WIDTH * Math.log1p(Math.max(0, ageMs) / SECOND)) / Math.log1p(longest / SECOND);
+  const ticks = ages
+    .filter(([age]) => age * SECOND <= longest)
+    .map(([age, label]) => ({ x: place(age * SECOND), label }));
+  return { place, ticks };
+}

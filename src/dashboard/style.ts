@@ -1,0 +1,250 @@
+/**
+ * The look, in a few decisions: paper and ink, hairlines instead of boxes, one accent. Red and amber are
+ * kept for trouble, so that a page without any is a page without trouble. Every pair of colours that text
+ * is set in has a contrast of at least 4.5 (WCAG 2.2, 1.4.3), in both themes.
+ */
+export const tokens = /* css */ `
+:root {
+  color-scheme: light dark;
+  --paper: light-dark(#fbfbf9, #0f1315);
+  --raised: light-dark(#ffffff, #161b1e);
+  --ink: light-dark(#1a1f22, #e7eaeb);
+  --soft: light-dark(#5a646a, #9ba7ad);
+  --line: light-dark(#e5e6e2, #262e32);
+  --accent: light-dark(#0b6a72, #63c9c5);
+  --on-accent: light-dark(#ffffff, #06201f);
+  --accent-wash: light-dark(#e4f1f1, #12302f);
+  --accent-faint: light-dark(#bfdfdf, #1d4745);
+  --bad: light-dark(#ae311c, #ff8d73);
+  --bad-wash: light-dark(#faebe7, #391d17);
+  --warn: light-dark(#855400, #e6b65c);
+  --warn-wash: light-dark(#f8f0df, #312710);
+  --sans: Inter, ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif;
+  --mono: ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
+  --gap: clamp(1rem, 3vw, 1.75rem);
+  --radius: 0.5rem;
+}
+`;
+
+/** The page itself: text, headings, links, header and footer, and what keyboards and phones need. */
+export const page = /* css */ `
+* { box-sizing: border-box; }
+html { -webkit-text-size-adjust: 100%; scrollbar-gutter: stable; }
+body {
+  margin: 0; background: var(--paper); color: var(--ink);
+  font: 400 0.9375rem/1.55 var(--sans); font-variant-numeric: tabular-nums;
+  font-feature-settings: "cv05", "ss03"; -webkit-font-smoothing: antialiased;
+}
+a { color: inherit; text-decoration: underline; text-decoration-color: var(--line); text-underline-offset: 0.2em; }
+a:hover { color: var(--accent); text-decoration-color: currentColor; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: 2px; }
+h1, h2, h3, p, ol, ul, dl, dd, figure { margin: 0; padding: 0; }
+h1 { font-size: clamp(1.5rem, 4.2vw, 2.125rem); line-height: 1.2; font-weight: 600; letter-spacing: -0.022em; text-wrap: balance; }
+h2 { font-size: 1.0625rem; line-height: 1.3; font-weight: 600; letter-spacing: -0.01em; }
+h3 { font-size: 0.9375rem; font-weight: 600; }
+ol, ul { list-style: none; }
+code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
+.wide { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
+.top { border-bottom: 1px solid var(--line); }
+.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.5rem; min-height: 3.5rem; flex-wrap: wrap; }
+.brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
+.brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
+.top nav { display: flex; gap: 1.25rem; flex: 1; }
+.top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
+.top nav a:hover { color: var(--ink); }
+.top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
+.top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
+main { padding-block: clamp(1.75rem, 4vw, 2.75rem) 3.5rem; display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
+main:focus { outline: none; }
+.lede { color: var(--soft); max-width: 44rem; margin-top: 0.5rem; text-wrap: pretty; }
+.crumb { color: var(--soft); font-size: 0.875rem; margin-bottom: 0.5rem; }
+.crumb a { text-decoration: none; }
+.soft { color: var(--soft); }
+.small { font-size: 0.8125rem; }
+.nowrap { white-space: nowrap; }
+.break { overflow-wrap: anywhere; }
+.head { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between; gap: 0.5rem 1.5rem; margin-bottom: 0.875rem; }
+.foot { color: var(--soft); font-size: 0.8125rem; padding-bottom: 2.5rem; display: flex; flex-wrap: wrap; gap: 0.25rem 1.5rem; }
+.foot .beat::before { content: ""; display: inline-block; width: 0.4375rem; height: 0.4375rem; margin-right: 0.5rem; border-radius: 50%; background: var(--accent); }
+.foot .beat.is-late::before { background: var(--warn); }
+.hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+.skip { position: absolute; left: 0.5rem; top: -4rem; background: var(--accent); color: var(--on-accent); padding: 0.5rem 1rem; border-radius: var(--radius); z-index: 2; }
+.skip:focus { top: 0.5rem; color: var(--on-accent); }
+@media (prefers-reduced-motion: no-preference) { a, button { transition: color 0.12s, background-color 0.12s, border-color 0.12s; } }
+`;
+
+/** The parts that pages are made of: doors, figures, tables, panels, notices. */
+export const parts = /* css */ `
+.tone-good { --tone: var(--accent); --wash: var(--accent-wash); }
+.tone-busy { --tone: var(--accent); --wash: var(--accent-wash); }
+.tone-warn { --tone: var(--warn); --wash: var(--warn-wash); }
+.tone-bad { --tone: var(--bad); --wash: var(--bad-wash); }
+.tone-quiet { --tone: var(--soft); --wash: var(--line); }
+.word { color: var(--tone); font-weight: 550; }
+.word::before { content: ""; display: inline-block; width: 0.5rem; height: 0.5rem; margin-right: 0.5rem; border-radius: 50%; background: var(--tone); vertical-align: 0.06em; }
+.word.tone-quiet::before, .word.tone-busy::before { background: none; box-shadow: inset 0 0 0 2px var(--tone); }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.25rem, 1fr)); gap: 1.25rem var(--gap); }
+.figures dt { color: var(--soft); font-size: 0.8125rem; }
+.figures dd { font-size: 1.5rem; line-height: 1.25; font-weight: 550; letter-spacing: -0.02em; }
+.figures dd small { font-size: 0.8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); margin-left: 0.25rem; }
+.figures .is-bad dd { color: var(--bad); }
+.figures .is-warn dd { color: var(--warn); }
+.door { border-left: 3px solid var(--tone); padding: 0.125rem 0 0.125rem 1.125rem; }
+.door p:first-child { font-size: clamp(1.125rem, 2.6vw, 1.375rem); line-height: 1.35; letter-spacing: -0.012em; font-weight: 550; text-wrap: pretty; }
+.door strong { color: var(--tone); font-weight: 600; }
+.door p + p { color: var(--soft); margin-top: 0.25rem; }
+table { width: 100%; border-collapse: collapse; }
+caption { text-align: left; }
+th { font-weight: 400; color: var(--soft); font-size: 0.8125rem; text-align: left; padding: 0 0.75rem 0.5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+td { padding: 0.6875rem 0.75rem; border-bottom: 1px solid var(--line); vertical-align: baseline; }
+th:first-child, td:first-child { padding-left: 0; }
+th:last-child, td:last-child { padding-right: 0; }
+tbody th { color: var(--ink); font-size: inherit; padding: 0.5rem 0.75rem; white-space: normal; }
+.compare { max-width: 44rem; }
+.compare td { padding-block: 0.5rem; }
+.num { text-align: right; white-space: nowrap; }
+td a.name { font-weight: 550; text-decoration: none; }
+td a.name::after { content: ""; position: absolute; inset: 0; }
+tr:has(a.name) { position: relative; }
+tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), transparent 55%); }
+td .sub { color: var(--soft); font-size: 0.8125rem; display: block; overflow-wrap: anywhere; }
+.is-bad { color: var(--bad); }
+.is-warn { color: var(--warn); }
+.scroll { overflow-x: auto; }
+.tabs { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; font-size: 0.875rem; }
+.tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; border-bottom: 1px solid transparent; }
+.tabs a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
+.notice { background: var(--wash); border-radius: var(--radius); padding: 0.75rem 1rem; }
+.notice.tone-bad, .notice.tone-warn { color: var(--tone); }
+.notice ul { margin-top: 0.25rem; }
+.copy { position: relative; }
+pre { margin: 0; background: var(--raised); border: 1px solid var(--line); border-radius: var(--radius); padding: 0.875rem 1rem; overflow: auto; max-height: 26rem; line-height: 1.6; white-space: pre-wrap; overflow-wrap: anywhere; tab-size: 2; }
+.copy > button { position: absolute; top: 0.5rem; right: 0.5rem; }
+.columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: clamp(2rem, 5vw, 3rem); align-items: start; }
+.column { display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
+.delivery { padding: 1rem 0 0.75rem; border-top: 1px solid var(--line); }
+.delivery .head { margin-bottom: 0.125rem; }
+.delivery progress { margin-block: 0.625rem 0.5rem; }
+.delivery > .actions { margin-top: 0.75rem; }
+p + form.stack { margin-top: 1rem; }
+.delivery .chart { margin: 0.75rem 0 0.5rem; }
+.narrow { max-width: 40rem; }
+.narrow h1 { margin-bottom: 1.5rem; }
+.narrow .lede { margin-bottom: 1.5rem; }
+.stack { display: grid; gap: 1.125rem; }
+.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.375rem 1.25rem; }
+.facts dt { color: var(--soft); }
+.facts dd { overflow-wrap: anywhere; }
+.log li { display: grid; grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
+.log li:last-child { border-bottom: 0; }
+.log time { color: var(--soft); white-space: nowrap; }
+.said { color: var(--soft); margin-bottom: 1rem; }
+.empty { color: var(--soft); padding: 0.75rem 0; }
+.pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
+`;
+
+/** What a person types into and presses. */
+export const forms = /* css */ `
+button, .button {
+  font: inherit; font-size: 0.875rem; font-weight: 550; color: var(--ink); background: var(--raised); cursor: pointer;
+  border: 1px solid var(--line); border-radius: var(--radius); padding: 0.375rem 0.8125rem; text-decoration: none; display: inline-block;
+}
+button:hover, .button:hover { border-color: var(--accent); color: var(--accent); }
+button.main { background: var(--accent); border-color: var(--accent); color: var(--on-accent); }
+button.main:hover { background: color-mix(in oklab, var(--accent), var(--ink) 18%); color: var(--on-accent); }
+button.plain { border: 0; background: none; padding: 0.25rem 0; color: var(--soft); font-weight: 400; }
+button.tiny { font-size: 0.75rem; padding: 0.1875rem 0.5625rem; }
+button[disabled] { opacity: 0.5; cursor: default; }
+.actions { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; }
+.actions form { display: contents; }
+label { display: block; font-size: 0.8125rem; color: var(--soft); }
+input, select, textarea {
+  font: inherit; font-variant-numeric: tabular-nums; color: var(--ink); background: var(--raised); width: 100%; margin-top: 0.25rem;
+  border: 1px solid color-mix(in oklab, var(--line), var(--soft) 40%); border-radius: var(--radius); padding: 0.4375rem 0.6875rem;
+}
+input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); outline-offset: 0; border-color: transparent; }
+input[aria-invalid="true"] { border-color: var(--bad); }
+input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
+textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
+fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
+legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
+.fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
+.fields .all { grid-column: 1 / -1; }
+.hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
+.fault { color: var(--bad); font-size: 0.8125rem; margin-top: 0.25rem; }
+details > summary { cursor: pointer; color: var(--soft); font-size: 0.875rem; width: fit-content; }
+details > summary:hover { color: var(--accent); }
+details[open] > summary { margin-bottom: 0.875rem; }
+details + details { margin-top: 0.625rem; }
+details .copy { margin-bottom: 1rem; }
+.gatehouse { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
+.gatehouse main { padding: 0; gap: 1.5rem; }
+@media (max-width: 46rem) {
+  .cards thead { position: absolute; clip-path: inset(50%); }
+  .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
+  .cards.thin tr { grid-template-columns: 1fr 1fr 1fr; padding: 0.75rem 0; }
+  .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }
+  .cards td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: 0.75rem; }
+  .cards td.all { grid-column: 1 / -1; }
+  .cards td.spark { display: none; }
+  .log li { grid-template-columns: 1fr; gap: 0; }
+  .facts { grid-template-columns: 1fr; gap: 0; }
+  .facts dd { margin-bottom: 0.5rem; }
+}
+@media print { .top nav, .actions, .foot { display: none; } }
+`;
+
+/** Charts: drawn by the server as SVG, coloured here, so that they follow the theme. */
+export const charts = /* css */ `
+.chart { display: block; }
+.chart svg { display: block; width: 100%; overflow: visible; }
+.chart .well { fill: var(--accent); }
+.chart .ill { fill: var(--bad); }
+.chart .ghost { fill: var(--line); }
+.chart .grid { stroke: var(--line); stroke-width: 1; vector-effect: non-scaling-stroke; }
+.axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
+.legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; color: var(--soft); font-size: 0.8125rem; }
+.legend span::before { content: ""; display: inline-block; width: 0.625rem; height: 0.625rem; border-radius: 2px; margin-right: 0.4375rem; background: var(--tone); }
+.tall svg { height: 8.5rem; }
+.low svg { height: 4rem; }
+.spark { vertical-align: middle; }
+.spark svg { display: block; width: 7rem; height: 1.75rem; }
+.spark .well { fill: var(--accent); }
+.spark .ill { fill: var(--bad); }
+.spark .ghost { fill: var(--line); }
+.fill { display: inline-block; width: 3.25rem; height: 0.375rem; margin-right: 0.5rem; vertical-align: 0.1em; }
+.fill .most { fill: var(--line); }
+.fill .now { fill: var(--accent); }
+.fill.is-full .now { fill: var(--warn); }
+.strip .closed { fill: var(--accent-faint); }
+.strip .circuit { fill: var(--bad); }
+.strip .held { fill: var(--warn); }
+.strip .paused { fill: var(--soft); }
+.strip { margin-top: 0.75rem; }
+.strip svg { border-radius: 4px; overflow: hidden; }
+.track .line { stroke: var(--line); stroke-width: 2; vector-effect: non-scaling-stroke; }
+.track .wait { stroke: var(--line); stroke-width: 2; stroke-dasharray: 2 5; vector-effect: non-scaling-stroke; }
+.track .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
+.track text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
+.track .dot.well, .track .dot.ill { stroke: var(--paper); stroke-width: 2; }
+.track .dot.next { fill: var(--paper); stroke: var(--accent); stroke-width: 2; }
+.track .dot.accepted { fill: var(--soft); }
+.track .end { stroke: var(--bad); stroke-width: 2; }
+.lab .band { fill: var(--accent); opacity: 0.28; }
+.lab .mean { fill: var(--accent); }
+.lab .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
+.lab text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
+.lab .grid { stroke-dasharray: 1 4; }
+.panel figcaption { font-size: 0.875rem; font-weight: 550; margin-bottom: 0.375rem; }
+.panel svg { height: 6.5rem; }
+.panel + .axis { margin-top: -0.75rem; }
+.panel .outage { fill: var(--bad-wash); }
+.panel .well { fill: var(--accent-faint); }
+.panel .ill { fill: var(--bad); }
+.panel .capacity { stroke: var(--soft); stroke-dasharray: 4 4; fill: none; vector-effect: non-scaling-stroke; }
+.panel .ground { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
+progress { appearance: none; display: block; width: 100%; height: 0.5rem; border: 0; border-radius: 0.25rem; background: var(--line); overflow: hidden; }
+progress::-webkit-progress-bar { background: var(--line); }
+progress::-webkit-progress-value { background: var(--accent); }
+progress::-moz-progress-bar { background: var(--accent); }
+`;

@@ -1,0 +1,114 @@
+/**
+ * API keys. A revoked one stays as a tombstone, so that its id is never given again; no list shows it.
+ * `tenant`, where given, hides the keys of others and those bound to none.
+ */
+import { and, eq, gt, inArray, isNull, lt, lte, or } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { apiKeys, sessions } from "./schema.ts";
+
+export type StoredKey = typeof apiKeys.$inferSelect;
+export type NewKey = typeof apiKeys.$inferInsert;
+
+type Tenant = string | undefined;
+
+export async function insertKey(db: D1Database, row: NewKey): Promise<StoredKey> {
+  return drizzle(db).insert(apiKeys).values(row).returning().get();
+}
+
+/** A key by its id, revoked or not: for whoever checks one. */
+export async function lookUpKey(db: D1Database, id: string): Promise<StoredKey | undefined> {
+  return drizzle(db).select().from(apiKeys).where(eq(apiKeys.id, id)).get();
+}
+
+export async function findKey(db: D1Database, id: string, tenant: Tenant): Promise<StoredKey | undefined> {
+  return drizzle(db).select().from(apiKeys).where(standing(id, tenant)).get();
+}
+
+/** In order of id, without the revoked ones. */
+export async function listKeys(
+  db: D1Database,
+  { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
+): Promise<StoredKey[]> {
+  return drizzle(db)
+    .select()
+    .from(apiKeys)
+    .where(and(ofTenant(tenant), after === undefined ? undefined : gt(apiKeys.id, after)))
+    .orderBy(apiKeys.id)
+    .limit(limit);
+}
+
+/** Whether there was such a key to revoke. */
+export async function revokeKey(db: D1Database, id: string, tenant: Tenant, now: number): Promise<boolean> {
+  const revoked = await drizzle(db)
+    .update(apiKeys)
+    .set({ revokedAt: now })
+    .where(standing(id, tenant))
+    .returning({ id: apiKeys.id })
+    .get();
+  return revoked !== undefined;
+}
+
+/** Writes a use down, unless one was written since `unlessSince` (epoch ms): by another isolate, say. */
+export async function writeKeyUse(
+  db: D1Database,
+  id: string,
+  now: number,
+  unlessSince: number,
+): Promise<void> {
+  const isOld = or(isNull(apiKeys.lastUsedAt), lte(apiKeys.lastUsedAt, unlessSince));
+  await drizzle(db)
+    .update(apiKeys)
+    .set({ lastUsedAt: now })
+    .where(and(eq(apiKeys.id, id), isOld));
+}
+
+function standing(id: string, tenant: Tenant) {
+  return and(eq(apiKeys.id, id), ofTenant(tenant));
+}
+
+function ofTenant(tenant: Tenant) {
+  return and(isNull(apiKeys.revokedAt), tenant === undefined ? undefined : eq(apiKeys.tenant, tenant));
+}
+
+// §§ Who is signed in at the dashboard. Kept, and not only signed into a cookie, so that signing out ends a
+// session wherever its cookie has got to, a revoked key ends all of its sessions at once, and a portal link
+// opens one session and no second one.
+
+export type Session = typeof sessions.$inferSelect;
+
+/** False when a session of that id has been there before. */
+export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
+  const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
+  return row !== undefined;
+}
+
+/** The session, unless it is over, or the key behind it is. */
+export async function findSession(db: D1Database, id: string, now: number): Promise<Session | undefined> {
+  const hasLivingKey = or(
+    isNull(sessions.keyId),
+    and(isNull(apiKeys.revokedAt), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now))),
+  );
+  const isOpen = and(eq(sessions.id, id), isNull(sessions.endedAt), gt(sessions.expiresAt, now));
+  const found = await drizzle(db)
+    .select({ session: sessions, keyId: apiKeys.id })
+    .from(sessions)
+    .leftJoin(apiKeys, eq(apiKeys.id, sessions.keyId))
+    .where(and(isOpen, hasLivingKey))
+    .get();
+  const lostItsKey = found?.session.keyId !== found?.keyId;
+  return lostItsKey ? undefined : found?.session;
+}
+
+export async function endSession(db: D1Database, id: string, now: number): Promise<void> {
+  await drizzle(db).update(sessions).set({ endedAt: now }).where(eq(sessions.id, id));
+}
+
+/** Sessions forgotten at once: more than a sign-in adds, so that none stay for good. */
+const FORGOTTEN = 100;
+
+/** Forgets some of what was over before `before`. No link that opened one of them may still be valid then. */
+export async function forgetSessions(db: D1Database, before: number): Promise<void> {
+  const { id, expiresAt } = sessions;
+  const over = drizzle(db).select({ id }).from(sessions).where(lt(expiresAt, before)).limit(FORGOTTEN);
+  await drizzle(db).delete(sessions).where(inArray(id, over));
+}

@@ -1,0 +1,362 @@
+/**
+ * Deliveries as their bundle's plan promises them, with what is known of each. The plan is the only trace of a delivery
+ * before its first outcome.
+ */
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import {
+  bundleOf,
+  destinationsOf,
+  eventAt,
+  headerAt,
+  indexesOf,
+  indexOf,
+  isIn,
+  type Plan,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
+import { isoTime } from "../time.ts";
+import { idRangeOf, readBodies } from "./bundles.ts";
+import { type DeliveryFilter, type DeliveryKey, hasEnded, isOld, type Over } from "./delivery-filter.ts";
+import {
+  type DeliveryPage,
+  type FoundDelivery,
+  type ListFilter,
+  type MergedPage,
+  mergedPage,
+  withDestinations,
+} from "./delivery-list.ts";
+import { type Destination, destinationsByIds } from "./destinations.ts";
+import { knownOf, packedRows } from "./packs.ts";
+import { bundles, type DeliveryRow, deliveries, destinations, type PackRow, packs } from "./schema.ts";
+import { type Databases, homeOf } from "./shards.ts";
+import { type Position, readCursor, scheduledAfter } from "./sweep.ts";
+
+export type StoredEvent = Readonly<{
+  id: number;
+  tenant: string;
+  type: string;
+  acceptedAt: number;
+  deliverAt: number | null;
+  /** What attempts send; its `data` is null when what is stored cannot be read any more. */
+  body: string;
+}>;
+
+/** How many bundles one look for queued deliveries goes through, at most, and how many scheduled ones. */
+const SCANNED = 50;
+const SCHEDULED = 50;
+
+type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+
+type BundleRow = Times &
+  Readonly<{
+    id: number;
+    plan: string;
+    header: string;
+  }>;
+
+const COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
+
+/** An event and all its deliveries, in the order of its plan; undefined when there is no such event, or it is over. */
+export async function findEvent(
+  databases: Databases,
+  eventId: number,
+  tenant: string | undefined,
+  over: Over,
+): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
+  const home = homeOf(databases, eventId);
+  const row = await home
+    ?.prepare(`SELECT ${COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
+    .bind(bundleOf(eventId))
+    .first<BundleRow & { body: string }>();
+  const header: StoredHeader | undefined = row && JSON.parse(row.header);
+  const about = header && headerAt(header, indexOf(eventId));
+  if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
+    return undefined;
+  const bodies = await readBodies(row.body, header);
+  const bytes = bodies?.[indexOf(eventId)];
+  const { acceptedAt, deliverAt } = row;
+  const { type } = about;
+  const body = bytes
+    ? new TextDecoder().decode(bytes)
+    : JSON.stringify({ type, timestamp: isoTime(acceptedAt), data: null });
+  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body };
+  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  const found = await foundAt(databases, home, row, eventId, ids);
+  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+}
+
+function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
+  return isOld(bundle, over) && found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+}
+
+/** One delivery; undefined when no event has planned it, or its event is over. */
+export async function findDelivery(
+  databases: Databases,
+  { eventId, destinationId }: DeliveryKey,
+  tenant: string | undefined,
+  over: Over,
+): Promise<FoundDelivery | undefined> {
+  const home = homeOf(databases, eventId);
+  const stored = home && (await bundleAndRow(home, eventId, destinationId));
+  if (!stored) return undefined;
+  const { bundle } = stored;
+  const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
+  const isPlanned = isIn((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
+  if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
+  const [placed] = stored.destination
+    ? [stored.destination]
+    : await destinationsByIds(databases.db, [destinationId]);
+  const destination = placed ?? null;
+  const row = stored.row ?? rowIn(stored.pack, eventId, destination);
+  const { acceptedAt, deliverAt } = bundle;
+  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+  if (!isOverWith(bundle, [found], over)) return found;
+  const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
+  const others = await foundAt(databases, home, bundle, eventId, all);
+  return isOverWith(bundle, others, over) ? undefined : found;
+}
+
+/** In one statement, for this is asked more often than all else. */
+async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
+  const { acceptedAt, deliverAt, plan, header } = bundles;
+  const found = await drizzle(home)
+    .select({
+      bundle: { acceptedAt, deliverAt, plan, header },
+      row: getTableColumns(deliveries),
+      pack: getTableColumns(packs),
+      destination: getTableColumns(destinations),
+    })
+    .from(bundles)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
+    .leftJoin(packs, and(eq(packs.destinationId, destinationId), eq(packs.bundleId, bundleOf(eventId))))
+    .leftJoin(destinations, eq(destinations.id, destinationId))
+    .where(eq(bundles.id, bundleOf(eventId)))
+    .get();
+  if (!found) return undefined;
+  const { bundle, destination, pack } = found;
+  return { bundle, destination, row: found.row ?? undefined, pack: pack ?? undefined };
+}
+
+/** The deliveries of one event to these destinations, in their order. */
+async function foundAt(
+  { db: first }: Databases,
+  home: D1Database,
+  { acceptedAt, deliverAt }: Times,
+  eventId: number,
+  ids: readonly string[],
+): Promise<readonly FoundDelivery[]> {
+  const [placed, stored] = await Promise.all([destinationsByIds(first, ids), storedOf(home, eventId, ids)]);
+  const targets = new Map(placed.map((one) => [one.id, one]));
+  return ids.map((destinationId) => {
+    const destination = targets.get(destinationId) ?? null;
+    const known = stored.get(destinationId);
+    const row = known?.row ?? rowIn(known?.pack, eventId, destination);
+    return foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+  });
+}
+
+/** The row and the pack of each, joined, because to look each up in a list makes three rows read of two. */
+async function storedOf(home: D1Database, eventId: number, ids: readonly string[]) {
+  const named = sql`json_each(${JSON.stringify(ids)}) AS named`;
+  const id = sql<string>`named.value`;
+  const found = await drizzle(home)
+    .select({ id, row: getTableColumns(deliveries), pack: getTableColumns(packs) })
+    .from(named)
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, id), eq(deliveries.eventId, eventId)))
+    .leftJoin(packs, and(eq(packs.destinationId, id), eq(packs.bundleId, bundleOf(eventId))));
+  return new Map(found.map(({ id, row, pack }) => [id, { row: row ?? undefined, pack: pack ?? undefined }]));
+}
+
+/** What a pack tells of an event, if it tells anything. */
+function rowIn(pack: PackRow | undefined, eventId: number, destination: Destination | null) {
+  return pack && packedRows(pack, destination).find((row) => row.eventId === eventId);
+}
+
+function foundOf(
+  { eventId, destinationId, ...times }: Planned,
+  row: DeliveryRow | undefined,
+  destination: Destination | null,
+): FoundDelivery {
+  const key = { eventId, destinationId, destination };
+  return row ? { ...key, kind: "stored", row } : { ...key, kind: "planned", ...times };
+}
+
+/**
+ * Deliveries without an outcome: first those of events to be delivered at once that the sweep has not passed yet, the
+ * newest event first; then the scheduled ones whose time it has not looked after yet, the first due first. Which of
+ * the two an event belongs to never changes, so no page shows again, or leaves out, what moves meanwhile. A page may
+ * be short, or empty, and still have a next one: so many bundles and no more are looked at for each.
+ */
+export async function queuedDeliveries(
+  databases: Databases,
+  { before, ...filter }: ListFilter,
+): Promise<MergedPage> {
+  return mergedPage(databases, {
+    before,
+    limit: filter.limit,
+    order: (delivery, acceptedAt) => {
+      const { destinationId, eventId } = delivery;
+      const deliverAt = delivery.kind === "planned" ? delivery.deliverAt : null;
+      return deliverAt === null
+        ? [1, acceptedAt, eventId, destinationId]
+        : [0, -deliverAt, -eventId, destinationId];
+    },
+    pageOf: (d1, before) => queuedIn({ databases, d1 }, { ...filter, before }),
+  });
+}
+
+/** The database that is looked at, among all of them. */
+type Place = Readonly<{ databases: Databases; d1: D1Database }>;
+
+async function queuedIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const after = filter.before && (await scheduledPosition(place.d1, filter.before));
+  if (after) return scheduledIn(place, filter, after);
+  const { found, next } = await unscheduledIn(place, filter);
+  if (next) return { found, next };
+  const limit = filter.limit - found.length;
+  const scheduled = await scheduledIn(place, { ...filter, before: undefined, limit: Math.max(1, limit) });
+  if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
+  // The next page finds by the last delivery of this one that only scheduled ones are left.
+  const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
+  return { found, next: isMore ? found.at(-1) : undefined };
+}
+
+const BOUNDS = `
+  SELECT coalesce((SELECT watermark FROM sweeps WHERE id = 1), 0) AS watermark,
+    coalesce((SELECT max(id) FROM bundles), 0) AS newest`;
+
+const UNSCHEDULED = `
+  SELECT ${COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
+
+async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
+  const { d1 } = place;
+  const [bounds, range] = await Promise.all([
+    d1.prepare(BOUNDS).first<{ watermark: number; newest: number }>(),
+    idRangeOf(d1, filter.accepted ?? {}),
+  ]);
+  const { watermark, newest } = bounds ?? { watermark: 0, newest: 0 };
+  const first = bundleOf(range.first);
+  const lowest = Math.max(watermark, first - 1, beforeFirstBundleOf(databaseNumberOfBundle(newest)));
+  const { before } = filter;
+  const top = Math.min(newest, bundleOf(range.last), before ? bundleOf(before.eventId) : newest);
+  const floor = Math.max(lowest, top - SCANNED);
+  const { results } = await d1.prepare(UNSCHEDULED).bind(floor, top).all<BundleRow>();
+  const isBefore = ({ eventId, destinationId }: DeliveryKey) =>
+    !before ||
+    eventId < before.eventId ||
+    (eventId === before.eventId && destinationId < before.destinationId);
+  const planned = results.flatMap((row) => plannedIn(row, filter).reverse()).filter(isBefore);
+  const found = await queuedOf(place, planned, filter.limit + 1);
+  const rest = floor > lowest ? { eventId: eventAt(floor + 1, 0), destinationId: "" } : undefined;
+  return pageOf(found, filter.limit, rest);
+}
+
+function pageOf(found: readonly FoundDelivery[], limit: number, rest: DeliveryKey | undefined): DeliveryPage {
+  const shown = found.slice(0, limit);
+  return { found: shown, next: found.length > limit ? shown.at(-1) : rest };
+}
+
+/**
+ * Where the list of scheduled ones goes on after this delivery; undefined when it is none of them. A place without a
+ * destination is where the look among the others has stopped.
+ */
+async function scheduledPosition(
+  d1: D1Database,
+  { destinationId, eventId }: DeliveryKey,
+): Promise<Position | undefined> {
+  if (destinationId === "") return undefined;
+  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1 AND deliver_at IS NOT NULL";
+  const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
+  // Its bundle once more: there may be deliveries of it left.
+  return at === null ? undefined : { at, event: bundleOf(eventId) - 1 };
+}
+
+async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
+  const { d1 } = place;
+  const after = from ?? (await readCursor(d1, "scheduled_checked"));
+  const looked = await scheduledAfter(d1, after, SCHEDULED);
+  const byId = new Map((await bundlesById(d1, looked)).map((row) => [row.id, row]));
+  const { before } = filter;
+  const isAfter = ({ eventId, destinationId }: DeliveryKey) =>
+    !before ||
+    bundleOf(eventId) !== bundleOf(before.eventId) ||
+    eventId > before.eventId ||
+    (eventId === before.eventId && destinationId < before.destinationId);
+  const planned = looked
+    .flatMap((id) => byId.get(id) ?? [])
+    .flatMap((row) => scheduledOrder(plannedIn(row, filter)))
+    .filter(isAfter);
+  const found = await queuedOf(place, planned, filter.limit + 1);
+  const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
+  // Below any destination: all of that bundle has been looked at.
+  const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
+  return pageOf(found, filter.limit, rest);
+}
+
+async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
+  if (ids.length === 0) return [];
+  const statement = `SELECT ${COLUMNS} FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+  return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
+}
+
+/** By event ascending, and of one event by destination descending. */
+function scheduledOrder(planned: readonly Planned[]): Planned[] {
+  return planned.toSorted((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? 1 : -1));
+}
+
+type Planned = DeliveryKey & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+
+/** The planned deliveries of a bundle that the filter asks for, by event and destination ascending. */
+function plannedIn(
+  row: BundleRow,
+  { destinationId: only, tenant, type, accepted }: DeliveryFilter,
+): Planned[] {
+  const { id, acceptedAt, deliverAt } = row;
+  const { since = 0, until = Number.POSITIVE_INFINITY } = accepted ?? {};
+  if (acceptedAt < since || acceptedAt >= until) return [];
+  const header: StoredHeader = JSON.parse(row.header);
+  const isWanted = (index: number) => {
+    const about = headerAt(header, index);
+    return (tenant === undefined || about?.tenant === tenant) && (type === undefined || about?.type === type);
+  };
+  return Object.entries(JSON.parse(row.plan) as Plan)
+    .filter(([destination]) => only === undefined || destination === only)
+    .flatMap(([destinationId, runs]) =>
+      indexesOf(runs)
+        .filter(isWanted)
+        .map((index) => ({ eventId: eventAt(id, index), destinationId, acceptedAt, deliverAt })),
+    )
+    .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
+}
+
+/** Bundle and destination pairs asked for at once. */
+const PAIRS = 200;
+
+/** The first so many of the planned deliveries that have neither a bit nor a row, and whose destination is there. */
+async function queuedOf(
+  { databases, d1 }: Place,
+  planned: readonly Planned[],
+  most: number,
+): Promise<FoundDelivery[]> {
+  const found: FoundDelivery[] = [];
+  const nameOf = ({ eventId, destinationId }: DeliveryKey) => `${bundleOf(eventId)} ${destinationId}`;
+  for (let from = 0; from < planned.length && found.length < most; ) {
+    const names = new Map<string, readonly [number, string]>();
+    let to = from;
+    for (; to < planned.length && names.size < PAIRS; to++) {
+      const one = planned[to];
+      if (one) names.set(nameOf(one), [bundleOf(one.eventId), one.destinationId]);
+    }
+    const known = await knownOf(d1, [...names.values()]);
+    const queued = planned
+      .slice(from, to)
+      .filter((one) => !known.has(`${one.eventId} ${one.destinationId}`))
+      .map((one) => foundOf(one, undefined, null));
+    const placed = await withDestinations(databases, queued);
+    found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
+    from = to;
+  }
+  return found.slice(0, most);
+}

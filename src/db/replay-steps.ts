@@ -1,0 +1,365 @@
+/**
+ * What a replay consists of: the deliveries that had ended as asked for when it began, in rows of their own or in
+ * packs, of events that were accepted in its time. Found in order of their events from its cursor on; set to wait in portions, each in
+ * the same transaction as the cursor that passes it, so that two steps at once make one.
+ */
+import { eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { takesType } from "../core/routing.ts";
+import { bundleIdOf, type IdRange, typeOf } from "./bundles.ts";
+import { modelOf, type RawRow } from "./columns.ts";
+import { REQUEUED } from "./deliveries.ts";
+import { countIn, deliveredOf, hasBit, packedRows, packsOf } from "./packs.ts";
+import type { NewReplay, Replay, ReplayChange } from "./replays.ts";
+import { type DeliveryRow, replays } from "./schema.ts";
+
+type Include = Replay["include"];
+
+/** By the index of the dead where there is one for it; else along the destination's whole log. */
+const sources: Readonly<Record<Include, string>> = {
+  dead: "deliveries INDEXED BY deliveries_dead WHERE state = 'dead' AND",
+  delivered: "deliveries WHERE",
+};
+
+/** SQL: whether a pattern matches a type, as in core/routing.ts. */
+function isOfType(pattern: string, type: string): string {
+  return `(${pattern} = ${type} OR ${pattern} = '*' OR (substr(${pattern}, -2) = '.*'
+    AND substr(${type}, 1, length(${pattern}) - 1) = substr(${pattern}, 1, length(${pattern}) - 1)))`;
+}
+
+/** Whether a replay `r` means the events of a bundle `b`, as far as time tells: none that was older than `?6` ms when it began. */
+const IS_IN_TIME = `b.accepted_at >= r.since AND b.accepted_at < r.until
+  AND coalesce(b.deliver_at, b.accepted_at) > r.created_at - ?6`;
+
+/** Whether a replay `r` means a delivery `d`, whose bundle is `b`. */
+const IS_MEANT = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME}
+  AND (r.event_types IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
+
+/** A replay over more than this is to be asked for in parts. */
+export const LARGEST = 1_000_000;
+
+/** The next deliveries of a destination after an event, whether they are meant or not. */
+const next = (include: Include) => `
+  SELECT event_id, state, ended_at FROM ${sources[include]}
+    destination_id = ?2 AND event_id > ?3 AND event_id <= ?4 ORDER BY event_id LIMIT ?5`;
+
+const DELIVERS = "(delivered0 | delivered1) <> 0";
+
+/** The packs of a destination in which something was delivered, of the bundles of one event to that of another. */
+const deliveredPacks = (from: string, to: string) => `packs
+  WHERE destination_id = ?2 AND bundle_id BETWEEN ${bundleIdOf(from)} AND ${bundleIdOf(to)} AND ${DELIVERS}`;
+
+/** How many deliveries of this kind the destination has in the range; `limit` stands for more. */
+export async function countCandidates(
+  db: D1Database,
+  { include, destinationId }: Pick<Replay, "include" | "destinationId">,
+  { first, last }: IdRange,
+  limit: number,
+): Promise<number> {
+  const rows = `(SELECT count(*) FROM (SELECT 1 FROM ${sources[include]}
+    destination_id = ?2 AND event_id BETWEEN ?3 AND ?4 LIMIT ?1))`;
+  const packed = `(SELECT coalesce(sum(n), 0) FROM (
+    SELECT ${countIn(deliveredOf())} AS n FROM ${deliveredPacks("?3", "?4")} LIMIT ?1))`;
+  const count = `SELECT ${include === "delivered" ? `${rows} + ${packed}` : rows} AS n`;
+  const counted = await db.prepare(count).bind(limit, destinationId, first, last).first<number>("n");
+  return Math.min(limit, counted ?? 0);
+}
+
+const LATE_PACKS = `
+  SELECT p.*, b.header, b.accepted_at, b.deliver_at
+  FROM (SELECT * FROM ${deliveredPacks("?1", "?3")} AND ended_at > ?4) p JOIN bundles b ON b.id = p.bundle_id`;
+
+/** What is meant of the packs that tell of ends after the replay began too: when each ended SQL cannot read. */
+async function meantOfLate(
+  db: D1Database,
+  replay: NewReplay,
+  { first, last, keptMs }: IdRange & Readonly<{ keptMs: number }>,
+): Promise<number> {
+  const asked = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
+  const { results } = await asked.all<RawRow>();
+  return results.flatMap((raw) => lookedIn(raw, replay, keptMs)).filter(({ meant }) => meant).length;
+}
+
+/** What of the packs is meant that tell of no end after the replay began. */
+const TOTAL_PACKED = `
+  SELECT coalesce(sum(iif(r.event_types IS NULL, ${countIn(deliveredOf("p"))}, (
+    SELECT count(*) FROM json_each(b.header, '$.events') i
+    WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), "(p.bundle_id * 128 + i.key / 3)")} AND EXISTS (
+      SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", "(b.header ->> ('$.types[' || i.value || ']'))")})
+  ))), 0)
+  FROM (SELECT * FROM ${deliveredPacks("?3 + 1", "?4")} AND ended_at <= ?7 LIMIT ?5) p
+  JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
+
+/** Begins a replay and counts what it means; undefined when its destination has one under way. */
+export async function beginReplay(
+  db: D1Database,
+  { id, destinationId, include, ...rest }: NewReplay,
+  { first, last }: IdRange,
+  limit: number,
+  keptMs: number,
+): Promise<Replay | undefined> {
+  const row = { id, destinationId, include, ...rest };
+  const isPacked = include === "delivered";
+  const late = isPacked ? await meantOfLate(db, row, { first, last, keptMs }) : 0;
+  const packed = isPacked ? `(${TOTAL_PACKED})` : "0 * ?7";
+  const total = `UPDATE replays AS r SET total = ?8 + ${packed} + (
+      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${IS_MEANT})
+    WHERE id = ?1 RETURNING *`;
+  const [, counted] = await db.batch<RawRow>([
+    insertion(db, row),
+    db.prepare(total).bind(id, destinationId, first - 1, last, limit, keptMs, row.createdAt, late),
+  ]);
+  const raw = counted?.results[0];
+  return raw && modelOf(replays, raw);
+}
+
+function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
+  return db
+    .prepare(
+      `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
+         state, cursor, pace, next_step_at, created_at, updated_at)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10) ON CONFLICT DO NOTHING`,
+    )
+    .bind(
+      row.id,
+      row.tenant,
+      row.destinationId,
+      row.include,
+      row.eventTypes ? JSON.stringify(row.eventTypes) : null,
+      row.since,
+      row.until,
+      row.ratePerMinute,
+      row.cursor ?? 0,
+      row.createdAt,
+    );
+}
+
+/** So many deliveries are looked at for one portion, at a time at most and in all. */
+const PAGE = 1_000;
+const LOOKED_AT = 10_000;
+
+export type Portion = Readonly<{
+  /** The events of the deliveries to set to wait. */
+  events: readonly number[];
+  /** Those of them that have no rows of their own yet, as these would be. */
+  packed: readonly DeliveryRow[];
+  /** The last event looked at. */
+  cursor: number;
+  /** Whether there is nothing after it. */
+  isLast: boolean;
+}>;
+
+/** The next `size` deliveries that the replay means, or fewer when many have to be passed over. */
+export async function findPortion(
+  db: D1Database,
+  replay: Replay,
+  last: number,
+  size: number,
+  keptMs: number,
+): Promise<Portion> {
+  const found: Looked[] = [];
+  const portion = (cursor: number, isLast: boolean) => ({
+    events: found.map(({ event }) => event),
+    packed: found.flatMap(({ packed }) => packed ?? []),
+    cursor,
+    isLast,
+  });
+  let { cursor } = replay;
+  // Without a choice of types nearly everything is often meant: no more is read than that, until it proves otherwise.
+  let page = replay.eventTypes === null ? Math.min(PAGE, size + 1) : PAGE;
+  for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
+    if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
+    const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, keptMs });
+    for (const one of looked) {
+      if (one.meant && found.length === size) return portion(cursor, false);
+      if (one.meant) found.push(one);
+      cursor = one.event;
+    }
+    if (upto === undefined) return portion(cursor, true);
+    cursor = upto;
+  }
+  return portion(cursor, false);
+}
+
+type Looked = Readonly<{
+  event: number;
+  meant: number | boolean;
+  /** The row that it would have, if it has none of its own. */
+  packed?: DeliveryRow;
+}>;
+
+type Look = Readonly<{ cursor: number; last: number; limit: number; keptMs: number }>;
+
+type Page = Readonly<{
+  looked: readonly Looked[];
+  /** Everything up to this event has been looked at; undefined when that is all. */
+  upto: number | undefined;
+}>;
+
+/** Packs looked at for so many rows: those of single events hold one delivery each, and those of batches a hundred. */
+const ROWS_PER_PACK = 10;
+
+/** The next deliveries after the cursor, of rows and of packs as far as both were looked at. */
+async function lookOn(db: D1Database, replay: Replay, look: Look): Promise<Page> {
+  const { id, destinationId, include } = replay;
+  const { cursor, last, limit, keptMs } = look;
+  const rows = db
+    .prepare(
+      `SELECT d.event_id AS event, coalesce(${IS_MEANT}, 0) AS meant
+       FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+       WHERE r.id = ?1 ORDER BY d.event_id`,
+    )
+    .bind(id, destinationId, cursor, last, limit, keptMs);
+  const most = Math.ceil(limit / ROWS_PER_PACK);
+  const packed = db
+    .prepare(
+      `SELECT p.*, b.header, b.accepted_at, b.deliver_at
+       FROM (SELECT * FROM ${deliveredPacks("(?1 + 1)", "?3")} ORDER BY bundle_id LIMIT ?4) p
+       LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`,
+    )
+    .bind(cursor, destinationId, last, most);
+  const results = await db.batch<RawRow>(include === "delivered" ? [rows, packed] : [rows]);
+  const own = (results[0]?.results ?? []) as unknown as Looked[];
+  const packs = results[1]?.results ?? [];
+  const ends = [
+    ...(own.length === limit ? [own.at(-1)?.event ?? last] : []),
+    ...(packs.length === most ? [eventAt(Number(packs.at(-1)?.bundle_id), LAST_INDEX)] : []),
+  ];
+  const upto = ends.length > 0 ? Math.min(...ends) : undefined;
+  const looked = [...own, ...packs.flatMap((raw) => lookedIn(raw, replay, keptMs))]
+    .filter(({ event }) => event > cursor && event <= Math.min(last, upto ?? last))
+    .toSorted((a, b) => a.event - b.event);
+  return { looked, upto };
+}
+
+const LAST_INDEX = 127;
+
+/** What was delivered of a pack, each with whether it is meant. */
+function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
+  const { eventTypes = null, since, until, createdAt } = replay;
+  // Without a header, somebody has removed the bundle by hand.
+  const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
+  const acceptedAt = Number(raw.accepted_at);
+  const dueAt = Number(raw.deliver_at ?? acceptedAt);
+  const inTime = acceptedAt >= since && acceptedAt < until && dueAt > createdAt - keptMs;
+  return packsOf([raw])
+    .flatMap((pack) => packedRows(pack, null))
+    .filter(({ state }) => state === "delivered")
+    .map((row) => {
+      const about = header && headerAt(header, indexOf(row.eventId));
+      const isMeant = inTime && about !== undefined && takesType(eventTypes, about.type);
+      return { event: row.eventId, meant: isMeant && (row.endedAt ?? 0) <= createdAt, packed: row };
+    });
+}
+
+const isAt = (cursor: string) =>
+  `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
+
+const LET_WAIT = `
+  UPDATE deliveries SET ${REQUEUED}, reason = 'replayed', replay = ?2
+  WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
+    AND ended_at <= ?6 AND ${isAt("?7")}`;
+
+/** Those that have no rows of their own get them, as long as their bits say that they were delivered. */
+const LET_PACKED_WAIT = `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, life, give_up_at, last_status, replay, log)
+  SELECT ?3, v.value ->> 'eventId', 'waiting', 'replayed', 1, ?1, v.value ->> 'lastStatus', ?2, v.value -> 'log'
+  FROM json_each(?4) v CROSS JOIN packs p
+    ON p.destination_id = ?3 AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
+  WHERE ${hasBit(deliveredOf("p"), "(v.value ->> 'eventId')")} AND ${isAt("?5")} ON CONFLICT DO NOTHING`;
+
+/** By as many as the statement before has let wait. */
+const COUNT_MOVED = `
+  UPDATE replays SET moved = moved + changes() WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
+
+const ADVANCE = `
+  UPDATE replays SET cursor = ?3, moved = moved + changes(), pace = ?4, next_step_at = ?5, state = ?6,
+    reason = ?7, updated_at = ?8, ended_at = ?9
+  WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
+
+/**
+ * Sets a portion to wait until `giveUpAt` (epoch ms) at the latest, and the replay to what it is after that.
+ * False when it was not, or no longer, running at this cursor: then nothing has changed.
+ */
+export async function advanceReplay(
+  db: D1Database,
+  replay: Replay,
+  { events, packed, cursor }: Omit<Portion, "isLast">,
+  after: Required<ReplayChange>,
+  giveUpAt: number,
+  now: number,
+): Promise<boolean> {
+  const { id, destinationId, include, createdAt } = replay;
+  const list = JSON.stringify(events);
+  const letWait = db
+    .prepare(LET_WAIT)
+    .bind(giveUpAt, id, destinationId, list, include, createdAt, replay.cursor);
+  const { pace, nextStepAt, state, reason, endedAt } = after;
+  const advance = db
+    .prepare(ADVANCE)
+    .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
+  if (packed.length === 0) {
+    const [, advanced] = await db.batch([letWait, advance]);
+    return (advanced?.meta.changes ?? 0) > 0;
+  }
+  const [, , , advanced] = await db.batch([
+    letWait,
+    db.prepare(COUNT_MOVED).bind(id, replay.cursor),
+    db.prepare(LET_PACKED_WAIT).bind(giveUpAt, id, destinationId, JSON.stringify(packed), replay.cursor),
+    advance,
+  ]);
+  return (advanced?.meta.changes ?? 0) > 0;
+}
+
+// §§ How far a replay has come, counted where its deliveries end: in the same transaction as the write that ends
+// them, by the same guard, so that no repeat is counted twice and no crash leaves one out. A row is written
+// for each batch of ends, and none for deliveries that no replay has set to wait.
+
+/** Whether what is said of a stored delivery is not too late, given what it says itself. */
+export function isNewEnd(attempts: string, life: string): string {
+  return `deliveries.state IN ('waiting', 'retrying') AND deliveries.attempts <= ${attempts}
+    AND deliveries.life <= ${life}`;
+}
+
+const TALLY = `
+  UPDATE replays SET delivered = delivered + ends.good, failed = failed + ends.bad
+  FROM (
+    SELECT deliveries.replay AS id, sum(v.value ->> 'state' = 'delivered') AS good,
+      sum(v.value ->> 'state' <> 'delivered') AS bad
+    FROM json_each(?1) v CROSS JOIN deliveries ON deliveries.destination_id = v.value ->> 'destinationId'
+      AND deliveries.event_id = v.value ->> 'eventId'
+    WHERE deliveries.replay IS NOT NULL AND ${isNewEnd("v.value ->> 'attempts'", "v.value ->> 'life'")}
+    GROUP BY deliveries.replay
+  ) ends WHERE replays.id = ends.id`;
+
+/** To be run right before the rows are recorded; nothing when no replayed delivery ends among them. */
+export function replayCountersOf(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+  const ends = rows
+    .filter(({ replay, endedAt }) => replay !== null && endedAt !== null)
+    .map(({ destinationId, eventId, state, attempts, life }) => ({
+      destinationId,
+      eventId,
+      state,
+      attempts,
+      life,
+    }));
+  return ends.length > 0 ? [db.prepare(TALLY).bind(JSON.stringify(ends))] : [];
+}
+
+/**
+ * To be run right before waiting deliveries are ended without an attempt: counts them as failed.
+ * @param keys a JSON array of `[destination, event]`
+ * @param dueBy only what may not be delivered after this, epoch ms
+ */
+export function countFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
+  return db.prepare(TALLY_FAILED).bind(keys, dueBy);
+}
+
+const TALLY_FAILED = `
+  UPDATE replays SET failed = failed + ends.count
+  FROM (
+    SELECT replay AS id, count(*) AS count FROM deliveries
+    WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
+      AND state = 'waiting' AND give_up_at <= ?2 AND replay IS NOT NULL
+    GROUP BY replay
+  ) ends WHERE replays.id = ends.id`;

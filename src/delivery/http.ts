@@ -1,0 +1,237 @@
+/**
+ * One HTTP exchange with a receiver. Never throws: whatever goes wrong on the way to it is an outcome. Nothing
+ * is followed, and no more is read than what a person needs to see.
+ */
+
+import { type StatedLimits, statedLimits } from "../core/receiver-limits.ts";
+import type { Exchange } from "../core/retry/classify.ts";
+import type { LoadedDelivery } from "../db/deliveries.ts";
+import type { Destination } from "../db/destinations.ts";
+import { eventId } from "../ids.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import type { Signer } from "./signature.ts";
+
+export type Call = Readonly<{
+  exchange: Exchange;
+  startedAt: number;
+  endedAt: number;
+  /** Where a redirect would have led: it is not followed. */
+  location?: string;
+  /** The beginning of what the receiver said when it refused. */
+  excerpt?: string;
+  /** What the receiver says it will still take. */
+  limits?: StatedLimits;
+  /** What the network said. */
+  fault?: string;
+}>;
+
+type Order = Readonly<{
+  url: string;
+  /** Made for the time at which the call starts. */
+  headers: (at: number) => Promise<Record<string, string>>;
+  body: string;
+  timeoutMs: number;
+}>;
+
+/** As much of a refusal as a person needs to see; the rest is never read. */
+const EXCERPT_BYTES = 512;
+
+/** The timeout starts here. */
+export async function call(services: Services, { url, headers, body, timeoutMs }: Order): Promise<Call> {
+  const startedAt = services.now();
+  try {
+    const signed = await headers(startedAt);
+    const signal = AbortSignal.timeout(timeoutMs);
+    const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
+    const response = await services.fetch(url, request);
+    const seen = await readAnswer(response, services.now());
+    return { startedAt, endedAt: services.now(), ...seen };
+  } catch (error) {
+    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
+  }
+}
+
+type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
+
+async function readAnswer(response: Response, now: number): Promise<Answer> {
+  const { status, headers } = response;
+  const retryAfter = headers.get("retry-after");
+  const location = headers.get("location");
+  const limits = statedLimits((name) => headers.get(name), response.ok, now);
+  const excerpt = response.ok ? await unread(response) : await excerptOf(response);
+  return {
+    exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
+    ...(location !== null && isRedirect(status) && { location }),
+    ...(limits && { limits }),
+    ...(excerpt && { excerpt }),
+  };
+}
+
+function isRedirect(status: number): boolean {
+  return status >= 300 && status < 400;
+}
+
+/** A success needs no explanation: its body is not read. */
+async function unread({ body }: Response): Promise<undefined> {
+  // How a body ends that nobody reads changes nothing.
+  await body?.cancel().catch(() => {});
+}
+
+/** A body that breaks off has said what it said. */
+async function excerptOf({ body }: Response): Promise<string> {
+  const reader = body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  let room = EXCERPT_BYTES;
+  try {
+    while (reader && room > 0) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      text += decoder.decode(value.subarray(0, room), { stream: true });
+      room -= value.byteLength;
+    }
+    await reader?.cancel();
+  } catch {
+    // The answer's status has arrived; how its body ended changes nothing.
+  }
+  return text;
+}
+
+/**
+ * The runtime tells failures apart by name and message only. "Network connection lost." is what it says when nobody
+ * listens at the port, and also when the receiver breaks off after it has read the request: whether the request
+ * arrived is not known, so only what names a refusal is called one.
+ */
+function failureOf(error: unknown): Exchange {
+  const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
+  if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
+  if (/network connection lost/i.test(message)) return { kind: "connection_lost" };
+  if (/connection refused/i.test(message)) return { kind: "refused" };
+  if (/dns|name not resolved|enotfound/i.test(message)) return { kind: "dns" };
+  return { kind: "network" };
+}
+
+// §§ One attempt: one signed HTTP exchange, and what came of it for its delivery.
+
+export type Attempt = Readonly<{ work: LoadedDelivery }> & Call;
+
+/** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
+export type Message = Readonly<{ id: string; body: string; attempt: number }>;
+
+export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
+
+const USER_AGENT = "Breakwater/0.1 (webhooks)";
+
+/** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
+export async function send(
+  services: Services,
+  work: LoadedDelivery,
+  { timeoutMs, signer }: How,
+): Promise<Attempt> {
+  const { event, destination, row } = work;
+  const { body } = event;
+  if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
+  const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
+  const headers = (at: number) => headersOf(destination, message, signer, at);
+  return { work, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
+}
+
+/**
+ * Ours are set over the destination's own, whose names may be spelled in any case. A plain object: the
+ * request makes its `Headers` from it once.
+ */
+export async function headersOf(
+  { headers }: Pick<Destination, "headers">,
+  { id, body, attempt }: Message,
+  signer: Signer,
+  at: number,
+): Promise<Record<string, string>> {
+  const own = Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
+  return {
+    ...(Object.fromEntries(own) as Record<string, string>),
+    "content-type": "application/json",
+    "user-agent": USER_AGENT,
+    "webhook-attempt": String(attempt),
+    ...(await signer(id, body, at)),
+  };
+}
+
+/**
+ * The six connections of one invocation, fairly shared between groups.
+ *
+ * The platform queues the seventh fetch of an invocation without a word, and a timeout that is already
+ * running would then blame a healthy destination. So the limit is held here, before anything is armed.
+ * Where several groups share them, the last free one goes only to a group that holds none: a destination
+ * that hangs can slow its own deliveries, and nobody else's.
+ */
+export const CONNECTIONS = 6;
+
+type Waiter = Readonly<{ group: string; start: () => void }>;
+
+export type Connections = Readonly<{
+  /** Runs the task as soon as its group's turn for a connection comes. */
+  run: <T>(group: string, task: () => Promise<T>) => Promise<T>;
+}>;
+
+/** @param groups how many will share them, those that have not asked yet and pause between two tasks included */
+export function connections(groups: number): Connections {
+  const held = new Map<string, number>();
+  const waiting: Waiter[] = [];
+  let free = CONNECTIONS;
+
+  const heldBy = (group: string) => held.get(group) ?? 0;
+
+  /** The first of those whose group holds the fewest. */
+  function fewestFirst(): Waiter | undefined {
+    let [best] = waiting;
+    for (const waiter of waiting) if (best && heldBy(waiter.group) < heldBy(best.group)) best = waiter;
+    return best;
+  }
+
+  function hand(): void {
+    const next = free > 0 ? fewestFirst() : undefined;
+    if (!next || (free === 1 && heldBy(next.group) > 0 && groups > 1)) return;
+    waiting.splice(waiting.indexOf(next), 1);
+    take(next.group, 1);
+    next.start();
+    hand();
+  }
+
+  function take(group: string, count: 1 | -1): void {
+    free -= count;
+    const now = heldBy(group) + count;
+    if (now > 0) held.set(group, now);
+    else held.delete(group);
+  }
+
+  async function run<T>(group: string, task: () => Promise<T>): Promise<T> {
+    await new Promise<void>((start) => {
+      waiting.push({ group, start });
+      hand();
+    });
+    try {
+      return await task();
+    } finally {
+      take(group, -1);
+      hand();
+    }
+  }
+
+  return { run };
+}
+
+// §§ Headers as they may be shown: those of a destination's own may be credentials, so their values are not told.
+
+type Headers = Readonly<Record<string, string>>;
+
+const MASK = "***";
+
+/** @param own a destination's own headers, by whatever case their names are in */
+export function maskedHeaders(headers: Headers, own: Headers): Record<string, string> {
+  const secret = new Set(Object.keys(own).map((name) => name.toLowerCase()));
+  const shown = Object.entries(headers).map(([name, value]) => {
+    return [name, secret.has(name.toLowerCase()) ? MASK : value] as const;
+  });
+  return Object.fromEntries(shown);
+}

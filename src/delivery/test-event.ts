@@ -1,0 +1,104 @@
+/**
+ * A test event: signed and sent like any other, at once and past the gate's door, and told of in full. It is
+ * no delivery: nothing is stored, nothing is counted, nothing is tried again.
+ */
+
+import { type Destination, gateSettingsOf } from "../db/destinations.ts";
+import { randomText } from "../ids.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { isoTime } from "../time.ts";
+import { type Call, call, connections, headersOf, maskedHeaders } from "./http.ts";
+import { prepare } from "./pipeline.ts";
+import { targetFault } from "./url-guard.ts";
+
+export type TestResult =
+  | Readonly<{ kind: "made"; call: Call; sent: Sent }>
+  /** It must not be called, or cannot at the moment, and why. */
+  | Readonly<{ kind: "not_made"; fault: string }>;
+
+export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
+
+const TYPE = "breakwater.test";
+
+export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
+  const { config, now } = services;
+  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  if (fault) return { kind: "not_made", fault };
+  const prepared = await prepare(services, connections(1), destination);
+  if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
+  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
+  let headers: Record<string, string> = {};
+  const made = await call(services, {
+    url: destination.url,
+    headers: async (at) => {
+      headers = await headersOf(destination, message, prepared.signer, at);
+      return headers;
+    },
+    body: message.body,
+    timeoutMs: gateSettingsOf(destination).timeoutMs,
+  });
+  services.log({ what: "test_sent", destination: destination.id, status: statusOf(made), fault: made.fault });
+  return {
+    kind: "made",
+    call: made,
+    sent: { id: message.id, body: message.body, headers: maskedHeaders(headers, destination.headers ?? {}) },
+  };
+}
+
+const faults: Readonly<Record<string, string>> = {
+  sealed: "The destination's secret cannot be opened with the master keys of this deployment.",
+  forbidden_address: "The destination's name leads to an address that is not on the public internet.",
+  unresolved: "The destination's name could not be looked up.",
+};
+
+function bodyAt(now: number): string {
+  const data = { message: "This is a test. Nothing has happened." };
+  return JSON.stringify({ type: TYPE, timestamp: isoTime(now), data });
+}
+
+function statusOf({ exchange }: Call): number | string {
+  return exchange.kind === "response" ? exchange.status : exchange.kind;
+}
+
+// §§ The handshake of the CloudEvents webhook specification (HTTP 1.1 Web Hooks for Event Delivery, §4): the
+// receiver is asked whether it wants our events, and how many requests a minute it allows.
+
+export type Handshake =
+  /** `ratePerSecond` is undefined when the receiver allows any rate. */
+  | Readonly<{ kind: "allowed"; ratePerSecond: number | undefined }>
+  | Readonly<{ kind: "refused"; fault: string }>;
+
+const TIMEOUT_MS = 10_000;
+
+/** @param origin who asks: the host name of this Breakwater */
+export async function shakeHands(services: Services, url: string, origin: string): Promise<Handshake> {
+  try {
+    const response = await services.fetch(url, {
+      method: "OPTIONS",
+      redirect: "manual",
+      headers: { "webhook-request-origin": origin },
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    await response.body?.cancel();
+    return answerOf(response, origin);
+  } catch (error) {
+    return { kind: "refused", fault: `could not be asked: ${faultOf(error)}` };
+  }
+}
+
+function answerOf({ ok, status, headers }: Response, origin: string): Handshake {
+  const allowed = headers.get("webhook-allowed-origin");
+  if (!ok) return { kind: "refused", fault: `answered the OPTIONS request with ${status}` };
+  if (allowed === null) return { kind: "refused", fault: "answered without WebHook-Allowed-Origin" };
+  if (allowed !== "*" && allowed.toLowerCase() !== origin.toLowerCase()) {
+    return { kind: "refused", fault: `allows the origin ${JSON.stringify(allowed.slice(0, 100))} only` };
+  }
+  return { kind: "allowed", ratePerSecond: rateOf(headers.get("webhook-allowed-rate")) };
+}
+
+/** Requests per minute, or `*` for any. */
+function rateOf(value: string | null): number | undefined {
+  const perMinute = /^\s*\d{1,9}\s*$/.test(value ?? "") ? Number(value) : 0;
+  return perMinute > 0 ? perMinute / 60 : undefined;
+}

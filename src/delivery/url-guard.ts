@@ -1,0 +1,275 @@
+/**
+ * Where deliveries may go: the guard against server-side request forgery. Asked when a destination is
+ * written and again at every send, because rows can be changed by hand and rules can become stricter.
+ *
+ * It judges what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
+ * address can mean one thing here and another there. Where a public name leads is judged in resolve.ts, if
+ * the deployment names a resolver. In production the platform itself reaches no private network.
+ */
+import ipaddr from "ipaddr.js";
+import { z } from "zod";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+
+type Fault = Readonly<{
+  /** What is wrong, to follow "the URL" in a sentence. */
+  fault: string;
+  expected: string;
+}>;
+
+const MAX_LENGTH = 2048;
+
+/** Names that never lead to the public internet (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside). */
+const INNER_NAMES =
+  /(^|\.)(localhost|localdomain[46]?|local|internal|intranet|private|corp|home|lan|home\.arpa|onion|alt|svc|default|consul)$/;
+
+/**
+ * Names of the services that hand out a machine's credentials to whoever asks from the machine itself. They
+ * are refused wherever a deployment may deliver to, and so are their addresses.
+ */
+const METADATA_NAMES: readonly string[] = [
+  "metadata",
+  "metadata.google.internal",
+  "metadata.goog",
+  "metadata.azure.internal",
+  "instance-data",
+  "instance-data.ec2.internal",
+  "metadata.tencentyun.com",
+  "metadata.packet.net",
+  "metadata.platformequinix.com",
+];
+
+/** What a host on the internet is called: the parser lets more pass. */
+const HOST_NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
+
+/** Addresses of the same services; most clouds have theirs among the link-local ones. */
+const METADATA_ADDRESSES: ReadonlySet<string> = new Set([
+  "168.63.129.16", // Azure's host agent: public by number
+  "100.100.100.200", // Alibaba
+  "192.0.0.192", // Oracle
+  "fd00:ec2::254", // Amazon
+  "fd20:ce::254", // Google
+  "fd00:c1::a9fe:a9fe", // Oracle
+  "fd00:42::42", // Scaleway
+]);
+
+const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
+
+/** Inner services that speak HTTP, or can be made to misread it. */
+const INNER_PORTS: ReadonlySet<number> = new Set([
+  1080, 1433, 1521, 1883, 2049, 2181, 2375, 2376, 2377, 2379, 2380, 2483, 2484, 3128, 3268, 3269, 3306, 3389,
+  4369, 4646, 5432, 5433, 5601, 5672, 5900, 5984, 5985, 5986, 6000, 6379, 6380, 6443, 6667, 7000, 7001, 7199,
+  7473, 7474, 7687, 8020, 8086, 8125, 8200, 8300, 8301, 8500, 8529, 8600, 9000, 9042, 9090, 9091, 9092, 9093,
+  9100, 9160, 9200, 9300, 9418, 10248, 10250, 10255, 10256, 11211, 11434, 15672, 16379, 25672, 26257, 26379,
+  27017, 27018, 27019, 28015, 28017, 50070, 61613, 61616,
+]);
+
+/** What is wrong with a URL as a destination, as a sentence; undefined when nothing is. */
+export function targetFault(url: string, allowPrivate: boolean): string | undefined {
+  const found = targetProblem(url, allowPrivate);
+  return found && `The URL ${found.fault}; expected ${found.expected}.`;
+}
+
+/** The same, in two halves. */
+export function targetProblem(url: string, allowPrivate: boolean): Fault | undefined {
+  const spelling = spellingFault(url);
+  if (spelling) return spelling;
+  const parsed = URL.parse(url);
+  if (parsed === null) return { fault: "cannot be parsed", expected: "an absolute https URL" };
+  if (parsed.href.length > MAX_LENGTH) return tooLong(parsed.href.length);
+  return allowPrivate
+    ? metadataFault(parsed.hostname)
+    : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
+}
+
+const credentials = { fault: "contains credentials", expected: "none; use `headers` for them" };
+
+function tooLong(length: number): Fault {
+  return { fault: `is ${length} characters long`, expected: `at most ${MAX_LENGTH}` };
+}
+
+/** What the parser would mend in silence: the URL that is stored must read as what is called. */
+function spellingFault(url: string): Fault | undefined {
+  if (url.length > MAX_LENGTH) return tooLong(url.length);
+  if (!/^https?:\/\/[^/\\?#]/i.test(url))
+    return { fault: "is not an http(s) URL", expected: "https://host/path" };
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the parser drops some of them silently.
+  if (/[\x00-\x20\x7f\\]/.test(url)) {
+    return {
+      fault: "contains a space, a backslash or a control character",
+      expected: "them to be percent-encoded",
+    };
+  }
+  if (url.includes("#")) return { fault: "has a fragment", expected: "none: it would not be sent" };
+  return /^https?:\/\/[^/?]*@/i.test(url) ? credentials : undefined;
+}
+
+function schemeFault({ protocol }: URL): Fault | undefined {
+  return protocol === "https:" ? undefined : { fault: "is not encrypted", expected: "https" };
+}
+
+/** The host of a URL without what only its spelling needs. */
+function bareHost(hostname: string): string {
+  return hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
+}
+
+function metadataFault(hostname: string): Fault | undefined {
+  const host = bareHost(hostname);
+  if (!isMetadataAddress(host) && !METADATA_NAMES.includes(host)) return undefined;
+  return {
+    fault: `points to ${host}, a link-local address or a metadata service`,
+    expected: "another host, even where private addresses are allowed",
+  };
+}
+
+function hostFault(hostname: string): Fault | undefined {
+  const host = bareHost(hostname);
+  if (ipaddr.isValid(host)) return isPublicAddress(host) ? undefined : notPublic(`points to ${host}`);
+  if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
+    return notPublic(`points to the inner name ${host}`);
+  return HOST_NAME.test(host) ? undefined : notPublic("has a host that is no name");
+}
+
+function notPublic(fault: string): Fault {
+  return { fault, expected: "a host on the public internet" };
+}
+
+/** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), less what the library knows to be special. */
+function isPublicAddress(host: string): boolean {
+  if (!ipaddr.isValid(host)) return false;
+  const address = ipaddr.parse(host);
+  if (address.range() !== "unicast" || isMetadataAddress(host)) return false;
+  return address instanceof ipaddr.IPv6 ? address.match(GLOBAL_IPV6) : true;
+}
+
+/**
+ * Link-local, or where a machine asks for its own credentials, in any form that carries an IPv4 address as
+ * well. Never to be called, not even where private addresses are allowed: whoever may write a destination
+ * would read the credentials of the machine that Breakwater runs on.
+ */
+function isMetadataAddress(host: string): boolean {
+  if (!ipaddr.isValid(host)) return false;
+  const address = ipaddr.parse(host);
+  const forms = address instanceof ipaddr.IPv6 ? [address, ...carriedBy(address)] : [address];
+  return forms.some((form) => form.range() === "linkLocal" || METADATA_ADDRESSES.has(form.toString()));
+}
+
+/** The IPv4 addresses that an IPv6 address leads to where somebody translates or tunnels it. */
+function carriedBy(address: ipaddr.IPv6): ipaddr.IPv4[] {
+  const bytes = address.toByteArray();
+  const at = (from: number) => new ipaddr.IPv4(bytes.slice(from, from + 4));
+  const isCompatible = bytes.slice(0, 12).every((byte) => byte === 0);
+  switch (isCompatible ? "ipv4Compatible" : address.range()) {
+    case "ipv4Compatible":
+    case "ipv4Mapped":
+    case "rfc6145": // ::ffff:0:a.b.c.d
+    case "rfc6052": // NAT64, everybody's and a network's own
+      return [at(12)];
+    case "6to4":
+      return [at(2)];
+    case "teredo": // written upside down
+      return [new ipaddr.IPv4(bytes.slice(12).map((byte) => byte ^ 0xff))];
+    default:
+      return [];
+  }
+}
+
+function portFault({ port }: URL): Fault | undefined {
+  const number = Number(port);
+  if (port === "" || number === 80 || number === 443 || (number >= 1024 && !INNER_PORTS.has(number)))
+    return undefined;
+  return {
+    fault: `uses port ${port}`,
+    expected: "443, 80, or one from 1024 on that no inner service is known by",
+  };
+}
+
+// §§ Where a host name leads, as a resolver over HTTPS tells it (the JSON of `application/dns-json`, which
+// Cloudflare's and Google's resolvers speak): an option, because `fetch` looks names up by itself and
+// nobody can make it use the address that was judged. So this stops names that lead inside, and not a name
+// that changes its address between this question and the connection.
+//
+// Answers are kept in the isolate for as long as they say, within bounds. Only answers, never questions
+// under way: a promise must not outlive the request that it belongs to.
+
+export type Resolution =
+  /** Every address is public, or there is none: then the attempt itself fails, and says so. */
+  | Readonly<{ kind: "public" }>
+  | Readonly<{ kind: "private"; address: string }>
+  /** The resolver could not tell. */
+  | Readonly<{ kind: "unknown"; fault: string }>;
+
+type Answer = Readonly<{ resolution: Resolution; keptMs: number }>;
+
+const TIMEOUT_MS = 3_000;
+const SHORTEST_MS = 30_000;
+const LONGEST_MS = 300_000;
+/** A resolver that fails is asked again soon, and yet not for each destination of a batch. */
+const AFTER_FAILURE_MS = 5_000;
+const KEPT = 1_000;
+
+const A = 1;
+const AAAA = 28;
+const NO_ERROR = 0;
+const NO_SUCH_NAME = 3;
+
+const answerSchema = z.object({
+  Status: z.int(),
+  Answer: z.array(z.object({ type: z.int(), TTL: z.number(), data: z.string() })).default([]),
+});
+
+const known = new Map<string, Readonly<{ resolution: Resolution; until: number }>>();
+
+/**
+ * Asks for the addresses of a URL's host. Without a resolver, and for an address, nothing is asked. Where
+ * private addresses are allowed, what is public or private both pass; metadata services never do.
+ */
+export async function resolve(services: Services, url: string): Promise<Resolution> {
+  const { dnsResolver } = services.config;
+  const host = URL.parse(url)?.hostname.replace(/\.+$/, "") ?? "";
+  const isName = !host.startsWith("[") && !ipaddr.isValid(host);
+  if (!dnsResolver || !isName) return { kind: "public" };
+  const name = `${dnsResolver} ${host}`;
+  const kept = known.get(name);
+  if (kept && kept.until > services.now()) return kept.resolution;
+  const { resolution, keptMs } = await ask(services, dnsResolver, host);
+  known.delete(name);
+  known.set(name, { resolution, until: services.now() + keptMs });
+  for (const oldest of known.keys()) if (known.size > KEPT) known.delete(oldest);
+  return resolution;
+}
+
+async function ask(services: Services, resolver: string, host: string): Promise<Answer> {
+  try {
+    const records = [
+      ...(await lookUp(services, resolver, host, A)),
+      ...(await lookUp(services, resolver, host, AAAA)),
+    ];
+    const isInner = services.config.allowPrivateDestinations
+      ? isMetadataAddress
+      : (address: string) => !isPublicAddress(address);
+    const inner = records.find(({ data }) => isInner(data));
+    const shortest = Math.min(...records.map(({ TTL }) => TTL * 1000), LONGEST_MS);
+    const keptMs = Math.max(SHORTEST_MS, shortest);
+    return { resolution: inner ? { kind: "private", address: inner.data } : { kind: "public" }, keptMs };
+  } catch (error) {
+    return { resolution: { kind: "unknown", fault: faultOf(error) }, keptMs: AFTER_FAILURE_MS };
+  }
+}
+
+/** The records of one type; the aliases on the way to them are left out. */
+async function lookUp({ fetch }: Services, resolver: string, host: string, type: number) {
+  const url = new URL(resolver);
+  url.searchParams.set("name", host);
+  url.searchParams.set("type", String(type));
+  const response = await fetch(url.href, {
+    headers: { accept: "application/dns-json" },
+    redirect: "manual",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  if (!response.ok) throw new Error(`The resolver answered ${response.status}`);
+  const { Status, Answer } = answerSchema.parse(await response.json());
+  if (Status !== NO_ERROR && Status !== NO_SUCH_NAME)
+    throw new Error(`The resolver failed with code ${Status}`);
+  return Answer.filter((record) => record.type === type);
+}

@@ -1,0 +1,142 @@
+/** Small pieces of the reference: code to read or to copy, and lists of fields. */
+import type { FC } from "hono/jsx";
+import { type JsonSchema, resolved, type Schemas } from "../api/openapi/examples.ts";
+import { Prose } from "../dashboard/components/parts.tsx";
+
+/** Something to read or to copy, as it is. */
+export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
+  <figure aria-label={label}>
+    <pre>
+      <code>{text}</code>
+    </pre>
+  </figure>
+);
+
+const Type: FC<{ words: readonly TypeWord[] }> = ({ words }) => (
+  <span class="soft">
+    {words.map(({ text, schema }) => (schema === undefined ? text : <a href={`#${schema}`}>{text}</a>))}
+  </span>
+);
+
+/** Fields with their types and limits. `must` says of a field whether that is worth saying. */
+export const Fields: FC<{ label: string; fields: readonly Field[]; must?: boolean }> = ({
+  label,
+  fields,
+  must = true,
+}) => (
+  <dl class="fields-of" aria-label={label}>
+    {fields.map((field) => (
+      <div>
+        <dt>
+          <code>{field.name}</code> <Type words={field.type} />
+          {must && field.isRequired && <strong class="small"> required</strong>}
+        </dt>
+        <dd>
+          {field.description !== undefined && <Prose text={field.description} />} <Limits field={field} />
+        </dd>
+      </div>
+    ))}
+  </dl>
+);
+
+const Limits: FC<{ field: Field }> = ({ field: { values, limits } }) => (
+  <span class="soft">
+    {values.map((value, i) => (
+      <>
+        {i > 0 && " · "}
+        <code>{value}</code>
+      </>
+    ))}
+    {values.length > 0 && limits.length > 0 && "; "}
+    <Prose text={limits.join(", ")} />
+  </span>
+);
+
+// §§ The fields that a schema describes, one after the other, those of inner objects with dotted names. What has
+// a name of its own is not gone into: it is described once, in a place of its own.
+
+/** A piece of a type's name; `schema` where that is the name of a schema. */
+type TypeWord = Readonly<{ text: string; schema?: string }>;
+
+export type Field = Readonly<{
+  /** As in `retry.preset` and `log[].at`. */
+  name: string;
+  type: readonly TypeWord[];
+  isRequired: boolean;
+  /** Its limits, its default, its form. */
+  limits: readonly string[];
+  /** The values that it may have, where they are few. */
+  values: readonly string[];
+  description: string | undefined;
+}>;
+
+/** The fields of an object, or of the entries of a list. */
+export function fieldsOf(schema: JsonSchema, schemas: Schemas, prefix = ""): Field[] {
+  if (schema.allOf) return schema.allOf.flatMap((part) => fieldsOf(resolved(part, schemas), schemas, prefix));
+  const required = new Set(schema.required);
+  return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
+    fieldOf(`${prefix}${name}`, field, required.has(name)),
+    ...innerFields(`${prefix}${name}`, field, schemas),
+  ]);
+}
+
+function innerFields(name: string, schema: JsonSchema, schemas: Schemas): Field[] {
+  const inner = schema.items ? innerFields(`${name}[]`, schema.items, schemas) : [];
+  const ofChoices = choicesOf(schema).flatMap((choice) => innerFields(name, choice, schemas));
+  return [...fieldsOf(schema, schemas, `${name}.`), ...inner, ...ofChoices];
+}
+
+function fieldOf(name: string, schema: JsonSchema, isRequired: boolean): Field {
+  return {
+    name,
+    isRequired,
+    type: typeWords(schema),
+    limits: limitsOf(schema),
+    values: (schema.enum ?? []).filter((value) => value !== null).map(String),
+    description: schema.description,
+  };
+}
+
+/** The type in words: "list of Delivery", "integer or null". */
+export function typeWords(schema: JsonSchema): TypeWord[] {
+  const name = schema.$ref?.split("/").at(-1);
+  if (name !== undefined) return [{ text: name, schema: name }];
+  if (schema.allOf) return schema.allOf.flatMap(typeWords).slice(0, 1);
+  const choices = choicesOf(schema).map(typeWords);
+  if (choices.length > 0) return joined(choices);
+  const types = typeof schema.type === "string" ? [schema.type] : (schema.type ?? []);
+  return types.length === 0 ? [{ text: "any JSON" }] : joined(types.map((type) => wordsFor(type, schema)));
+}
+
+function wordsFor(type: string, { items, format, additionalProperties }: JsonSchema): TypeWord[] {
+  if (type === "array" && items) return [{ text: "list of " }, ...typeWords(items)];
+  if (type === "object" && typeof additionalProperties === "object") {
+    return [{ text: "object of " }, ...typeWords(additionalProperties)];
+  }
+  return [{ text: type === "string" && format === "date-time" ? "time" : type }];
+}
+
+function joined(all: readonly TypeWord[][]): TypeWord[] {
+  return all.flatMap((words, i) => (i === 0 ? words : [{ text: " or " }, ...words]));
+}
+
+function choicesOf({ anyOf, oneOf }: JsonSchema): readonly JsonSchema[] {
+  return anyOf ?? oneOf ?? [];
+}
+
+function limitsOf(schema: JsonSchema): string[] {
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = schema;
+  return [
+    between(minimum, maximum, ""),
+    between(minLength, maxLength, " characters"),
+    between(minItems, maxItems, " entries"),
+    ...(pattern === undefined ? [] : [`as \`${pattern}\``]),
+    ...(schema.default === undefined ? [] : [`\`${JSON.stringify(schema.default)}\` by default`]),
+  ].filter((limit) => limit !== undefined);
+}
+
+function between(least: number | undefined, most: number | undefined, unit: string): string | undefined {
+  if (least !== undefined && most !== undefined) return `${least} to ${most}${unit}`;
+  if (most !== undefined) return `at most ${most}${unit}`;
+  return least === undefined ? undefined : `at least ${least}${unit}`;
+}

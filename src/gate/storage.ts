@@ -1,0 +1,105 @@
+/**
+ * The gate's state in its object's storage: one key, read synchronously and written as one row, and the
+ * hours that it has counted, a row of their own, which is written once an hour at most. A stored
+ * value that is not a state of ours is replaced by a new one and reported: no delivery is lost by that,
+ * because D1 knows what waits and the sweep rings for it.
+ *
+ * The state is stored as JSON: the storage's own structured clone takes several times as long, for a state of many
+ * small parts, as to write its text.
+ */
+import { closedCircuit } from "../core/circuit-breaker.ts";
+import { type GateState, newGateState } from "../core/gate-state.ts";
+import { isCounters } from "../core/metrics.ts";
+import { type Hours, isHourOver, newRollups, type Rollups, rolledUp } from "../core/rollups.ts";
+
+const KEY = "gate";
+const HOURS = "hours";
+
+/** Undefined when nothing is stored, or nothing that could be used. */
+export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): GateState | undefined {
+  const stored = storage.kv.get(KEY);
+  if (stored === undefined) return undefined;
+  const state = gateStateOf(parsed(stored));
+  if (!state) onCorrupt();
+  return state;
+}
+
+/** The hours counted so far; what is no tally of today is left out. */
+export function loadHours(storage: DurableObjectStorage): Hours {
+  const stored = storage.kv.get<unknown>(HOURS);
+  return Array.isArray(stored) ? stored.filter(isCounters) : [];
+}
+
+/**
+ * Writes the state: one row, and one more for the hour that is over with the first count of a new one. Returns what
+ * is stored: the hours have taken over what they have of it.
+ */
+export function saveGate(storage: DurableObjectStorage, state: GateState): GateState {
+  const rolled = isHourOver(state.rollups) ? rolledUp(state.rollups, loadHours(storage)) : undefined;
+  const saved = rolled ? { ...state, rollups: rolled.rollups } : state;
+  storage.kv.put(KEY, JSON.stringify(saved));
+  if (rolled) storage.kv.put(HOURS, rolled.hours);
+  return saved;
+}
+
+/** Undefined when it is no JSON. */
+function parsed(stored: unknown): unknown {
+  try {
+    return typeof stored === "string" ? JSON.parse(stored) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The stored value as a state of today: what later versions have added to it is filled in, so that a deploy
+ * forgets no lease and no hold. Undefined when it is not a state of ours.
+ */
+function gateStateOf(value: unknown): GateState | undefined {
+  const fresh = newGateState(0);
+  if (!isLike(coreOf(fresh), value)) return undefined;
+  const stored = value as GateState;
+  const { circuit } = stored.destinationState;
+  const filled = circuit.kind === "closed" ? { ...closedCircuit(0), ...circuit } : circuit;
+  const state = {
+    ...fresh,
+    ...stored,
+    destinationState: { ...fresh.destinationState, ...stored.destinationState, circuit: filled },
+    drainSchedule: { ...fresh.drainSchedule, ...stored.drainSchedule },
+    rollups: areTallies(stored.rollups) ? stored.rollups : newRollups(0),
+  };
+  const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
+  const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
+  const readable =
+    state.leases.every((held) => isLike(lease, held)) && (state.slack === null || isLike(slack, state.slack));
+  return state.version === fresh.version && readable ? state : undefined;
+}
+
+/** What was counted in another shape is forgotten: figures, which no delivery depends on. */
+function areTallies(value: Rollups | undefined): value is Rollups {
+  return isCounters(value?.ever) && Array.isArray(value.minutes) && value.minutes.every(isCounters);
+}
+
+/** What every version of the state has had. */
+function coreOf({ version, destinationState, tat, leases, turns, drainSchedule }: GateState) {
+  const { circuit, window, heldUntil } = destinationState;
+  const { kind, since } = circuit;
+  const { waitingSince, at } = drainSchedule;
+  return {
+    version,
+    destinationState: { circuit: { kind, since }, window, heldUntil },
+    tat,
+    leases,
+    turns,
+    drainSchedule: { waitingSince, at },
+  };
+}
+
+function isLike(model: unknown, value: unknown): boolean {
+  if (model === null) return value !== undefined;
+  if (Array.isArray(model)) return Array.isArray(value);
+  if (typeof model !== "object") return typeof value === typeof model;
+  if (typeof value !== "object" || value === null) return false;
+  const given = value as Readonly<Record<string, unknown>>;
+  return Object.entries(model).every(([name, part]) => isLike(part, given[name]));
+}

@@ -1,0 +1,101 @@
+/**
+ * Public ids: opaque, stable, and without a column of their own.
+ *
+ * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of
+ * 64 bits and written in 13 characters of base 32: it tells nobody how many events there are, and a mistyped
+ * one names nothing. A delivery's id joins those of its event and its destination. Those of destinations and
+ * API keys are random.
+ */
+import { isEventNumber } from "./core/placement.ts";
+
+const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
+const BITS = 64;
+
+const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
+const INVERSES = MULTIPLIERS.map(inverse);
+
+/** Names the event of that number. */
+export function eventId(number: number): string {
+  return `evt_${encode(mix(BigInt(number)))}`;
+}
+
+/** The number that an event id stands for, or undefined when no event could have that id. */
+export function eventNumber(id: string): number | undefined {
+  const body = /^evt_([0-9a-hjkmnp-tv-z]{13})$/.exec(id)?.[1];
+  const mixed = body === undefined ? undefined : decode(body);
+  const number = mixed === undefined ? undefined : Number(unmix(mixed));
+  return number !== undefined && isEventNumber(number) ? number : undefined;
+}
+
+/** Names the delivery of an event to a destination. */
+export function deliveryId(event: number, destination: string): string {
+  return `dlv_${eventId(event).slice(4)}_${destination.slice(4)}`;
+}
+
+/** The event's number and the destination that a delivery id names, or undefined when it names none. */
+export function deliveryKey(id: string): { eventId: number; destinationId: string } | undefined {
+  const parts = /^dlv_([0-9a-z]{13})_([0-9a-z]{20})$/.exec(id);
+  const event = parts?.[1] && eventNumber(`evt_${parts[1]}`);
+  return event ? { eventId: event, destinationId: `dst_${parts[2]}` } : undefined;
+}
+
+/** A new destination id: 100 random bits. */
+export function newDestinationId(): string {
+  return `dst_${randomText(20)}`;
+}
+
+/** The id of the destination that a tenant creates under a key: the same each time. 100 bits of SHA-256. */
+export async function destinationIdFor(tenant: string, key: string): Promise<string> {
+  const digest = await crypto.subtle.digest(
+    "SHA-256",
+    new TextEncoder().encode(JSON.stringify([tenant, key])),
+  );
+  return `dst_${Array.from(new Uint8Array(digest, 0, 20), (byte) => ALPHABET[byte & 31]).join("")}`;
+}
+
+/** A new API key's id: 100 random bits. */
+export function newKeyId(): string {
+  return `key_${randomText(20)}`;
+}
+
+/** A new replay id: 100 random bits. */
+export function newReplayId(): string {
+  return `rpl_${randomText(20)}`;
+}
+
+/** Characters that nobody can guess, of five random bits each. */
+export function randomText(length: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(length));
+  return Array.from(bytes, (byte) => ALPHABET[byte & 31]).join("");
+}
+
+function mix(value: bigint): bigint {
+  return MULTIPLIERS.reduce((x, factor) => fold(BigInt.asUintN(BITS, fold(x) * factor)), value);
+}
+
+function unmix(value: bigint): bigint {
+  return INVERSES.reduceRight((x, factor) => fold(BigInt.asUintN(BITS, fold(x) * factor)), value);
+}
+
+/** Its own inverse: the upper half is kept, the lower is masked with it. */
+function fold(x: bigint): bigint {
+  return x ^ (x >> 32n);
+}
+
+/** The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the exact bits. */
+function inverse(odd: bigint): bigint {
+  let x = odd;
+  for (let bits = 3; bits < BITS; bits *= 2) x = BigInt.asUintN(BITS, x * (2n - odd * x));
+  return x;
+}
+
+function encode(value: bigint): string {
+  let text = "";
+  for (let rest = value, i = 0; i < 13; i++, rest >>= 5n) text = ALPHABET[Number(rest & 31n)] + text;
+  return text;
+}
+
+function decode(text: string): bigint | undefined {
+  const value = [...text].reduce((sum, char) => (sum << 5n) | BigInt(ALPHABET.indexOf(char)), 0n);
+  return value >> BigInt(BITS) === 0n ? value : undefined;
+}

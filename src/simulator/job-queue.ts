@@ -1,0 +1,97 @@
+/**
+ * The usual design: one job per delivery, workers that take whatever is due, no memory of the receiver.
+ * How long a failed job waits is its policy's business.
+ */
+import type { Exchange } from "../core/retry/classify.ts";
+import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
+import { transition } from "../core/retry/transition.ts";
+import type { Random } from "./scenario.ts";
+import type { Scene, Sender } from "./simulate-outage.ts";
+
+export type Job = {
+  readonly delivery: number;
+  readonly postedAt: number;
+  attempts: number;
+  firstAttemptAt?: number;
+  waitedMs?: number;
+};
+
+export type JobPolicy = Readonly<{
+  /** Attempts in flight at once, over all receivers. */
+  workers: number;
+  timeoutMs: number;
+  /** How long to wait after a failed attempt, in milliseconds; undefined to give up. */
+  next: (job: Job, exchange: Exchange, now: number, random: Random) => number | undefined;
+}>;
+
+export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: Scene): Sender {
+  let due: Job[] = [];
+  let taken = 0;
+  let working = 0;
+
+  function work(): void {
+    while (working < policy.workers && taken < due.length) {
+      const job = due[taken];
+      taken += 1;
+      if (job) start(job);
+    }
+    if (taken < 10_000 && taken < due.length) return;
+    due = due.slice(taken);
+    taken = 0;
+  }
+
+  function start(job: Job): void {
+    working += 1;
+    job.firstAttemptAt ??= engine.now();
+    attempt(job.delivery, (exchange) => end(job, exchange), policy.timeoutMs);
+  }
+
+  function end(job: Job, exchange: Exchange): void {
+    working -= 1;
+    job.attempts += 1;
+    if (exchange.kind !== "response" || exchange.status >= 300) fail(job, exchange);
+    work();
+  }
+
+  function fail(job: Job, exchange: Exchange): void {
+    const waitMs = policy.next(job, exchange, engine.now(), engine.random);
+    if (waitMs === undefined) {
+      ledger.died(job.delivery, engine.now());
+      return;
+    }
+    job.waitedMs = waitMs;
+    engine.after(waitMs, () => bring(job));
+  }
+
+  function bring(job: Job): void {
+    due.push(job);
+    work();
+  }
+
+  return { post: (delivery) => bring({ delivery, postedAt: engine.now(), attempts: 0 }) };
+}
+
+// §§ A retry policy on a job queue: its schedule and jitter by the production code, and nothing else of ours.
+
+/** As many as Svix publishes: what a job queue needs so that one slow receiver does not stop it. */
+export const WORKERS = 500;
+export const TIMEOUT_MS = 15_000;
+
+export function queueWith(policy: RetryPolicy): JobPolicy {
+  const next: JobPolicy["next"] = (job, exchange, now, random) => {
+    const moved = transition(exchange, historyOf(job, policy), policy, now, random());
+    return moved.kind === "retry" ? moved.at - now : undefined;
+  };
+  return { workers: WORKERS, timeoutMs: TIMEOUT_MS, next };
+}
+
+/** What the policy must know of a job. */
+export function historyOf(job: Job, policy: RetryPolicy) {
+  const previous = job.waitedMs === undefined ? {} : { previousDelayMs: job.waitedMs };
+  return { attempts: job.attempts, giveUpAt: giveUpAtOf(job, policy), ...previous };
+}
+
+/** The age limit that counts for it at the moment, epoch ms. */
+export function giveUpAtOf({ firstAttemptAt, postedAt }: Job, policy: RetryPolicy): number {
+  return ageLimitOf(policy, firstAttemptAt, postedAt);
+}

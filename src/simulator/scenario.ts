@@ -1,0 +1,64 @@
+/** A scenario: who is posted to and how much, what goes wrong and when, and what the receivers can take. */
+import type { ServerShape, Trouble } from "./receiver.ts";
+import { BEGINNING } from "./virtual-time.ts";
+
+/** Seeded randomness (mulberry32): the same seed gives the same figures, to the byte. */
+export type Random = () => number;
+
+/** Uniform in [0, 1). */
+export function seededRandom(seed: number): Random {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    const a = Math.imul(state ^ (state >>> 15), state | 1);
+    const b = a ^ (a + Math.imul(a ^ (a >>> 7), a | 61));
+    return ((b ^ (b >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** The time to the next of independent events that happen `perSecond`, in milliseconds. */
+function gapMs(perSecond: number, random: Random): number {
+  return (-Math.log(1 - random()) / perSecond) * 1000;
+}
+
+/** Milliseconds from the beginning. */
+export type Span = Readonly<{ from: number; to: number }>;
+
+export type Post = Readonly<{ at: number; receiver: number }>;
+
+export type Scenario = Readonly<{
+  name: string;
+  title: string;
+  server: ServerShape;
+  receivers: number;
+  /** The receivers that the figures are about. */
+  watched: (receiver: number) => boolean;
+  /** When something is wrong: the last span's end is the recovery. */
+  troubles: readonly Span[];
+  troubleAt: (receiver: number, now: number) => Trouble;
+  posts: (random: Random) => readonly Post[];
+  /** What the receivers' owners allow, as far as it limits a drain. */
+  settings: Readonly<{ maxConcurrency?: number; ratePerSecond?: number }>;
+}>;
+
+export const FINE: Trouble = { kind: "none" };
+
+/** Whether `now` (epoch ms) lies in one of the spans. */
+export function isIn(spans: readonly Span[], now: number): boolean {
+  const since = now - BEGINNING;
+  return spans.some(({ from, to }) => since >= from && since < to);
+}
+
+/** The end of the last trouble, epoch ms. */
+export function recoveryOf({ troubles }: Scenario): number {
+  return BEGINNING + (troubles.at(-1)?.to ?? 0);
+}
+
+/** Independent posts at a steady rate, for a span. */
+export function steady(perSecond: number, { from, to }: Span, receiver: number, random: Random): Post[] {
+  const posts: Post[] = [];
+  for (let at = from + gapMs(perSecond, random); at < to; at += gapMs(perSecond, random)) {
+    posts.push({ at: BEGINNING + Math.floor(at), receiver });
+  }
+  return posts;
+}

@@ -1,0 +1,323 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
+import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import { LOOK_UP_MS } from "../../src/core/lease.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { settle } from "../../src/core/settle.ts";
+import {
+  historyArbitrary,
+  type Moment,
+  momentsOf,
+  start as now,
+  steady,
+} from "../support/gate-arbitraries.ts";
+
+const fresh: AdmitRequest = { lane: "fresh", deliveries: [1, 2, 3], connections: 6, startWithinMs: 1000 };
+const drain: AdmitRequest = { ...fresh, lane: "backlog", deliveries: [7, 8, 9] };
+
+function gate(destinationState: Partial<GateState["destinationState"]> = {}): GateState {
+  const state = newGateState(now);
+  return { ...state, destinationState: { ...state.destinationState, ...destinationState } };
+}
+const wide = { window: { size: 100, threshold: 100 } };
+const open = gate({ circuit: { kind: "open", since: now, until: now + 30_000, trips: 1 } });
+const held = gate({ heldUntil: now + 10_000 });
+const paused = { ...steady, paused: true };
+
+function refusal(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
+  const { answer } = admit(state, ask, settings, at);
+  expect(answer.grant).toBeNull();
+  return { reason: answer.refused?.reason, until: answer.refused?.until };
+}
+
+function granted(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
+  const { state: next, answer } = admit(state, ask, settings, at);
+  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
+  return { state: next, grant: answer.grant, answer };
+}
+
+describe("an open door", () => {
+  it("lets a whole group in under one lease, beginning with one", () => {
+    const { grant } = granted(gate());
+    expect(grant).toMatchObject({ deliveries: [1, 2, 3], slots: 3, width: 1, startWithinMs: 1000 });
+    expect(grant.expiresInMs).toBe(1000 + 15_000 + 10_000);
+  });
+
+  it("gives no more slots than the asker has connections, and no more width than the window", () => {
+    const many = { ...fresh, deliveries: Array.from({ length: 50 }, (_, i) => i) };
+    expect(granted(gate(wide), many).grant).toMatchObject({ slots: 6, width: 6 });
+    expect(granted(gate({ window: { size: 2.9, threshold: 9 } }), many).grant).toMatchObject({
+      slots: 6,
+      width: 2,
+    });
+    expect(granted(gate(wide), many, { ...steady, maxConcurrency: 4 }).grant).toMatchObject({
+      slots: 4,
+      width: 4,
+    });
+  });
+
+  it("gives no more slots than the leases before have left of max_concurrency, however narrow they begin", () => {
+    const six = (from: number) => ({ ...fresh, deliveries: Array.from({ length: 6 }, (_, i) => from + i) });
+    const narrow = gate({ window: { size: 4, threshold: 4 } });
+    const { state } = granted(narrow, { ...six(1), connections: 3 }, { ...steady, maxConcurrency: 4 });
+    const { grant } = granted(state, six(10), { ...steady, maxConcurrency: 4 });
+    expect(grant).toMatchObject({ slots: 1, width: 1 });
+  });
+
+  it("keeps below the rate that 429s have taught, without bursts", () => {
+    const taught = gate({ ...wide, adaptiveLimit: { perSecond: 10, loweredAt: now } });
+    const { grant, answer } = granted(taught, {
+      ...fresh,
+      deliveries: Array.from({ length: 50 }, (_, i) => i),
+    });
+    expect(grant.pace).toEqual({ firstInMs: 0, everyMs: 100, slackMs: 0 });
+    expect(grant.deliveries).toHaveLength(11);
+    expect(answer.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
+  });
+
+  it("leaves alone what lies beyond the most that is asked for", () => {
+    const { answer } = granted(gate(), { ...fresh, most: 2 });
+    expect(answer).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
+  });
+
+  it("tells what another lease holds, and until when", () => {
+    const first = granted(gate(wide));
+    const { answer } = granted(first.state, { ...fresh, deliveries: [2, 3, 4] });
+    expect(answer).toMatchObject({
+      grant: { deliveries: [4] },
+      inFlight: { deliveries: [2, 3], until: now + first.grant.expiresInMs },
+    });
+  });
+
+  it("neither grants nor turns away when another lease holds everything", () => {
+    const { answer } = admit(granted(gate(wide)).state, fresh, steady, now);
+    expect(answer).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
+  });
+
+  it("has a delivery looked at again that was settled after the asker had looked it up", () => {
+    const { state, grant } = granted(gate(wide));
+    const settlement = { lease: grant.id, signals: [], left: 0 };
+    const after = settle(state, settlement, steady, now + 100, 0).state;
+    const again = (lookedUpMsAgo: number) =>
+      admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).answer;
+    expect(again(101)).toMatchObject({
+      grant: { deliveries: [4] },
+      inFlight: { deliveries: [3], until: now + 200 },
+    });
+    // The question may have been under way for longer than it seems: the asker can tell.
+    const settled = [{ delivery: 3, msAgo: 100 }];
+    expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null, settled });
+    expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
+  });
+
+  it("hands its condition on, for the worker to go on with", () => {
+    const state = gate(wide);
+    expect(granted(state).grant.destinationState).toEqual(state.destinationState);
+  });
+});
+
+describe("a refusal", () => {
+  const taken = granted(gate(), { ...fresh, deliveries: [5] });
+  const expiry = now + taken.grant.expiresInMs;
+  const slowly = { ...steady, ratePerSecond: 0.1, rateBurst: 1 };
+  const sent = granted(gate(wide), { ...fresh, deliveries: [5] }, slowly);
+
+  it.each<[string, GateState, GateSettings, object]>([
+    ["a pause, with no end", gate(), paused, { reason: "paused", until: null }],
+    ["a pause before a hold", held, paused, { reason: "paused", until: null }],
+    ["a hold, until its end", held, steady, { reason: "hold", until: now + 10_000 }],
+    [
+      "an open circuit, until its cool-down is over",
+      open,
+      steady,
+      { reason: "circuit_open", until: now + 30_000 },
+    ],
+    ["a full window, until a lease must end", taken.state, steady, { reason: "concurrency", until: expiry }],
+    ["a spent rate, until the next send", sent.state, slowly, { reason: "rate", until: now + 10_000 }],
+    ["a slow receiver, which drains serve", gate({ tookMs: 1001 }), steady, { reason: "slow", until: now }],
+  ])("names %s", (_, state, settings, expected) => {
+    expect(refusal(state, fresh, settings)).toEqual(expected);
+  });
+
+  it("names a hold while one is held and the rate is spent: the more lasting reason", () => {
+    const state = { ...sent.state, destinationState: held.destinationState };
+    expect(refusal(state, fresh, slowly)).toMatchObject({ reason: "hold" });
+  });
+
+  it("is partial where the rate suffices for some", () => {
+    const { answer } = granted(gate(wide), fresh, { ...steady, ratePerSecond: 1, rateBurst: 1 });
+    expect(answer).toMatchObject({
+      grant: { deliveries: [1, 2] },
+      refused: { deliveries: [3], reason: "rate", until: now + 2000 },
+    });
+  });
+
+  it("does not turn a drain away from a slow receiver", () => {
+    expect(granted(gate({ tookMs: 20_000 }), drain).grant.deliveries).toEqual([7, 8, 9]);
+  });
+
+  it("is looked up without changing anything, and matches what an ask would be told", () => {
+    expect(refusalAt(held, "backlog", steady, now)).toEqual({ reason: "hold", until: now + 10_000 });
+    expect(refusalAt(gate(), "backlog", steady, now)).toBeUndefined();
+  });
+});
+
+describe("a half-open circuit", () => {
+  const at = now + 30_000;
+
+  it("lets exactly one probe in, with one delivery over one connection", () => {
+    const { grant, answer, state } = granted(open, fresh, steady, at);
+    expect(grant).toMatchObject({
+      deliveries: [1],
+      slots: 1,
+      width: 1,
+      destinationState: { circuit: { kind: "half_open" } },
+    });
+    expect(answer.refused).toMatchObject({
+      deliveries: [2, 3],
+      reason: "probing",
+      until: at + grant.expiresInMs,
+    });
+    expect(refusal(state, drain, steady, at)).toEqual({ reason: "probing", until: at + grant.expiresInMs });
+  });
+
+  it("lets the next probe in when the first was never settled (regression: opossum)", () => {
+    const { grant, state } = granted(open, fresh, steady, at);
+    expect(granted(state, drain, steady, at + grant.expiresInMs).grant.deliveries).toEqual([7]);
+  });
+
+  it("lets the next probe in when the first came back without an attempt", () => {
+    const { grant, state } = granted(open, fresh, steady, at);
+    const settlement = { lease: grant.id, signals: [], left: 1 };
+    const { state: settled } = settle(state, settlement, steady, at + 10, 0);
+    expect(granted(settled, drain, steady, at + 20).grant.deliveries).toEqual([7]);
+  });
+
+  it("waits with its probe for the leases from before the opening", () => {
+    const old = granted(gate(), { ...fresh, startWithinMs: 60_000 });
+    const state = { ...old.state, destinationState: open.destinationState };
+    expect(refusal(state, drain, steady, at)).toMatchObject({ reason: "concurrency" });
+  });
+});
+
+describe("a pause that asks have met", () => {
+  it("is followed by traffic from one, even if nobody says that it was lifted", () => {
+    const { state } = admit(gate(wide), fresh, paused, now);
+    expect(granted(state).grant.width).toBe(1);
+  });
+});
+
+describe("through any history of a gate", () => {
+  it("nothing is granted while the receiver's quiet lasts, a cool-down lasts or a person has paused it", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, before, quietUntil, settings, now } of momentsOf(history)) {
+          if (!granted) continue;
+          expect(quietUntil).toBeLessThanOrEqual(now);
+          expect(settings.paused).toBe(false);
+          const { circuit } = before.destinationState;
+          if (circuit.kind === "open") expect(circuit.until).toBeLessThanOrEqual(now);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("nothing is granted on knowledge from before its last settlement", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const settledAt = new Map<number, number>();
+        let latest = Number.NEGATIVE_INFINITY;
+        for (const { granted, settled, step, now } of momentsOf(history)) {
+          latest = Math.max(latest, now);
+          for (const id of settled?.deliveries ?? []) settledAt.set(id, now);
+          // A clock that goes back by more comes to before what has been forgotten.
+          if (!granted || step.do !== "ask" || latest - now > LOOK_UP_MS) continue;
+          const lookedUpAt = now - (step.ask.lookedUpMsAgo ?? 0);
+          for (const id of granted.deliveries) expect(settledAt.get(id) ?? 0).toBeLessThanOrEqual(lookedUpAt);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("a half-open circuit has one probe at a time, and nothing beside it", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, others } of momentsOf(history)) {
+          if (!granted) continue;
+          expect(others.some(({ destinationState }) => destinationState.circuit.kind === "half_open")).toBe(
+            false,
+          );
+          if (granted.destinationState.circuit.kind === "half_open")
+            expect(granted.deliveries).toHaveLength(1);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("after any reopening the widths add up to one until a success has been settled", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, others, fromOne } of momentsOf(history)) {
+          if (!granted || !fromOne) continue;
+          expect(granted.width).toBe(1);
+          expect(others).toEqual([]);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("every refusal names a time at which an ask is granted, or leads there in a few steps", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const last = [...momentsOf(history)].at(-1);
+        if (!last) return;
+        const settings = { ...last.settings, paused: false };
+        let { after: state, now } = last;
+        for (let asks = 0; asks < 60; asks++) {
+          const { state: next, answer } = admit(state, { ...drain, deliveries: [999] }, settings, now);
+          if (answer.grant) return;
+          expect(answer.refused?.until).toBeGreaterThanOrEqual(now);
+          state = next;
+          now = Math.max(now + 1, answer.refused?.until ?? 0);
+        }
+        throw new Error("asked sixty times, each time when told to");
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("a closed door opens when everything that keeps it shut is over", () => {
+    const opensAt = ({ after: { destinationState, leases, tat }, now }: Moment) =>
+      Math.max(
+        now,
+        tat,
+        ...leases.map((lease) => lease.tat),
+        destinationState.heldUntil,
+        destinationState.circuit.kind === "open" ? destinationState.circuit.until : 0,
+        ...leases.map(({ expiresAt }) => expiresAt),
+      );
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const moment of momentsOf(history)) {
+          const at = opensAt(moment);
+          const settings = { ...moment.settings, paused: false };
+          expect(refusalAt(moment.after, "backlog", settings, at)).toBeUndefined();
+          // Live traffic may have to let the backlog go first, but not for ever, and never queues for a drain.
+          const live = refusalAt(moment.after, "fresh", settings, Math.max(at, moment.latest) + 10_000);
+          expect(live?.reason ?? "slow").toBe("slow");
+          // And that is not in the far future.
+          const { breaker, timeoutMs } = slowest;
+          const rest = Math.max(breaker.maxCooldownMs * 1.1, timeoutMs + 13_000 + 120_000, 400 * 2000);
+          expect(at).toBeLessThanOrEqual(moment.latest + rest);
+        }
+      }),
+    );
+  });
+});
+
+const slowest = { timeoutMs: 30_000, breaker: { maxCooldownMs: 300_000 } };

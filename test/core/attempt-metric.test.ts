@@ -1,0 +1,22 @@
+import { expect, test } from "vitest";
+import { type Result, resultOf } from "../../src/core/metrics.ts";
+import type { Exchange } from "../../src/core/retry/classify.ts";
+
+test.each<[Exchange, Result]>([
+  [{ kind: "response", status: 200 }, "2xx"],
+  [{ kind: "response", status: 204 }, "2xx"],
+  [{ kind: "response", status: 302 }, "3xx"],
+  [{ kind: "response", status: 404 }, "4xx"],
+  [{ kind: "response", status: 428 }, "4xx"],
+  [{ kind: "response", status: 429 }, "429"],
+  [{ kind: "response", status: 503 }, "5xx"],
+  [{ kind: "response", status: 101 }, "other"],
+  [{ kind: "response", status: 999 }, "other"],
+  [{ kind: "timeout" }, "timeout"],
+  [{ kind: "connection_lost" }, "network"],
+  [{ kind: "refused" }, "network"],
+  [{ kind: "dns" }, "network"],
+  [{ kind: "network" }, "network"],
+])("%j counts as %s", (exchange, result) => {
+  expect(resultOf(exchange)).toBe(result);
+});

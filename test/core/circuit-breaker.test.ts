@@ -1,0 +1,271 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "../../src/core/circuit-breaker.ts";
+import type { BreakerSettings } from "../../src/core/limits.ts";
+import type { Health } from "../../src/core/retry/classify.ts";
+import { fraction, numbersIn, start, sumOf } from "../support/gate-arbitraries.ts";
+
+const almostOne = 1 - 2 ** -53;
+const hourMs = 3_600_000;
+const breaker: BreakerSettings = {
+  failureRatio: 0.5,
+  minAttempts: 5,
+  windowMs: 60_000,
+  cooldownMs: 30_000,
+  maxCooldownMs: 300_000,
+};
+
+function hear(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
+  return circuitAfter(circuit, health, settings, now, random);
+}
+
+/** `f`ailure, `s`uccess, `t`hrottled: one a second, from `from` on. */
+function hearing(outcomes: string, from = start, settings = breaker, circuit: Circuit = closedCircuit(from)) {
+  const healths: Record<string, Health> = { f: "unhealthy", s: "healthy", t: "throttled" };
+  return [...outcomes].reduce(
+    (c, letter, i) => hear(c, healths[letter] ?? "healthy", from + i * 1000, settings),
+    circuit,
+  );
+}
+
+function open(trips: number, until = start): Circuit {
+  return { kind: "open", since: until - 30_000, until, trips };
+}
+
+function halfOpen(trips: number): Circuit {
+  return circuitAt(open(trips), start);
+}
+
+describe("a closed circuit", () => {
+  it.each([
+    ["stays closed below the least number of attempts", "ffff", "closed"],
+    ["opens at the least number of attempts, all failed", "fffff", "open"],
+    ["opens at the ratio exactly", "fffsss", "open"],
+    ["stays closed just below the ratio", "ffsssssf", "closed"],
+    ["stays closed while successes prevail", "sfsfssfsfs", "closed"],
+    ["does not count a 429 as a failure", "tttttttttt", "closed"],
+    ["does not count a 429 as an attempt: it does not fill the window", "fttttfff", "closed"],
+    ["does not count a 429 as a success: it does not thin the failures out", "fftttttfff", "open"],
+  ])("%s", (_, outcomes, kind) => {
+    expect(hearing(outcomes).kind).toBe(kind);
+  });
+
+  it("opens for a run of twice the least number of failures, however many successes came before", () => {
+    const busy = hearing("s".repeat(100));
+    const failing = (n: number, c = busy) => hearing("f".repeat(n), start + 1_000, breaker, c);
+    expect(failing(9).kind).toBe("closed");
+    expect(failing(10).kind).toBe("open");
+    expect(failing(9, hear(failing(9), "healthy", start + 1_000)).kind).toBe("closed");
+    expect(failing(1, hear(failing(9), "throttled", start + 1_000)).kind).toBe("open");
+  });
+
+  it("does not trip over one failure after an idle hour (regression: cockatiel)", () => {
+    expect(hear(hearing("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
+  });
+
+  it("forgets attempts that are older than its window, and no others", () => {
+    const four = hearing("ffff");
+    expect(hear(four, "unhealthy", start + breaker.windowMs - 1).kind).toBe("open");
+    expect(hear(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
+  });
+
+  it("opens for its full cool-down however long it was closed before (regression: unkey)", () => {
+    const opened = hearing("fffff", start + hourMs, breaker, closedCircuit(start));
+    expect(opened).toMatchObject({ kind: "open", until: start + hourMs + 4000 + breaker.cooldownMs });
+    expect(circuitAt(opened, start + hourMs + 4000 + breaker.cooldownMs - 1).kind).toBe("open");
+  });
+
+  it("begins with the first cool-down again after a whole window without an opening", () => {
+    const recovered = hear(halfOpen(6), "healthy", start);
+    const rested = hearing("s", start + breaker.windowMs, breaker, recovered);
+    expect(hearing("ffffff", start + 2 * hourMs, breaker, rested)).toMatchObject({ kind: "open", trips: 1 });
+  });
+
+  it("begins with the first cool-down again even where a single failure opens it", () => {
+    const recovered = hear(halfOpen(6), "healthy", start);
+    const touchy = { ...breaker, minAttempts: 1 };
+    expect(hear(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({ kind: "open", trips: 1 });
+  });
+
+  it("goes on with longer cool-downs when it opens again within a window", () => {
+    const recovered = hear(halfOpen(2), "healthy", start);
+    expect(hearing("fffff", start + 1000, breaker, recovered)).toMatchObject({ kind: "open", trips: 3 });
+  });
+});
+
+describe("an open circuit", () => {
+  it("stays open until its cool-down is over, and is half-open at that instant", () => {
+    expect(circuitAt(open(1), start - 1)).toEqual(open(1));
+    expect(circuitAt(open(1), start)).toEqual({ kind: "half_open", since: start, trips: 1 });
+  });
+
+  it.each([
+    "healthy",
+    "unhealthy",
+    "throttled",
+  ] as const)("is not moved by a %s outcome of an attempt that was under way", (health) => {
+    expect(hear(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
+  });
+
+  it("is still the same circuit after an hour of nobody asking", () => {
+    expect(circuitAt(open(3), start + hourMs)).toMatchObject({ kind: "half_open", trips: 3 });
+  });
+});
+
+describe("a half-open circuit", () => {
+  it("closes after a successful probe, with nothing counted yet", () => {
+    expect(hear(halfOpen(1), "healthy", start)).toEqual({
+      kind: "closed",
+      since: start,
+      trips: 1,
+      slices: [],
+      streak: 0,
+    });
+  });
+
+  it("closes after a 429: a server that refuses politely is alive", () => {
+    expect(hear(halfOpen(1), "throttled", start).kind).toBe("closed");
+  });
+
+  it("opens again after a failed probe, for twice as long (regression: unkey)", () => {
+    const again = hear(halfOpen(1), "unhealthy", start);
+    expect(again).toEqual({ kind: "open", since: start, until: start + 60_000, trips: 2 });
+  });
+
+  it("waits for ever for a probe that says nothing", () => {
+    expect(circuitAt(halfOpen(1), start + hourMs)).toEqual(halfOpen(1));
+  });
+});
+
+describe("the cool-down", () => {
+  it("doubles up to its cap", () => {
+    const lasting = [0, 1, 2, 3, 4, 5, 1000].map((trips) => {
+      const opened = hear(halfOpen(trips), "unhealthy", start);
+      return opened.kind === "open" ? (opened.until - start) / 1000 : 0;
+    });
+    expect(lasting).toEqual([30, 60, 120, 240, 300, 300, 300]);
+  });
+
+  it("is spread by up to a tenth, and only ever longer", () => {
+    const until = (random: number) => hear(halfOpen(0), "unhealthy", start, breaker, random);
+    expect(until(0)).toMatchObject({ until: start + 30_000 });
+    expect(until(0.5)).toMatchObject({ until: start + 31_500 });
+    expect(until(almostOne)).toMatchObject({ until: start + 33_000 });
+  });
+
+  it("obeys a cap below the first cool-down", () => {
+    const capped = { ...breaker, maxCooldownMs: 10_000 };
+    expect(hear(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
+  });
+});
+
+describe("whatever happens, in whatever order, with whatever clock", () => {
+  const settings: fc.Arbitrary<BreakerSettings> = fc.record({
+    failureRatio: fc.integer({ min: 1, max: 20 }).map((n) => n / 20),
+    minAttempts: fc.integer({ min: 1, max: 50 }),
+    windowMs: fc.integer({ min: 1, max: 3600 }).map((s) => s * 1000),
+    cooldownMs: fc.integer({ min: 1, max: 3600 }).map((s) => s * 1000),
+    maxCooldownMs: fc.integer({ min: 1, max: 86_400 }).map((s) => s * 1000),
+  });
+  const outcome = fc.record({
+    health: fc.constantFrom<Health>("healthy", "unhealthy", "unhealthy", "throttled"),
+    afterMs: fc.oneof(fc.nat(2_000), fc.nat(hourMs), fc.integer({ min: -60_000, max: 0 })),
+    random: fraction,
+    settings,
+  });
+  const outcomes = fc.array(outcome, { maxLength: 120, size: "max" });
+
+  function heard(list: readonly (typeof outcome extends fc.Arbitrary<infer T> ? T : never)[]) {
+    let now = start;
+    let circuit: Circuit = closedCircuit(now);
+    return list.map(({ health, afterMs, random, settings: breaker }) => {
+      now += afterMs;
+      const before = circuitAt(circuit, now);
+      circuit = circuitAfter(before, health, breaker, now, random);
+      return { before, circuit, now, health, breaker };
+    });
+  }
+
+  it("keeps every count whole and finite, and no more slices than twice a window's", () => {
+    fc.assert(
+      fc.property(outcomes, (list) => {
+        for (const { circuit } of heard(list)) {
+          for (const n of numbersIn(circuit)) expect(Number.isSafeInteger(n) && n >= 0).toBe(true);
+          if (circuit.kind !== "closed") continue;
+          expect(circuit.slices.length).toBeLessThanOrEqual(22);
+          for (const { attempts, failures } of circuit.slices) expect(failures).toBeLessThanOrEqual(attempts);
+        }
+      }),
+    );
+  });
+
+  it("never stays open for longer than the cap and a tenth", () => {
+    fc.assert(
+      fc.property(outcomes, (list) => {
+        for (const { before, circuit, now, breaker } of heard(list)) {
+          if (circuit.kind !== "open" || before.kind === "open") continue;
+          expect(circuit.until - now).toBeGreaterThanOrEqual(
+            Math.min(breaker.cooldownMs, breaker.maxCooldownMs),
+          );
+          expect(circuit.until - now).toBeLessThanOrEqual(Math.ceil(breaker.maxCooldownMs * 1.1));
+        }
+      }),
+    );
+  });
+
+  it("never opens for a success or a 429, nor before the least number of attempts", () => {
+    fc.assert(
+      fc.property(outcomes, (list) => {
+        let counted = 0;
+        for (const { before, circuit, health, breaker } of heard(list)) {
+          if (before.kind === "closed" && health !== "throttled") counted += 1;
+          const opened = circuit.kind === "open" && before.kind !== "open";
+          if (opened) expect(health).not.toBe("throttled");
+          if (opened && before.kind === "half_open") expect(health).toBe("unhealthy");
+          if (opened && before.kind === "closed") expect(counted).toBeGreaterThanOrEqual(breaker.minAttempts);
+          if (circuit.kind !== "closed") counted = 0;
+        }
+      }),
+    );
+  });
+
+  it("opens exactly when the failures of its window reach the ratio, give or take one slice", () => {
+    const gap = fc.nat(20_000);
+    const steps = fc.array(fc.tuple(gap, fc.constantFrom<Health>("healthy", "unhealthy")), { maxLength: 60 });
+    fc.assert(
+      fc.property(steps, (list) => {
+        let now = start;
+        let circuit: Circuit = closedCircuit(now);
+        const past: { at: number; failed: number }[] = [];
+        for (const [afterMs, health] of list) {
+          now += afterMs;
+          past.push({ at: now, failed: health === "unhealthy" ? 1 : 0 });
+          circuit = hear(circuit, health, now);
+          // What is younger than nine tenths of the window is counted for sure; older than eleven, never.
+          const young = past.filter(({ at }) => at > now - 0.9 * breaker.windowMs);
+          const maybe = past.filter(({ at }) => at > now - 1.1 * breaker.windowMs);
+          const mustBe =
+            young.length === maybe.length &&
+            young.length >= breaker.minAttempts &&
+            sumOf(young, ({ failed }) => failed) >= young.length * breaker.failureRatio;
+          if (mustBe) expect(circuit.kind).toBe("open");
+          if (maybe.length < breaker.minAttempts) expect(circuit.kind).toBe("closed");
+          if (circuit.kind === "open") return;
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("always leads from open to half-open, and from there on with the next outcome", () => {
+    fc.assert(
+      fc.property(outcomes, (list) => {
+        for (const { before, circuit, now } of heard(list)) {
+          if (before.kind === "half_open") expect(circuit.kind).not.toBe("half_open");
+          if (circuit.kind === "open") expect(circuitAt(circuit, circuit.until).kind).toBe("half_open");
+          expect(circuit.since).toBeLessThanOrEqual(Math.max(now, before.since));
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import { afterDigestSent, digestAfter, emptyDigest } from "../../src/core/alerts.ts";
+
+const NOW = 1_800_000_000_000;
+const MINUTE = 60_000;
+
+describe("a toll", () => {
+  const first = digestAfter(emptyDigest, 2, NOW);
+
+  it("sends for somebody with the first of the dead, and not again while they are on their way", () => {
+    expect(first).toEqual({ deadLetterDigest: { dead: 2, since: NOW, sentAt: NOW }, isDue: true });
+    expect(digestAfter(first.deadLetterDigest, 500, NOW + MINUTE)).toEqual({
+      deadLetterDigest: { dead: 502, since: NOW, sentAt: NOW },
+      isDue: false,
+    });
+  });
+
+  it("sends for somebody else when nobody has come", () => {
+    const later = NOW + 3 * MINUTE;
+    expect(digestAfter(first.deadLetterDigest, 1, later - 1).isDue).toBe(false);
+    expect(digestAfter(first.deadLetterDigest, 1, later)).toEqual({
+      deadLetterDigest: { dead: 3, since: NOW, sentAt: later },
+      isDue: true,
+    });
+  });
+
+  it("is nothing where nobody has died", () => {
+    expect(digestAfter(emptyDigest, 0, NOW)).toEqual({ deadLetterDigest: emptyDigest, isDue: false });
+  });
+
+  it("that is paid is none", () => {
+    expect(afterDigestSent(first.deadLetterDigest, first.deadLetterDigest, NOW + MINUTE)).toEqual({
+      deadLetterDigest: emptyDigest,
+      isDue: false,
+    });
+  });
+
+  it("of those who have died while it was paid is one of its own", () => {
+    const more = digestAfter(first.deadLetterDigest, 5, NOW + MINUTE).deadLetterDigest;
+    const left = { dead: 5, since: NOW + MINUTE, sentAt: NOW + MINUTE };
+    expect(afterDigestSent(more, first.deadLetterDigest, NOW + MINUTE)).toEqual({
+      deadLetterDigest: left,
+      isDue: true,
+    });
+  });
+
+  it("is paid once", () => {
+    const next = digestAfter(emptyDigest, 1, NOW + MINUTE).deadLetterDigest;
+    expect(afterDigestSent(next, first.deadLetterDigest, NOW + MINUTE)).toEqual({
+      deadLetterDigest: next,
+      isDue: false,
+    });
+  });
+});

@@ -1,0 +1,140 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { admit } from "../../src/core/admit.ts";
+import { newDestinationState } from "../../src/core/destination-state.ts";
+import { newGateState } from "../../src/core/gate-state.ts";
+import { type Lease, leaseMs, live, slotsOf, widthsOf } from "../../src/core/lease.ts";
+import {
+  askArbitrary,
+  historyArbitrary,
+  momentsOf,
+  start as now,
+  steady,
+  sumOf,
+} from "../support/gate-arbitraries.ts";
+
+const lease = (slots: number, width: number, expiresAt: number): Lease => ({
+  id: `${slots}-${expiresAt}`,
+  lane: "fresh",
+  slots,
+  width,
+  deliveries: "",
+  tat: 0,
+  expiresAt,
+});
+
+describe("leases", () => {
+  const three = [lease(3, 1, now), lease(2, 2, now + 1), lease(4, 1, now + 2)];
+
+  it("live until their deadline, and no longer", () => {
+    expect(live(three, now - 1)).toBe(three);
+    expect(live(three, now).map(({ slots }) => slots)).toEqual([2, 4]);
+    expect(live(three, now + 2)).toEqual([]);
+  });
+
+  it("take up their slots and their widths", () => {
+    expect(slotsOf(three)).toBe(9);
+    expect(widthsOf(three)).toBe(4);
+    expect([slotsOf([]), widthsOf([])]).toEqual([0, 0]);
+  });
+
+  it("outlive the last attempt's timeout, with time to record and settle", () => {
+    expect(leaseMs(3_000, 15_000)).toBeGreaterThan(3_000 + 15_000 + 5_000);
+  });
+
+  it("give their slots back by the clock alone when they are never settled (regression: opossum)", () => {
+    const ask = { lane: "fresh", deliveries: [1, 2], connections: 6, startWithinMs: 1000 } as const;
+    const settings = { ...steady, maxConcurrency: 1 };
+    const first = admit(newGateState(now), ask, settings, now);
+    const deadline = now + (first.answer.grant?.expiresInMs ?? 0);
+    const other = { ...ask, deliveries: [3] };
+    expect(admit(first.state, other, settings, deadline - 1).answer.refused).toMatchObject({
+      reason: "concurrency",
+      until: deadline,
+    });
+    expect(admit(first.state, other, settings, deadline).answer.grant).not.toBeNull();
+    expect(admit(first.state, ask, settings, deadline).answer.grant?.deliveries).toEqual([1, 2]);
+  });
+});
+
+describe("through any history of a gate", () => {
+  it("the slots of live leases are never more than max_concurrency when one is granted", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, others, settings } of momentsOf(history)) {
+          if (!granted) continue;
+          expect(granted.slots).toBeGreaterThanOrEqual(1);
+          expect(granted.slots + sumOf(others, ({ slots }) => slots)).toBeLessThanOrEqual(
+            settings.maxConcurrency,
+          );
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the slots of leases that a trusted receiver's gate grants in a row are never more than max_concurrency", () => {
+    const asks = fc.array(askArbitrary, { minLength: 2, maxLength: 8 });
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 12 }), asks, (maxConcurrency, all) => {
+        const settings = { ...steady, maxConcurrency };
+        const window = { size: maxConcurrency, threshold: 100 };
+        let state = { ...newGateState(now), destinationState: { ...newDestinationState(now), window } };
+        let slots = 0;
+        for (const [i, ask] of all.entries()) {
+          const deliveries = ask.deliveries.map((delivery) => 100 * i + delivery);
+          const admitted = admit(state, { ...ask, deliveries, lookedUpMsAgo: 0 }, settings, now + i);
+          state = admitted.state;
+          slots += admitted.answer.grant?.slots ?? 0;
+        }
+        expect(slots).toBeGreaterThan(0);
+        expect(slots).toBeLessThanOrEqual(maxConcurrency);
+      }),
+    );
+  });
+
+  it("a lease begins with no more than its slots, nor more slots than it has use for", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, step } of momentsOf(history)) {
+          if (!granted || step.do !== "ask") continue;
+          expect(granted.width).toBeGreaterThanOrEqual(1);
+          expect(granted.width).toBeLessThanOrEqual(granted.slots);
+          expect(granted.slots).toBeLessThanOrEqual(
+            Math.min(step.ask.connections, granted.deliveries.length),
+          );
+        }
+      }),
+    );
+  });
+
+  it("a delivery is never in two live leases, and is told apart when it would be", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { granted, others, answer, step } of momentsOf(history)) {
+          if (!answer || step.do !== "ask") continue;
+          const busy = new Set(others.flatMap(({ deliveries }) => deliveries));
+          expect(granted?.deliveries.filter((id) => busy.has(id)) ?? []).toEqual([]);
+          const told = [answer.grant, answer.refused, answer.inFlight].flatMap(
+            (part) => part?.deliveries ?? [],
+          );
+          // A drain comes back for what its connections could not start in time anyway.
+          const most = answer.grant && step.ask.lane === "backlog" ? told.length : step.ask.deliveries.length;
+          const unheld = step.ask.deliveries.filter((id) => !answer.inFlight?.deliveries.includes(id));
+          const inOrder = [...unheld.slice(0, most - (answer.inFlight?.deliveries.length ?? 0))];
+          expect(told.toSorted()).toEqual([...inOrder, ...(answer.inFlight?.deliveries ?? [])].toSorted());
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("no two leases ever have the same name", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const names = [...momentsOf(history)].flatMap(({ granted }) => granted?.id ?? []);
+        expect(new Set(names).size).toBe(names.length);
+      }),
+    );
+  });
+});

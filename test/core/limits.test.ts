@@ -1,0 +1,79 @@
+import { getTableColumns } from "drizzle-orm";
+import { describe, expect, it } from "vitest";
+import {
+  breakerSchema,
+  burstOf,
+  defaultBreaker,
+  defaultLimits,
+  limitsSchema,
+} from "../../src/core/limits.ts";
+import { destinations } from "../../src/db/schema.ts";
+
+const columns = new Map(
+  Object.values(getTableColumns(destinations)).map((column) => [column.name, column.default]),
+);
+
+const ranges: readonly (readonly [string, number, number, boolean])[] = [
+  ["timeout_ms", 100, 25_000, true],
+  ["max_concurrency", 1, 1000, true],
+  ["rate_per_second", 0.01, 10_000, false],
+  ["rate_burst", 1, 100_000, true],
+  ["failure_ratio", 0.05, 1, false],
+  ["min_attempts", 1, 1000, true],
+  ["window_s", 1, 3600, true],
+  ["cooldown_s", 1, 3600, true],
+  ["max_cooldown_s", 1, 86_400, true],
+];
+
+function accepts(field: string, value: unknown): boolean {
+  const schema = { ...limitsSchema.shape, ...breakerSchema.shape }[field as "timeout_ms"];
+  return schema.safeParse(value).success;
+}
+
+describe("the burst that nobody has set", () => {
+  it.each([
+    [0.01, 1],
+    [0.5, 1],
+    [5, 5],
+    [7.2, 8],
+    [100, 100],
+    [10_000, 10_000],
+  ])("of a rate of %d a second is one second's worth, and one at least: %d", (rate, burst) => {
+    expect(burstOf(rate)).toBe(burst);
+  });
+
+  it("is the default's too", () => {
+    expect(defaultLimits.rate_burst).toBe(burstOf(defaultLimits.rate_per_second));
+  });
+});
+
+describe("limits", () => {
+  it("cover every field", () => {
+    const fields = [...Object.keys(limitsSchema.shape), ...Object.keys(breakerSchema.shape)];
+    expect(ranges.map(([field]) => field)).toEqual(fields);
+  });
+
+  it.each(ranges)("take %s from %d to %d", (field, min, max) => {
+    expect([min, max].map((value) => accepts(field, value))).toEqual([true, true]);
+    expect([min - 0.001, max + 1, -1, "5", null].map((value) => accepts(field, value))).toEqual(
+      Array(5).fill(false),
+    );
+  });
+
+  it.each(ranges)("hold %s (%d to %d) to whole numbers: %s", (field, min, _max, whole) => {
+    expect(accepts(field, min + 0.5)).toBe(!whole);
+  });
+
+  it("have defaults that they accept", () => {
+    expect(limitsSchema.parse(defaultLimits)).toEqual(defaultLimits);
+    expect(breakerSchema.parse(defaultBreaker)).toEqual(defaultBreaker);
+  });
+
+  it("have the defaults of the table", () => {
+    for (const [field, value] of Object.entries({ ...defaultLimits, rate_burst: undefined }))
+      expect([field, columns.get(field)]).toEqual([field, value]);
+    for (const [field, value] of Object.entries(defaultBreaker)) {
+      expect([field, columns.get(`breaker_${field}`)]).toEqual([field, value]);
+    }
+  });
+});

@@ -1,0 +1,239 @@
+/**
+ * Each preset against the published figures of policies.md, written out here and not computed: status by
+ * status, wait by wait, limit by limit.
+ */
+import { describe, expect, it } from "vitest";
+import { type Classification, classify, type Exchange } from "../../src/core/retry/classify.ts";
+import { type PresetName, presetNames, presets } from "../../src/core/retry/presets.ts";
+import { transition } from "../../src/core/retry/transition.ts";
+import { failureKinds } from "../support/failure-kinds.ts";
+
+type Row = {
+  /** The 4xx that end a delivery; or, after "all but", the ones that do not. */
+  readonly permanent: readonly number[] | { readonly allBut: readonly number[] };
+  /** Least and most seconds before attempts 2, 3, … */
+  readonly waits: readonly (readonly [number, number])[];
+  readonly attempts: number | "unlimited";
+  readonly hours: number;
+  readonly header: "floor" | "instead";
+};
+
+const times = (count: number, bounds: readonly [number, number]) =>
+  Array.from({ length: count }, () => bounds);
+
+const published: Record<PresetName, Row> = {
+  breakwater: {
+    permanent: { allBut: [402, 404, 408, 409, 423, 425, 429] },
+    waits: [
+      [15, 30],
+      [30, 60],
+      [60, 120],
+      [120, 240],
+      [240, 480],
+      [480, 960],
+      [960, 1920],
+      ...times(13, [1800, 3600]),
+    ],
+    attempts: "unlimited",
+    hours: 74,
+    header: "floor",
+  },
+  textbook: {
+    permanent: [400, 401, 403, 410, 422],
+    waits: [[30, 60], [60, 120], [120, 240], [240, 480], [480, 960], [960, 1920], ...times(9, [1800, 3600])],
+    attempts: 16,
+    hours: 72,
+    header: "floor",
+  },
+  gethook: {
+    permanent: { allBut: [408, 429] },
+    waits: [
+      [24, 36],
+      [96, 144],
+      [480, 720],
+      [2880, 4320],
+    ],
+    attempts: 5,
+    hours: 72,
+    header: "instead",
+  },
+  progressive: {
+    permanent: [400, 401, 403, 404, 405, 410],
+    waits: [
+      [15, 45],
+      [60, 180],
+      [240, 720],
+      [960, 2880],
+      [3600, 10_800],
+      [14_400, 28_800],
+      [14_400, 28_800],
+    ],
+    attempts: 8,
+    hours: 48,
+    header: "instead",
+  },
+  "storm-safe": {
+    permanent: { allBut: [429] },
+    waits: [
+      [1, 30],
+      [1, 60],
+      [1, 120],
+      [1, 240],
+    ],
+    attempts: 5,
+    hours: 72,
+    header: "instead",
+  },
+  capped: {
+    permanent: { allBut: [408, 425, 429] },
+    waits: [[1, 60], [1, 120], [1, 240], [1, 480], ...times(16, [1, 900])],
+    attempts: "unlimited",
+    hours: 24,
+    header: "floor",
+  },
+  "standard-webhooks": {
+    permanent: [410],
+    waits: [
+      [4, 6],
+      [240, 360],
+      [1440, 2160],
+      [5760, 8640],
+      [14_400, 21_600],
+      [28_800, 43_200],
+      [40_320, 60_480],
+      [57_600, 86_400],
+      [69_120, 103_680],
+    ],
+    attempts: 10,
+    hours: 120,
+    header: "floor",
+  },
+  svix: {
+    permanent: [410],
+    waits: [
+      [4, 6],
+      [240, 360],
+      [1440, 2160],
+      [5760, 8640],
+      [14_400, 21_600],
+      [28_800, 43_200],
+      [28_800, 43_200],
+    ],
+    attempts: 8,
+    hours: 72,
+    header: "floor",
+  },
+};
+
+const almostOne = 1 - 2 ** -53;
+const never = Number.MAX_SAFE_INTEGER;
+const failure: Exchange = { kind: "response", status: 500 };
+
+function expectedVerdict(status: number, permanent: Row["permanent"]): Classification {
+  if (status >= 200 && status <= 299) return "success";
+  if (status >= 300 && status <= 399) return "permanent";
+  if (status < 400 || status > 499) return "retry";
+  const ends = "allBut" in permanent ? !permanent.allBut.includes(status) : permanent.includes(status);
+  return ends ? "permanent" : "retry";
+}
+
+describe.each(presetNames)("%s", (name) => {
+  const policy = presets[name];
+  const row = published[name];
+
+  it("judges every status from 100 to 599 as published", () => {
+    const statuses = Array.from({ length: 500 }, (_, i) => 100 + i);
+    const judged = statuses.map((status) => [status, classify({ kind: "response", status }, policy.rules)]);
+    expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
+  });
+
+  it.each(failureKinds)("retries after %s", (kind) => {
+    expect(classify({ kind }, policy.rules)).toBe("retry");
+  });
+
+  it.each(
+    row.waits.map(([least, most], i) => [i + 2, least, most] as const),
+  )("waits before attempt %i from %d s to %d s", (attempt, least, most) => {
+    const history = { attempts: attempt - 1, giveUpAt: never };
+    const at = (random: number) => transition(failure, history, policy, 0, random);
+    expect(at(0)).toMatchObject({ kind: "retry", at: least * 1000 });
+    expect(at(almostOne)).toMatchObject({ kind: "retry", at: most * 1000 });
+  });
+
+  it("waits twice as long after a 429 that does not say until when", () => {
+    const history = { attempts: 1, giveUpAt: never };
+    const [, most = 0] = row.waits[0] ?? [];
+    const result = transition({ kind: "response", status: 429 }, history, policy, 0, almostOne);
+    expect(result).toMatchObject({ kind: "retry", at: most * 2000 });
+  });
+
+  it("gives up after its last attempt and not before", () => {
+    if (row.attempts === "unlimited") {
+      const result = transition(failure, { attempts: 100_000, giveUpAt: never }, policy, 0, 0.5);
+      expect(result.kind).toBe("retry");
+      return;
+    }
+    const outcomeAfter = (attempts: number) =>
+      transition(failure, { attempts, giveUpAt: never }, policy, 0, 0.5);
+    expect(outcomeAfter(row.attempts - 1)).toMatchObject({ kind: "retry" });
+    expect(outcomeAfter(row.attempts)).toEqual({ kind: "dead", reason: "exhausted" });
+    expect(row.waits).toHaveLength(row.attempts - 1);
+  });
+
+  it("gives up at its published age, which its own longest waits stay within", () => {
+    expect(policy.giveUpAfterMs).toBe(row.hours * 3_600_000);
+    if (row.attempts === "unlimited") return;
+    const longest = row.waits.reduce((sum, [, most]) => sum + most, 0);
+    expect(longest).toBeLessThan(row.hours * 3600);
+  });
+
+  it("lets Retry-After replace or lengthen the backoff as published", () => {
+    expect(policy.retryAfter).toBe(row.header);
+  });
+});
+
+describe("limited causes", () => {
+  it("retries 404 under textbook until five attempts have been made", () => {
+    const outcomeAfter = (attempts: number) =>
+      transition({ kind: "response", status: 404 }, { attempts, giveUpAt: never }, presets.textbook, 0, 0.5);
+    expect(outcomeAfter(4)).toMatchObject({ kind: "retry", reason: "http_404" });
+    expect(outcomeAfter(5)).toEqual({ kind: "dead", reason: "exhausted" });
+  });
+
+  it("retries a DNS failure under gethook until three attempts have been made", () => {
+    const outcomeAfter = (attempts: number) =>
+      transition({ kind: "dns" }, { attempts, giveUpAt: never }, presets.gethook, 0, 0.5);
+    expect(outcomeAfter(2)).toMatchObject({ kind: "retry", reason: "dns" });
+    expect(outcomeAfter(3)).toEqual({ kind: "dead", reason: "exhausted" });
+  });
+
+  it.each([
+    402, 404, 408, 409, 423, 425,
+  ])("retries %i under breakwater until it has come to it 16 times", (status) => {
+    const outcomeAfter = (sameCause: number) => {
+      const history = { attempts: 60, sameCause, giveUpAt: never };
+      return transition({ kind: "response", status }, history, presets.breakwater, 0, 0.5);
+    };
+    expect(outcomeAfter(15)).toMatchObject({ kind: "retry", reason: `http_${status}` });
+    expect(outcomeAfter(16)).toEqual({ kind: "dead", reason: "exhausted" });
+  });
+
+  it("makes the last attempts under breakwater after an outage of 72 hours, however the dice fall", () => {
+    const { giveUpAfterMs } = presets.breakwater;
+    for (const random of [0, 0.5, almostOne]) {
+      let at = 0;
+      for (let attempts = 1; ; attempts++) {
+        const next = transition(
+          failure,
+          { attempts, giveUpAt: giveUpAfterMs },
+          presets.breakwater,
+          at,
+          random,
+        );
+        if (next.kind !== "retry") break;
+        at = next.at;
+      }
+      expect(at).toBeGreaterThan(72 * 3_600_000);
+    }
+  });
+});

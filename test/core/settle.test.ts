@@ -1,0 +1,405 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
+import type { AttemptSignal, DestinationState } from "../../src/core/destination-state.ts";
+import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import type { Grant } from "../../src/core/lease.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { packNumbers, unpackNumbers } from "../../src/core/number-sets.ts";
+import {
+  afterEmptyDrain,
+  afterHold,
+  afterHoldCleared,
+  afterResume,
+  type SettleRequest,
+  settle,
+} from "../../src/core/settle.ts";
+import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
+
+const ask: AdmitRequest = {
+  lane: "fresh",
+  deliveries: Array.from({ length: 10 }, (_, i) => i + 1),
+  connections: 6,
+  startWithinMs: 1000,
+};
+const fine = (at: number): AttemptSignal => ({ at, health: "healthy", backsOff: false });
+const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
+const busy = (at: number): AttemptSignal => ({ at, health: "throttled", backsOff: true });
+
+function gate(destinationState: Partial<DestinationState> = {}): GateState {
+  const state = newGateState(now);
+  return { ...state, destinationState: { ...state.destinationState, ...destinationState } };
+}
+const noNews = { events: [], alerts: [], digestDue: false };
+const wide = gate({ window: { size: 8, threshold: 100 } });
+const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
+
+function lease(state: GateState, part: Partial<AdmitRequest> = {}, at = now, settings = steady) {
+  const { state: next, answer } = admit(state, { ...ask, ...part }, settings, at);
+  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
+  return { state: next, grant: answer.grant };
+}
+
+function settling(
+  state: GateState,
+  { id }: Grant,
+  signals: readonly AttemptSignal[],
+  at = now + 100,
+  settings: GateSettings = steady,
+  part: Partial<SettleRequest> = {},
+) {
+  return settle(state, { lease: id, signals, left: 0, ...part }, settings, at, 0);
+}
+
+describe("a settlement", () => {
+  it("ends the lease and moves the condition with its outcomes, in their order", () => {
+    const { state, grant } = lease(wide);
+    const order = (signals: AttemptSignal[]) =>
+      settling(state, grant, signals).state.destinationState.window.size;
+    expect(settling(state, grant, [fine(now)]).state.leases).toEqual([]);
+    expect(order([fine(now + 1), failed(now + 2)])).toBe(4.5);
+    expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
+  });
+
+  it("rings for what it leaves over, which waits in D1 now: at once, or when the door opens", () => {
+    const { state, grant } = lease(wide);
+    const leaving = (signals: AttemptSignal[]) =>
+      settling(state, grant, signals, now + 100, steady, { left: 9 }).state.drainSchedule;
+    expect(leaving([fine(now)])).toMatchObject({ waitingSince: now + 100, at: now + 100 });
+    expect(leaving([{ ...busy(now), holdUntil: now + 60_000 }]).at).toBe(now + 60_000);
+  });
+
+  it("changes nothing when it is repeated", () => {
+    const { state, grant } = lease(wide);
+    const once = settling(state, grant, [failed(now)]).state;
+    expect(settling(once, grant, [failed(now)])).toEqual({ state: once, ...noNews });
+  });
+
+  it("changes nothing when the lease has expired, whatever it tells", () => {
+    const { state, grant } = lease(wide);
+    const signals = Array.from({ length: 10 }, () => failed(now));
+    const late = settling(state, grant, signals, now + grant.expiresInMs);
+    // What it had reserved counts as sent: nobody can tell.
+    expect(late).toEqual({ state: { ...state, leases: [], tat: state.leases[0]?.tat }, ...noNews });
+  });
+
+  it("changes nothing for a lease that nobody was given", () => {
+    const { state, grant } = lease(wide);
+    expect(settling(state, { ...grant, id: "made-up" }, [failed(now)]).state).toEqual(state);
+  });
+
+  it("does not touch other leases", () => {
+    const first = lease(wide, { deliveries: [1] });
+    const second = lease(first.state, { deliveries: [2] });
+    const { leases } = settling(second.state, first.grant, [fine(now)]).state;
+    expect(leases.map(({ id }) => id)).toEqual([second.grant.id]);
+  });
+
+  it.each<[string, GateState, AttemptSignal[], string[]]>([
+    ["that the circuit opened", wide, Array.from({ length: 5 }, () => failed(now)), ["circuit_opened"]],
+    ["that a probe closed it", open, [fine(now)], ["circuit_closed"]],
+    ["that a probe closed it though it was throttled", open, [busy(now)], ["circuit_closed"]],
+    ["that a failed probe opened it again", open, [failed(now)], ["circuit_opened"]],
+    ["that the receiver asked for quiet", wide, [{ ...busy(now), holdUntil: now + 9_000 }], ["held"]],
+    ["nothing else", wide, [fine(now), failed(now)], []],
+  ])("tells %s", (_, state, signals, events) => {
+    const given = lease(state);
+    expect(settling(given.state, given.grant, signals).events).toEqual(events);
+  });
+});
+
+describe("late outcomes of leases from before an opening", () => {
+  const halfOpen = { kind: "half_open", since: now, trips: 1 } as const;
+  const old = lease(wide);
+
+  it.each([
+    ["close", fine],
+    ["reopen", failed],
+    ["close, being throttled,", busy],
+  ])("do not %s a half-open circuit", (_, signal) => {
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit: halfOpen } };
+    const settled = settling(state, old.grant, [signal(now + 50)]);
+    expect(settled.state.destinationState.circuit).toEqual(halfOpen);
+    expect(settled.events).toEqual([]);
+  });
+
+  it("do not lengthen or end an open circuit's cool-down", () => {
+    const circuit = { kind: "open", since: now, until: now + 30_000, trips: 1 } as const;
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit } };
+    const settled = settling(state, old.grant, [fine(now + 50), failed(now + 50), busy(now + 50)]);
+    expect(settled.state.destinationState.circuit).toEqual(circuit);
+  });
+
+  it("may still ask for quiet", () => {
+    const state = { ...old.state, destinationState: { ...old.state.destinationState, circuit: halfOpen } };
+    const settled = settling(state, old.grant, [{ ...failed(now + 50), holdUntil: now + 90_000 }]);
+    expect(settled.state.destinationState.heldUntil).toBe(now + 90_000);
+  });
+});
+
+describe("a failed probe", () => {
+  it("opens the circuit again for twice as long, up to the cap (regression: unkey)", () => {
+    let state = open;
+    let at = now;
+    const cooldowns = [1, 2, 3, 4, 5, 6].map(() => {
+      const probe = lease(state, {}, at);
+      state = settling(probe.state, probe.grant, [failed(at)], at).state;
+      const { circuit } = state.destinationState;
+      const until = circuit.kind === "open" ? circuit.until : at;
+      const ms = until - at;
+      at = until;
+      return ms / 1000;
+    });
+    expect(cooldowns).toEqual([60, 120, 240, 300, 300, 300]);
+  });
+});
+
+describe("sends that were not made", () => {
+  const slowly = { ...steady, ratePerSecond: 1, rateBurst: 10 };
+
+  it("are given back to the rate", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    const settled = settling(state, grant, [fine(now)], now + 100, slowly, { tatInMs: 900 });
+    expect(settled.state.tat).toBe(now + 1000);
+    const unused = settling(state, grant, [], now + 100, slowly);
+    expect(lease(unused.state, {}, now + 100, slowly).grant.pace.firstInMs).toBe(-9_000);
+  });
+
+  it("do not hide that those before them started late: nobody follows earlier than the rate allows", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    const settled = settling(state, grant, [fine(now + 5_000)], now + 5_100, slowly, { tatInMs: 900 });
+    expect(lease(settled.state, {}, now + 5_200, slowly).grant.pace.firstInMs).toBe(-8_200);
+  });
+
+  it("count as sent where their holder does not tell when it started the others", () => {
+    const { state, grant } = lease(wide, {}, now, slowly);
+    expect(settling(state, grant, [fine(now)], now + 100, slowly).state.tat).toBe(state.leases[0]?.tat);
+  });
+
+  it("are not given back once another lease has reserved after them", () => {
+    const first = lease(wide, { deliveries: [1, 2, 3] }, now, slowly);
+    const second = lease(first.state, { deliveries: [4] }, now, slowly);
+    const { state } = settling(second.state, first.grant, [], now + 100, slowly);
+    expect(refusalAt(state, "fresh", slowly, now + 100)?.until).toBe(
+      refusalAt(second.state, "fresh", slowly, now + 100)?.until,
+    );
+  });
+});
+
+describe("a hold that is told at once", () => {
+  const until = now + 10_000;
+
+  it("shuts the door for everybody, to open it for one again", () => {
+    const { state } = afterHold(wide, until, now);
+    expect(state.destinationState).toMatchObject({ heldUntil: until, window: { size: 1 } });
+    expect(state.history.at(-1)).toEqual({ at: now, what: "held", until });
+  });
+
+  it("is never shortened, and changes nothing when it is repeated", () => {
+    const { state } = afterHold(wide, until, now);
+    expect(afterHold(state, until, now + 1)).toEqual({ state, events: [] });
+    expect(afterHold(state, until - 1, now + 1)).toEqual({ state, events: [] });
+  });
+
+  it("is the same hold when the lease that met it is settled: the size that worked is remembered", () => {
+    const { state, grant } = lease(wide);
+    const signal = { ...busy(now + 50), holdUntil: until };
+    const once = settling(state, grant, [signal, busy(now + 60)]).state.destinationState;
+    const twice = settling(afterHold(state, until, now + 50).state, grant, [signal, busy(now + 60)]);
+    expect(twice.state.destinationState).toEqual(once);
+    expect(once.window).toEqual({ size: 1, threshold: 8 });
+    expect(twice.events).toEqual([]);
+  });
+
+  it("is not answered by successes that others bring home", () => {
+    const { state, grant } = lease(wide);
+    const settled = settling(afterHold(state, until, now + 50).state, grant, [
+      fine(now + 60),
+      fine(now + 70),
+    ]);
+    expect(settled.state.destinationState.window.size).toBe(1);
+  });
+
+  it("is not answered by them either when they come from a worker whose clock is ahead", () => {
+    const { state, grant } = lease(wide);
+    const settled = settling(afterHold(state, until, now + 50).state, grant, [
+      fine(until + 1),
+      fine(until + 2),
+    ]);
+    expect(settled.state.destinationState.window.size).toBe(1);
+  });
+});
+
+describe("what was settled", () => {
+  it("is remembered for as long as somebody may still act on what was known before, and no longer", () => {
+    const { state, grant } = lease(wide);
+    const { state: after } = settling(state, grant, [fine(now)]);
+    expect(after.settled).toEqual([[now + 100, packNumbers(grant.deliveries)]]);
+    const next = lease(after, { deliveries: [77] }, now + 20_000);
+    const { settled } = settling(next.state, next.grant, [], now + 20_000).state;
+    expect(settled.map(([, deliveries]) => unpackNumbers(deliveries))).toEqual([[77]]);
+  });
+});
+
+describe("the pause that is lifted", () => {
+  it("lets traffic begin with one, and rings for what waits", () => {
+    const state = afterResume(wide, now);
+    expect(state.destinationState.window.size).toBe(1);
+    expect(state.drainSchedule.at).toBe(now);
+    expect(state.history.at(-1)).toEqual({ at: now, what: "resumed" });
+  });
+
+  it("ends the receiver's hold: a person wants it tried again", () => {
+    const waiting = afterHold(wide, now + 86_400_000, now).state;
+    const state = afterResume(waiting, now + 1_000);
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+    expect(state.drainSchedule.at).toBe(now + 1_000);
+  });
+
+  it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 9 } as const;
+    const state = afterResume(
+      { ...wide, destinationState: { ...wide.destinationState, circuit } },
+      now + 1_000,
+    );
+    const { grant, state: probing } = lease(state, {}, now + 1_000);
+    expect(grant.deliveries).toHaveLength(1);
+    const { state: after } = settling(probing, grant, [failed(now + 1_050)], now + 1_100);
+    expect(after.destinationState.circuit).toMatchObject({ kind: "open", trips: 1 });
+  });
+});
+
+describe("the hold that a person clears", () => {
+  const holding = afterHold(wide, now + 86_400_000, now).state;
+
+  it("is over at once: traffic begins with one, and what waits is rung for", () => {
+    const { state, events } = afterHoldCleared(holding, now + 1_000);
+    expect(events).toEqual(["hold_ended"]);
+    expect(state.destinationState).toMatchObject({ heldUntil: 0, window: { size: 1 } });
+    expect(state.drainSchedule.at).toBe(now + 1_000);
+    expect(state.history.at(-1)).toEqual({ at: now + 1_000, what: "hold_cleared" });
+    expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
+  });
+
+  it("does not open a circuit that is open, and is nothing where there is no hold", () => {
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
+    const open = { ...holding, destinationState: { ...holding.destinationState, circuit } };
+    expect(afterHoldCleared(open, now + 1_000).state.destinationState.circuit).toEqual(circuit);
+    expect(afterHoldCleared(wide, now)).toEqual({ state: wide, events: [] });
+    expect(afterHoldCleared(holding, now + 86_400_000).state).toBe(holding);
+  });
+});
+
+describe("a drain's report that nothing waits", () => {
+  it("does not outweigh what the gate has been told since the drain looked", () => {
+    const state = afterEmptyDrain(afterResume(wide, now), now - 1, now + 50);
+    expect(state.drainSchedule.waitingSince).not.toBe(0);
+    expect(state.drainSchedule.at).not.toBeNull();
+  });
+});
+
+describe("through any history of a gate", () => {
+  it("every number is finite and not negative, and the state stays small", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { after } of momentsOf(history)) {
+          expect(numbersIn(after).filter((n) => !(Number.isFinite(n) && n >= 0))).toEqual([]);
+          expect(after.leases.length).toBeLessThanOrEqual(40);
+          expect(after.history.length).toBeLessThanOrEqual(20);
+          expect(after.rollups.minutes.length).toBeLessThanOrEqual(61);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the state survives being stored, by structured clone and by JSON", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        const state = [...momentsOf(history)].at(-1)?.after;
+        expect(structuredClone(state)).toEqual(state);
+        expect(JSON.parse(JSON.stringify(state))).toStrictEqual(state);
+      }),
+    );
+  });
+
+  it("a gate that is evicted after every step comes to the same answers as one that never is", () => {
+    fc.assert(
+      fc.property(historyArbitrary, ([settings, steps]) => {
+        const evicted = steps.flatMap((step) => [step, { do: "evict" } as const]);
+        const told = (moments: Iterable<{ answer?: unknown; events?: unknown; step: { do: string } }>) =>
+          [...moments]
+            .filter(({ step }) => step.do !== "evict")
+            .map(({ answer, events }) => ({ answer, events }));
+        expect(told(momentsOf([settings, evicted]))).toEqual(told(momentsOf([settings, steps])));
+      }),
+    );
+  });
+
+  it("a settlement that comes twice, or too late, changes nothing but that expired leases are gone", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { before, after, settled, now } of momentsOf(history)) {
+          if (settled !== null) continue;
+          // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
+          if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
+            continue;
+          // What an expired lease had reserved counts as sent.
+          expect({ ...after, leases: [], tat: 0 }).toEqual({ ...before, leases: [], tat: 0 });
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the circuit opens again for longer each time within its window, and never for longer than its cap", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        for (const { events, before, after, settings, latest } of momentsOf(history)) {
+          const { circuit } = after.destinationState;
+          if (!events?.includes("circuit_opened") || circuit.kind !== "open") continue;
+          if (before.destinationState.circuit.kind === "half_open")
+            expect(circuit.trips).toBe(before.destinationState.circuit.trips + 1);
+          expect(circuit.until).toBeLessThanOrEqual(latest + settings.breaker.maxCooldownMs * 1.1);
+        }
+      }),
+    );
+  });
+});
+
+describe("a lease that goes on from another", () => {
+  const slotsIn = ({ leases }: GateState) => leases.reduce((sum, { slots }) => sum + slots, 0);
+  const backlog = { lane: "backlog", deliveries: [1, 2, 3, 4, 5, 6] } as const;
+  const next = (id: string) => ({ ...backlog, deliveries: [11, 12, 13, 14, 15, 16], succeeds: id });
+  const few = { ...steady, maxConcurrency: 6 };
+
+  it("takes over its slots, where nobody else would be let in", () => {
+    const first = lease(wide, backlog, now, few);
+    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).answer.grant).toBeNull();
+    const second = lease(first.state, next(first.grant.id), now, few);
+    expect(second.grant.slots).toBe(6);
+    expect(slotsIn(second.state)).toBe(6);
+  });
+
+  it("gives them back when it is over first, and then the other still has them", () => {
+    const first = lease(wide, backlog, now, few);
+    const second = lease(first.state, next(first.grant.id), now, few);
+    const { state } = settling(second.state, second.grant, [fine(now)], now + 100, few);
+    expect(state.leases.map(({ id, slots }) => [id, slots])).toEqual([[first.grant.id, 6]]);
+  });
+
+  it("keeps them when the other is over first, and lasts no shorter than that", () => {
+    const first = lease(wide, { ...backlog, startWithinMs: 5_000 }, now, few);
+    const second = lease(first.state, { ...next(first.grant.id), startWithinMs: 1 }, now, few);
+    const [former, heir] = second.state.leases;
+    expect(heir?.expiresAt).toBeGreaterThanOrEqual(former?.expiresAt ?? 0);
+    expect(slotsIn(settling(second.state, first.grant, [fine(now)], now + 100, few).state)).toBe(6);
+  });
+
+  it("is one like any other when the first has ended meanwhile", () => {
+    const first = lease(wide, backlog, now, few);
+    const { state } = settling(first.state, first.grant, [fine(now)], now + 100, few);
+    const second = lease(state, next(first.grant.id), now + 100, few);
+    expect(slotsIn(second.state)).toBe(6);
+  });
+});

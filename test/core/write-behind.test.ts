@@ -1,0 +1,654 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type AdmitRequest, admit } from "../../src/core/admit.ts";
+import type { AttemptSignal } from "../../src/core/destination-state.ts";
+import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import { type Grant, live, slotsOf } from "../../src/core/lease.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { type Result, results } from "../../src/core/metrics.ts";
+import { afterHold, afterUnattemptedDead, scheduleDrain, settle } from "../../src/core/settle.ts";
+import {
+  afterAlarm,
+  afterDecision,
+  BEHIND_MS,
+  type Memory,
+  restored,
+  type Step,
+} from "../../src/core/write-behind.ts";
+import { historyArbitrary, momentsOf, start, steady, sumOf } from "../support/gate-arbitraries.ts";
+
+const fast: GateSettings = { ...steady, ratePerSecond: 10_000, rateBurst: 10_000 };
+
+function fine(at: number): AttemptSignal {
+  const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: 5, lateMs: 5 } as const;
+  return { at, health: "healthy", backsOff: false, tookMs: 5, metric };
+}
+const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
+
+/** A receiver that is trusted with so many at once. */
+function trusted(maxConcurrency: number): GateState {
+  const state = newGateState(start);
+  const window = { size: maxConcurrency, threshold: 1_000_000 };
+  return { ...state, breadth: maxConcurrency, destinationState: { ...state.destinationState, window } };
+}
+
+/** An instance of the object: whether it may still write, and what it has in memory. */
+type Instance = { isCurrent: boolean; memory: Memory | undefined };
+
+/** One object's storage and the instances that work on it: a newer one cuts the older ones off from writing. */
+function gateObject(stored?: GateState) {
+  let text = stored && JSON.stringify(stored);
+  let alarmAt: number | null = null;
+  let rows = 0;
+  let now = start;
+  const newest = () => instances.at(-1) as Instance;
+  const load = () => restored(text === undefined ? undefined : (JSON.parse(text) as GateState), now);
+  const instances: Instance[] = [{ isCurrent: true, memory: load() }];
+
+  /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
+  function keep<T extends Step>(instance: Instance, step: T): T | undefined {
+    if ((step.writes || step.alarm !== undefined) && !instance.isCurrent) {
+      instance.memory = undefined;
+      return undefined;
+    }
+    if (step.writes) text = JSON.stringify(step.memory.state);
+    if (step.alarm !== undefined) alarmAt = step.alarm;
+    rows += (step.writes ? 1 : 0) + (step.alarm === undefined ? 0 : 1);
+    instance.memory = step.memory;
+    return step;
+  }
+
+  function call<T extends { state: GateState }>(decide: (state: GateState) => T, instance = newest()) {
+    if (!instance.memory) return undefined;
+    const decision = decide(instance.memory.state);
+    return keep(instance, afterDecision(instance.memory, decision.state, now)) && decision;
+  }
+
+  return {
+    call,
+    newest,
+    instances,
+    now: () => now,
+    rows: () => rows,
+    alarmAt: () => alarmAt,
+    stored: () => (text === undefined ? undefined : (JSON.parse(text) as GateState)),
+    pass: (ms: number) => {
+      now += ms;
+    },
+    /** A new instance begins, and the one before is cut off without knowing it. */
+    begin: () => {
+      newest().isCurrent = false;
+      instances.push({ isCurrent: true, memory: load() });
+    },
+    /** The instance is gone with its memory, and another begins. */
+    evict: () => {
+      newest().isCurrent = false;
+      newest().memory = undefined;
+      instances.push({ isCurrent: true, memory: load() });
+    },
+    alarm: () => {
+      if (alarmAt === null || alarmAt > now) return;
+      alarmAt = null;
+      const { memory } = newest();
+      if (memory) keep(newest(), afterAlarm(memory, now));
+    },
+    admit: (ask: Partial<AdmitRequest>, settings = fast, instance = newest()) => {
+      const whole: AdmitRequest = {
+        lane: "fresh",
+        deliveries: [1],
+        connections: 6,
+        startWithinMs: 5_000,
+        ...ask,
+      };
+      return call((state) => admit(state, whole, settings, now), instance)?.answer;
+    },
+    settle: (
+      lease: string,
+      signals: readonly AttemptSignal[],
+      settings = fast,
+      instance = newest(),
+      left = 0,
+    ) => call((state) => settle(state, { lease, signals, left }, settings, now, 0.5), instance),
+  };
+}
+
+function withResult(rollups: GateState["rollups"], result: Result): GateState["rollups"] {
+  const counts = rollups.ever.results.map((count, i) => count + (results[i] === result ? 1 : 0));
+  return { ...rollups, ever: { ...rollups.ever, results: counts } };
+}
+
+type GateObject = ReturnType<typeof gateObject>;
+
+let delivery = 0;
+/** One delivery is let in, arrives and is settled. */
+function deliver(gate: GateObject, tookMs = 5, deliveries = 1): void {
+  const ids = Array.from({ length: deliveries }, () => (delivery += 1));
+  const grant = gate.admit({ deliveries: ids })?.grant;
+  if (!grant) throw new Error("The door is open");
+  gate.pass(tookMs);
+  gate.settle(
+    grant.id,
+    ids.map(() => fine(gate.now())),
+  );
+}
+
+describe("rows written", () => {
+  it("are two for a delivery that comes alone, to an object that has no memory", () => {
+    const gate = gateObject();
+    for (let i = 0; i < 10; i++) {
+      deliver(gate);
+      gate.evict();
+      gate.pass(60_000);
+      gate.alarm();
+    }
+    expect(gate.rows()).toBe(20);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(10);
+  });
+
+  it("are less than one for a delivery that comes every four seconds", () => {
+    const gate = gateObject();
+    for (let ms = 0; ms < 600_000; ms += 100) {
+      if (ms % 4_000 === 0) deliver(gate, 0);
+      gate.pass(100);
+      gate.alarm();
+    }
+    expect(gate.rows() / 150).toBeLessThan(0.9);
+  });
+
+  it("are a small fraction of one for each of 250 a second, two at most in ten seconds", () => {
+    const gate = gateObject();
+    for (let i = 0; i < 15_000; i++) {
+      deliver(gate, 2);
+      gate.pass(2);
+      gate.alarm();
+    }
+    expect(gate.rows()).toBeLessThan(6 * 2 + 12);
+  });
+
+  it("are at most one for each batch of a hundred, and a few in ten seconds for their ends", () => {
+    const gate = gateObject(trusted(10));
+    for (let i = 0; i < 200; i++) {
+      deliver(gate, 50, 100);
+      gate.pass(50);
+      gate.alarm();
+    }
+    expect(gate.rows()).toBeLessThan(200 + 10);
+  });
+});
+
+describe("a change that may wait", () => {
+  /** With slack: two have come one after the other. */
+  function busy(maxConcurrency = 10): GateObject {
+    const gate = gateObject(trusted(maxConcurrency));
+    const settings = { ...fast, maxConcurrency };
+    for (let i = 0; i < 2; i++) {
+      const grant = gate.admit({ deliveries: [1_000_000 + i] }, settings)?.grant;
+      gate.settle(grant?.id ?? "", [fine(gate.now())], settings);
+    }
+    return gate;
+  }
+  /** With slack, and all of it written. */
+  function written(): GateObject {
+    const gate = gateObject(trusted(10));
+    for (let i = 0; i < 2; i++) gate.admit({ deliveries: [1_000_000 + i] });
+    return gate;
+  }
+  const writesFor = (gate: GateObject, change: (gate: GateObject) => unknown) => {
+    const before = gate.rows();
+    change(gate);
+    return gate.rows() - before;
+  };
+
+  it("is a lease within half of the limit, and no further one", () => {
+    const gate = busy();
+    for (let i = 0; i < 5; i++) expect(writesFor(gate, () => gate.admit({ deliveries: [i] }))).toBe(0);
+    expect(writesFor(gate, () => gate.admit({ deliveries: [5] }))).toBe(1);
+  });
+
+  it("is no lease where only one may be in flight", () => {
+    const gate = busy(1);
+    expect(writesFor(gate, () => gate.admit({}, { ...fast, maxConcurrency: 1 }))).toBe(1);
+  });
+
+  it.each<[string, Partial<AdmitRequest>, Partial<GateSettings>]>([
+    ["of a drain", { lane: "backlog" }, {}],
+    ["that lasts longer than the slack", { startWithinMs: 60_000 }, {}],
+    ["under another limit", {}, { maxConcurrency: 9 }],
+    ["at another rate", {}, { ratePerSecond: 9_999 }],
+    ["beside which others are turned away", { deliveries: [1, 2, 3] }, { ratePerSecond: 1, rateBurst: 1 }],
+  ])("is no lease %s", (_, ask, settings) => {
+    const gate = busy();
+    gate.admit({ lane: "backlog", deliveries: [500] });
+    expect(writesFor(gate, () => gate.admit(ask, { ...fast, ...settings }))).toBeGreaterThan(0);
+  });
+
+  it("is no lease that reserves the rate further ahead than the slack knows of", () => {
+    const settings = { ...fast, ratePerSecond: 10, rateBurst: 2 };
+    const gate = gateObject(trusted(10));
+    for (let i = 0; i < 2; i++) gate.admit({ deliveries: [10 + i] }, settings);
+    gate.pass(1_000);
+    expect(writesFor(gate, () => gate.admit({ deliveries: [1, 2] }, settings))).toBe(0);
+    expect(writesFor(gate, () => gate.admit({ deliveries: [3, 4] }, settings))).toBe(1);
+  });
+
+  it("is no lease ten seconds after the last write, however soon it ends", () => {
+    const soon = { startWithinMs: 1 };
+    const gate = written();
+    gate.pass(BEHIND_MS - 1);
+    expect(writesFor(gate, () => gate.admit({ ...soon, deliveries: [1] }))).toBe(0);
+    gate.pass(1);
+    expect(writesFor(gate, () => gate.admit({ ...soon, deliveries: [2] }))).toBe(1);
+  });
+
+  it("is no lease when the clock has gone back behind the last write", () => {
+    const gate = written();
+    gate.pass(-1);
+    expect(writesFor(gate, () => gate.admit({ deliveries: [1] }))).toBe(1);
+  });
+
+  it("is no lease of more slots than the slack has, however narrow it begins", () => {
+    const state = trusted(10);
+    const window = { size: 4, threshold: 1_000_000 };
+    const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
+    for (let i = 0; i < 2; i++) gate.admit({ deliveries: [1_000_000 + i] });
+    expect(gate.stored()?.slack).toMatchObject({ slots: 5, width: 2 });
+    expect(writesFor(gate, () => gate.admit({ deliveries: [1, 2, 3, 4, 5, 6] }))).toBe(1);
+  });
+
+  it("is no lease of more than half the window", () => {
+    const state = trusted(10);
+    const window = { size: 5, threshold: 1_000_000 };
+    const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
+    for (let i = 0; i < 2; i++) gate.admit({ deliveries: [1_000_000 + i] });
+    for (let i = 0; i < 2; i++) expect(writesFor(gate, () => gate.admit({ deliveries: [i] }))).toBe(0);
+    expect(writesFor(gate, () => gate.admit({ deliveries: [2] }))).toBe(1);
+  });
+
+  it("is no lease behind a circuit that has opened, and none at a rate of less than one a second", () => {
+    const gate = busy();
+    const grant = gate.admit({ deliveries: [1] })?.grant;
+    gate.settle(
+      grant?.id ?? "",
+      Array.from({ length: 10 }, () => failed(gate.now())),
+    );
+    expect(gate.stored()).toMatchObject({ slack: null, destinationState: { circuit: { kind: "open" } } });
+    const slow = { ...fast, ratePerSecond: 0.9 };
+    const other = gateObject(trusted(10));
+    for (let i = 0; i < 4; i++) other.admit({ deliveries: [i] }, slow);
+    expect(other.rows()).toBe(4);
+  });
+
+  it("is the end of a lease, with successes, and nothing else that an attempt can show", () => {
+    const { at } = fine(start);
+    const signals: readonly [AttemptSignal, number][] = [
+      [fine(start), 0],
+      [failed(start), 1],
+      [{ at, health: "unhealthy", backsOff: false }, 1],
+      [{ at, health: "throttled", backsOff: false }, 1],
+      [{ ...fine(start), health: "throttled", backsOff: true }, 1],
+      [{ ...fine(start), holdUntil: start + 60_000 }, 1],
+      [{ ...fine(start), remaining: 2 }, 1],
+      [{ ...fine(start), metric: { attempt: 1, result: "4xx", end: "dead", tookMs: 5, lateMs: 5 } }, 1],
+    ];
+    for (const [signal, writes] of signals) {
+      const gate = busy();
+      const grant = gate.admit({ deliveries: [1] })?.grant;
+      expect(writesFor(gate, () => gate.settle(grant?.id ?? "", [signal]))).toBe(writes);
+    }
+  });
+
+  it.each<[string, (state: GateState) => Partial<GateState>]>([
+    ["hold", (state) => afterHold(state, start + 60_000, start).state],
+    [
+      "end of a hold",
+      ({ destinationState }) => ({ destinationState: { ...destinationState, heldUntil: start } }),
+    ],
+    ["delivery that died without an attempt", (state) => afterUnattemptedDead(state, 1, start).state],
+    ["call of the bell", (state) => scheduleDrain(state, start)],
+    ["test event", () => ({ testedAt: start })],
+    ["toll that was paid", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
+    ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
+    [
+      "notice",
+      ({ alertState }) => ({ alertState: { ...alertState, storm: { lasts: true, toldAt: start } } }),
+    ],
+    ["failure that was counted", ({ rollups }) => ({ rollups: withResult(rollups, "5xx") })],
+  ])("is no %s", (_, change) => {
+    const gate = busy();
+    const writes = writesFor(gate, () => gate.call((state) => ({ state: { ...state, ...change(state) } })));
+    expect(writes).toBeGreaterThan(0);
+  });
+
+  it("is written by the alarm ten seconds after the last write, and then the alarm is set no more", () => {
+    const gate = busy();
+    const writtenAt = gate.now();
+    gate.pass(1_000);
+    deliver(gate, 0);
+    expect(gate.stored()?.rollups.ever.delivered).toBe(1);
+    expect(gate.alarmAt()).toBe(writtenAt + BEHIND_MS);
+    gate.pass(BEHIND_MS - 1_000);
+    gate.alarm();
+    expect(gate.stored()?.rollups.ever.delivered).toBe(3);
+    expect(gate.stored()?.slack).toBeNull();
+    expect(gate.alarmAt()).toBeNull();
+  });
+
+  it("is written without slack when nobody has asked for a while", () => {
+    const gate = busy();
+    gate.pass(3_000);
+    deliver(gate, 0);
+    gate.pass(1_000);
+    deliver(gate, 0);
+    gate.pass(6_000);
+    gate.alarm();
+    expect(gate.stored()?.rollups.ever.delivered).toBe(4);
+    expect(gate.stored()?.slack).toBeNull();
+  });
+
+  it("is written although its alarm was lost, and another is set for what comes after it", () => {
+    const gate = busy();
+    gate.pass(BEHIND_MS + 1);
+    for (let i = 0; i < 3; i++) deliver(gate, 0);
+    expect(gate.stored()?.rollups.ever.delivered).toBeGreaterThan(1);
+    expect(gate.alarmAt()).toBeGreaterThan(gate.now());
+  });
+
+  it("is written by the alarm that goes off for the bell, and does not put the bell off", () => {
+    const gate = busy();
+    const drain = gate.admit({ lane: "backlog", deliveries: [500] })?.grant;
+    deliver(gate, 0);
+    expect(gate.alarmAt()).toBe(start + BEHIND_MS);
+    gate.pass(BEHIND_MS);
+    gate.alarm();
+    expect(gate.stored()?.rollups.ever.delivered).toBe(3);
+    expect(gate.alarmAt()).toBe(start + (drain?.expiresInMs ?? 0));
+  });
+});
+
+describe("a new incarnation", () => {
+  function crashed(maxConcurrency = 10) {
+    const settings = { ...fast, maxConcurrency };
+    const gate = gateObject(trusted(maxConcurrency));
+    for (let i = 0; i < 2; i++) {
+      const grant = gate.admit({ deliveries: [10 + i] }, settings)?.grant;
+      gate.settle(grant?.id ?? "", [fine(gate.now())], settings);
+    }
+    const unstored = gate.admit({ deliveries: [1] }, settings)?.grant;
+    gate.pass(1_000);
+    gate.evict();
+    return { gate, settings, unstored };
+  }
+
+  it("has the other half of the limit at once, and all of it when the longest lease has ended", () => {
+    const { gate } = crashed();
+    const slots = () =>
+      sumOf(live(gate.newest().memory?.state.leases ?? [], gate.now()), (lease) => lease.slots);
+    // Five of the slack, and one that was stored before it was settled.
+    expect(slots()).toBe(6);
+    expect(gate.admit({ deliveries: [2, 3, 4, 5, 6, 7] })?.grant?.slots).toBe(4);
+    gate.pass((gate.stored()?.leases.find(({ lost }) => lost)?.expiresAt ?? 0) - gate.now());
+    expect(gate.admit({ deliveries: [20, 21, 22, 23, 24, 25] })?.grant?.slots).toBe(6);
+  });
+
+  it("takes no further half for itself while its predecessor's may be in flight", () => {
+    const { gate } = crashed();
+    for (let i = 0; i < 3; i++) gate.admit({ deliveries: [100 + i] });
+    gate.pass(100);
+    gate.evict();
+    const { leases = [] } = gate.newest().memory?.state ?? {};
+    expect(leases.filter(({ lost }) => lost).map(({ slots }) => slots)).toEqual([5]);
+    expect(gate.admit({ deliveries: [200] })?.grant?.slots).toBe(1);
+  });
+
+  it("lets in nothing that was looked up before it began, and does not know who was let in unstored", () => {
+    const { gate } = crashed();
+    expect(gate.admit({ deliveries: [7], lookedUpMsAgo: 1 })).toMatchObject({
+      inFlight: { deliveries: [7] },
+    });
+    expect(gate.admit({ deliveries: [1] })?.grant?.deliveries).toEqual([1]);
+  });
+
+  it("has forgotten the successes of less than ten seconds, and not the window's last stored size", () => {
+    const { gate } = crashed();
+    expect(gate.newest().memory?.state.rollups.ever.delivered).toBe(1);
+    expect(gate.newest().memory?.state.destinationState.window.size).toBe(10);
+  });
+
+  it("makes a first delivery after a quiet time neither wait nor be looked up again", () => {
+    const gate = gateObject(trusted(10));
+    for (let i = 0; i < 50; i++) deliver(gate);
+    gate.pass(BEHIND_MS);
+    gate.alarm();
+    gate.evict();
+    const grant = gate.admit({ deliveries: [1, 2, 3, 4, 5, 6], lookedUpMsAgo: 20 })?.grant;
+    expect(grant).toMatchObject({ deliveries: [1, 2, 3, 4, 5, 6], slots: 6 });
+    expect(grant?.pace.firstInMs).toBeLessThanOrEqual(0);
+  });
+});
+
+type Ticket = Grant & { by: Instance; until: number; isOver: boolean };
+
+const caps = fc.oneof(
+  { weight: 1, arbitrary: fc.constantFrom(1, 2, 3) },
+  { weight: 5, arbitrary: fc.integer({ min: 4, max: 12 }) },
+);
+/** True once in so many times. */
+const rarely = (once: number) => fc.nat(once - 1).map((n) => n === 0);
+/** What an instance may do alone, and what happens to it: asks come several at a time, as traffic does. */
+const doing = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      do: fc.constant("ask" as const),
+      times: fc.integer({ min: 1, max: 6 }),
+      old: rarely(3),
+      lane: rarely(20).map((is) => (is ? ("backlog" as const) : ("fresh" as const))),
+      first: rarely(8).chain((is) => (is ? fc.nat(20) : fc.nat(5_000))),
+      count: fc.constantFrom(1, 1, 1, 2, 3),
+      startWithinMs: fc.constantFrom(500, 5_000, 5_000),
+      unanswered: rarely(20),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant("settle" as const),
+      times: fc.integer({ min: 1, max: 8 }),
+      old: rarely(3),
+      back: fc.nat(3),
+      fails: rarely(60),
+      left: rarely(40).map((is) => (is ? 1 : 0)),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .oneof(fc.nat(50), fc.nat(50), fc.nat(2_000), fc.nat(2_000), fc.nat(12_000), fc.nat(40_000))
+      .map((ms) => ({ do: "wait" as const, ms })),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .constantFrom("evict" as const, "begin" as const, "begin" as const, "alarm" as const)
+      .map((what) => ({ do: what })),
+  },
+  {
+    weight: 1,
+    arbitrary: rarely(2)
+      .chain((is) => (is ? caps : fc.constant(0)))
+      .map((cap) => ({ do: "limit" as const, cap })),
+  },
+);
+
+/** Plays a history over several instances; `check` sees each grant that has reached its asker. */
+function play(
+  opening: number,
+  steps: readonly (typeof doing extends fc.Arbitrary<infer S> ? S : never)[],
+  check: (granted: Ticket, others: readonly Ticket[], capOf: (ms: number) => number) => void,
+): void {
+  const gate = gateObject({ ...trusted(20), breadth: opening });
+  const tickets: Ticket[] = [];
+  const limits = [{ cap: opening, from: start }];
+  const capNow = () => limits.at(-1)?.cap ?? opening;
+  /** The highest that it was within so long. */
+  const capOf = (ms: number) =>
+    Math.max(
+      ...limits
+        .filter((_, i) => (limits[i + 1]?.from ?? gate.now() + 1) > gate.now() - ms)
+        .map(({ cap }) => cap),
+      capNow(),
+    );
+  const instanceFor = (old: boolean) => (old ? (gate.instances.at(-2) ?? gate.newest()) : gate.newest());
+
+  for (const step of steps) {
+    const settings = { ...fast, maxConcurrency: capNow(), timeoutMs: 5_000 };
+    if (step.do === "wait") gate.pass(step.ms);
+    if (step.do === "evict") gate.evict();
+    if (step.do === "begin") gate.begin();
+    if (step.do === "alarm") gate.alarm();
+    if (step.do === "limit" && step.cap > 0) limits.push({ cap: step.cap, from: gate.now() });
+    if (step.do === "settle") {
+      const { times, old, back, fails, left } = step;
+      const open = tickets.filter(({ isOver }) => !isOver);
+      for (const ticket of open.slice(Math.max(0, open.length - back - times), open.length - back)) {
+        ticket.isOver = true;
+        const signal = fails ? failed(gate.now()) : fine(gate.now());
+        const signals = ticket.deliveries.map(() => signal);
+        gate.settle(ticket.id, signals, settings, instanceFor(old), left);
+      }
+    }
+    if (step.do !== "ask") continue;
+    const { times, lane, first, count, startWithinMs, old, unanswered } = step;
+    for (let i = 0; i < times; i++) {
+      const deliveries = Array.from({ length: count }, (_, n) => first + i * count + n);
+      const by = instanceFor(old);
+      const grant = gate.admit({ lane, deliveries, startWithinMs }, settings, by)?.grant;
+      if (!grant) break;
+      if (unanswered) continue;
+      const others = tickets.filter(({ isOver, until }) => !isOver && until > gate.now());
+      const ticket = { ...grant, by, until: gate.now() + grant.expiresInMs, isOver: false };
+      tickets.push(ticket);
+      check(ticket, others, capOf);
+    }
+  }
+}
+
+const life = fc.tuple(caps, fc.array(doing, { minLength: 20, maxLength: 120, size: "max" }));
+
+describe("through evictions, crashes, lost answers, changed limits and instances that are cut off", () => {
+  it("the slots in flight are never more than max_concurrency", () => {
+    let unstored = 0;
+    fc.assert(
+      fc.property(life, ([cap, steps]) => {
+        play(cap, steps, (granted, others, capOf) => {
+          if (!granted.by.isCurrent) unstored += 1;
+          // One that is cut off does not hear of a limit that is raised, and lowered again, within its last seconds.
+          const limit = capOf(granted.by.isCurrent ? 0 : BEHIND_MS);
+          expect(slotsOf([...others, granted] as never)).toBeLessThanOrEqual(limit);
+        });
+      }),
+      { numRuns: 6_000 },
+    );
+    expect(unstored).toBeGreaterThan(500);
+  });
+
+  it("no two leases have the same name, and no instance grants twice what it knows to be in flight", () => {
+    fc.assert(
+      fc.property(life, ([cap, steps]) => {
+        const names = new Set<string>();
+        play(cap, steps, (granted, others) => {
+          expect(names).not.toContain(granted.id);
+          names.add(granted.id);
+          const own = others.filter(({ by }) => by === granted.by).flatMap(({ deliveries }) => deliveries);
+          expect(granted.deliveries.filter((id) => own.includes(id))).toEqual([]);
+        });
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("the rate holds, its burst included, while one instance follows the other", () => {
+    const waits = fc.array(fc.tuple(fc.nat(1_500), fc.integer({ min: 0, max: 5 })), {
+      minLength: 10,
+      maxLength: 60,
+      size: "max",
+    });
+    fc.assert(
+      fc.property(
+        fc.constantFrom(2, 10, 50),
+        fc.integer({ min: 1, max: 20 }),
+        waits,
+        (perSecond, burst, asks) => {
+          const settings = { ...fast, ratePerSecond: perSecond, rateBurst: burst };
+          const gate = gateObject(trusted(10));
+          const sends: number[] = [];
+          for (const [i, [ms, chance]] of asks.entries()) {
+            gate.pass(ms);
+            gate.alarm();
+            if (chance === 0) gate.evict();
+            const deliveries = Array.from({ length: 1 + (ms % 4) }, (_, n) => 10 * i + n);
+            const grant = gate.admit({ deliveries, startWithinMs: 0 }, settings)?.grant;
+            if (!grant) continue;
+            sends.push(...grant.deliveries.map(() => gate.now()));
+            gate.settle(
+              grant.id,
+              grant.deliveries.map(() => fine(gate.now())),
+              settings,
+            );
+          }
+          const everyMs = 1000 / perSecond;
+          let tat = 0;
+          for (const at of sends) {
+            expect(at).toBeGreaterThanOrEqual(tat - (burst - 1) * everyMs - 1);
+            tat = Math.max(tat, at) + everyMs;
+          }
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe("through any history of a gate", () => {
+  /** What no crash may take away. */
+  const lasting = ({
+    destinationState,
+    turns,
+    rollups,
+    drainSchedule,
+    failureStreak,
+    holding,
+    alertState,
+    deadLetterDigest,
+    history,
+    rate,
+    breadth,
+  }: GateState) => ({
+    circuit: destinationState.circuit.kind,
+    heldUntil: destinationState.heldUntil,
+    adaptiveLimit: destinationState.adaptiveLimit,
+    wanted: [turns.live.wantedAt, turns.backlog.wantedAt],
+    failures: rollups.ever.results.slice(1),
+    dead: rollups.ever.dead,
+    others: { drainSchedule, failureStreak, holding, alertState, deadLetterDigest, history, rate, breadth },
+  });
+
+  it("what matters to others is stored before the answer, and the rest within ten seconds of the last write", () => {
+    fc.assert(
+      fc.property(historyArbitrary, (history) => {
+        let memory = restored(undefined, start);
+        let stored = memory.state;
+        for (const { after, now } of momentsOf(history)) {
+          const step = afterDecision(memory, { ...after, slack: memory.state.slack }, now);
+          ({ memory } = step);
+          if (step.writes) stored = memory.state;
+          expect(lasting(stored)).toEqual(lasting(after));
+          if (!memory.isBehind) continue;
+          expect(memory.alarmAt).not.toBeNull();
+          expect(memory.alarmAt).toBeLessThanOrEqual((memory.written?.at ?? 0) + BEHIND_MS);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});

@@ -1,0 +1,17 @@
+/** What a retry policy comes to, in a sentence. */
+import { expect, it } from "vitest";
+import { summaryOf } from "../../../src/dashboard/simulator/schedule-chart.tsx";
+
+const attempt = (at: number) => ({ at, from: at, to: at });
+const of = (...ats: number[]) =>
+  summaryOf(
+    { giveUpAfterMs: 3_600_000 } as never,
+    { attempts: ats.map(attempt), ends: "exhausted" } as never,
+  );
+
+it("says of one attempt that it is the only one, and of several when the last is", () => {
+  expect(of(0)).toBe("Gives up after 1 attempt: nothing is tried again.");
+  expect(of(0, 60_000)).toBe(
+    "Gives up after 2 attempts, about 1 min after the first, and after 1 h at the latest.",
+  );
+});

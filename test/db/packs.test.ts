@@ -1,0 +1,226 @@
+/**
+ * Packs: bits and rows of deliveries, written in any order, by several at once, and again. Whatever comes, a delivery
+ * stands in one place, what has ended stays as it ended, and a repeat changes nothing.
+ */
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { beforeEach, describe, expect, test } from "vitest";
+import { eventAt, indexOf } from "../../src/core/bundle.ts";
+import { recordOutcomes } from "../../src/db/deliveries.ts";
+import { fateOf, knownOf, settingBits } from "../../src/db/packs.ts";
+import type { DeliveryRow } from "../../src/db/schema.ts";
+import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+const BUNDLE = 7;
+const AT = 1_800_000_000_000;
+
+function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
+  return {
+    destinationId: destination,
+    eventId: eventAt(BUNDLE, index),
+    state: "waiting",
+    reason: "rate",
+    attempts: 0,
+    nextAttemptAt: AT + 5,
+    life: 0,
+    firstAttemptAt: null,
+    giveUpAt: AT + 1_000_000,
+    endedAt: null,
+    lastStatus: null,
+    lastError: null,
+    replay: null,
+    log: [],
+    ...columns,
+  };
+}
+
+const ended = { reason: null, nextAttemptAt: null };
+const kinds = {
+  waiting: (index: number) => row(index, {}),
+  inFlight: (index: number) =>
+    row(index, { state: "retrying", reason: "in_flight", nextAttemptAt: AT + 40_000 }),
+  delivered: (index: number) =>
+    row(index, {
+      ...ended,
+      state: "delivered",
+      attempts: 1,
+      firstAttemptAt: AT,
+      endedAt: AT + 9,
+      lastStatus: 204,
+      log: [{ at: AT, latencyMs: 9, status: 204 }],
+    }),
+  cancelled: (index: number) =>
+    row(index, { ...ended, state: "cancelled", reason: "destination_deleted", endedAt: AT + 3 }),
+  retrying: (index: number) =>
+    row(index, {
+      state: "retrying",
+      reason: "http_500",
+      attempts: 1,
+      firstAttemptAt: AT,
+      lastStatus: 500,
+      lastError: "http_500",
+      log: [{ at: AT, latencyMs: 9, status: 500 }],
+    }),
+  dead: (index: number) => row(index, { ...ended, state: "dead", reason: "expired", endedAt: AT + 4 }),
+} as const;
+type Kind = keyof typeof kinds;
+
+const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, [], AT);
+const statesNow = async () =>
+  (await storedRows()).map(({ eventId, state, reason }) => [indexOf(eventId), state, reason]);
+const packRows = async () =>
+  (await env.DB.prepare("SELECT * FROM packs").all<Record<string, number | null>>()).results;
+const countOf = (table: string) => env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first("n");
+
+describe("a plain fate", () => {
+  test.each([
+    "waiting",
+    "inFlight",
+    "delivered",
+    "cancelled",
+  ] as const)("(%s) is a bit, and reads as it was written, also at the ends of the masks", async (kind) => {
+    const rows = [0, 49, 50, 99].map(kinds[kind]);
+    await record(...rows);
+    expect(await countOf("deliveries")).toBe(0);
+    expect(await countOf("packs")).toBe(1);
+    const giveUpAt = expect.any(Number);
+    expect(await storedRows()).toEqual(rows.map((one) => ({ ...one, giveUpAt })));
+  });
+
+  test("is one row written for a hundred deliveries, and none when it is repeated", async () => {
+    const rows = Array.from({ length: 100 }, (_, i) => kinds.delivered(i));
+    world.d1.used();
+    await recordOutcomes({ db: world.d1.db }, rows, [], AT);
+    expect(world.d1.used().rowsWritten).toBe(1);
+    const before = await packRows();
+    await recordOutcomes({ db: world.d1.db }, rows, [], AT);
+    expect(world.d1.used().rowsWritten).toBe(0);
+    expect(await packRows()).toEqual(before);
+  });
+
+  test.each([
+    ["an attempt that failed before", { ...kinds.delivered(1), attempts: 2 }],
+    ["another life", { ...kinds.delivered(1), life: 1 }],
+    ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
+    ["an attempt behind it", { ...kinds.waiting(1), attempts: 1 }],
+    ["a note", { ...kinds.delivered(1), log: [{ at: AT, latencyMs: 9, status: 204, note: "so" }] }],
+    ["a reason to be cancelled of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
+    ["an index that no bundle of ours has", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
+  ])("is not what has %s", (_, one) => {
+    expect(fateOf(one as DeliveryRow)).toBeUndefined();
+  });
+});
+
+describe("what comes after", () => {
+  const over: readonly [first: Kind, second: Kind, then: Kind][] = [
+    ["waiting", "inFlight", "inFlight"],
+    ["waiting", "delivered", "delivered"],
+    ["waiting", "cancelled", "cancelled"],
+    ["waiting", "retrying", "retrying"],
+    ["waiting", "dead", "dead"],
+    ["inFlight", "waiting", "inFlight"],
+    ["inFlight", "delivered", "delivered"],
+    ["inFlight", "cancelled", "inFlight"],
+    ["inFlight", "retrying", "retrying"],
+    ["delivered", "waiting", "delivered"],
+    ["delivered", "inFlight", "delivered"],
+    ["delivered", "cancelled", "delivered"],
+    ["delivered", "retrying", "delivered"],
+    ["delivered", "dead", "delivered"],
+    ["cancelled", "waiting", "cancelled"],
+    ["cancelled", "delivered", "cancelled"],
+    ["cancelled", "retrying", "cancelled"],
+    ["retrying", "delivered", "delivered"],
+    ["retrying", "waiting", "retrying"],
+    ["dead", "delivered", "dead"],
+    ["dead", "waiting", "dead"],
+  ];
+
+  test.each(
+    over,
+  )("%s, then %s: it is %s, and its neighbours are as they were", async (first, second, then) => {
+    await record(kinds[first](60), kinds.waiting(59), kinds.delivered(61));
+    // With something new beside it, so that the pack is written in any case.
+    await record(kinds[second](60), kinds.waiting(62));
+    const { state, reason } = kinds[then](60);
+    expect(await statesNow()).toEqual([
+      [59, "waiting", "rate"],
+      [60, state, reason],
+      [61, "delivered", null],
+      [62, "waiting", "rate"],
+    ]);
+  });
+
+  test("the last in flight leaves no time to recover at", async () => {
+    await record(kinds.inFlight(1), kinds.inFlight(70));
+    await record(kinds.delivered(1));
+    expect(await packRows()).toMatchObject([{ recover_at: AT + 40_000 }]);
+    await record(kinds.retrying(70));
+    expect(await packRows()).toMatchObject([{ recover_at: null, in_flight0: 0, in_flight1: 0 }]);
+  });
+
+  test("an outcome of what a person has given a row to is told by that row", async () => {
+    await record(kinds.waiting(3));
+    await execute(
+      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, ?2, 'waiting', 0)",
+      destination,
+      eventAt(BUNDLE, 3),
+    );
+    await record(kinds.delivered(3));
+    expect(await statesNow()).toEqual([[3, "delivered", null]]);
+    expect(await packRows()).toMatchObject([{ waiting0: 0, delivered0: 0 }]);
+  });
+});
+
+describe("in whatever order writes come, and however often", () => {
+  const write = fc.uniqueArray(
+    fc.record({
+      index: fc.constantFrom(0, 1, 49, 50, 99),
+      kind: fc.constantFrom(...(Object.keys(kinds) as Kind[])),
+    }),
+    { selector: ({ index }) => index, minLength: 1 },
+  );
+
+  test("each delivery stands in one place, what has ended stays so, and the counts are those of the bits", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(write, { maxLength: 8 }), async (writes) => {
+        await execute("DELETE FROM deliveries");
+        await execute("DELETE FROM packs");
+        const ends = new Map<number, string>();
+        for (const some of writes) {
+          const rows = some.map(({ index, kind }) => kinds[kind](index));
+          await record(...rows);
+          await record(...rows);
+          const stored = await statesNow();
+          expect(new Set(stored.map(([index]) => index)).size).toBe(stored.length);
+          for (const [index, state] of stored) {
+            const end = ends.get(Number(index));
+            if (end) expect(state).toBe(end);
+            if (["delivered", "dead", "cancelled"].includes(String(state)))
+              ends.set(Number(index), String(state));
+          }
+          const known = await knownOf(env.DB, [[BUNDLE, destination]]);
+          expect(known.size).toBe(stored.length);
+          expect(await countOf("delivery_states")).toBe(stored.length);
+        }
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  test("bits that are set for those with rows are left out", async () => {
+    await record(kinds.retrying(5));
+    await settingBits(env.DB, [kinds.waiting(5), kinds.waiting(6)]).run();
+    expect(await statesNow()).toEqual([
+      [5, "retrying", "http_500"],
+      [6, "waiting", "rate"],
+    ]);
+  });
+});

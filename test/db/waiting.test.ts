@@ -1,0 +1,184 @@
+/** What is asked of the waiting: what is found in which order, and that nobody pays for what has ended. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import { settingBits } from "../../src/db/packs.ts";
+import type { DeliveryRow } from "../../src/db/schema.ts";
+import {
+  countWaiting,
+  expireWaiting,
+  expireWaitingPacks,
+  lookAtWaiting,
+  waitingByReason,
+} from "../../src/db/waiting.ts";
+import { newDestination, newWorld, type World } from "../support/world.ts";
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+const NEVER = 8_640_000_000_000;
+const NUMBERS = "WITH RECURSIVE n (i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)";
+
+/** Deliveries with rows of their own, of the first events of the bundles from `first` to `last`. */
+async function store(state: string, first: number, last: number, attempts = 0): Promise<void> {
+  await env.DB.prepare(
+    `${NUMBERS} INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
+     SELECT ?1, i * 128, ?4, 'rate', ?5, ${NEVER} FROM n`,
+  )
+    .bind(destination, first, last, state, attempts)
+    .run();
+}
+
+/** Deliveries that wait in the pack of a bundle. */
+async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
+  const rows = indexes.map(
+    (index): DeliveryRow => ({
+      destinationId: destination,
+      eventId: eventAt(bundle, index),
+      state: "waiting",
+      reason: "rate",
+      attempts: 0,
+      nextAttemptAt: null,
+      life: 0,
+      firstAttemptAt: null,
+      giveUpAt: NEVER,
+      endedAt: null,
+      lastStatus: null,
+      lastError: null,
+      replay: null,
+      log: [],
+    }),
+  );
+  await settingBits(env.DB, rows).run();
+}
+
+/** As many full packs from one bundle on. */
+async function packs(first: number, count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await pack(first + i, HUNDRED);
+}
+
+const HUNDRED = Array.from({ length: 100 }, (_, i) => i);
+const bundles = (events: readonly number[]) => events.map(bundleOf);
+
+const databases = () => ({ db: world.d1.db });
+const ENDS = { perEnd: 3, between: 0, isFurthest: true };
+const look = (reach = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, reach, () => random);
+
+describe("a drain's look", () => {
+  test("finds the oldest and the newest in turn, beginning where chance has it, and the destination", async () => {
+    await store("waiting", 1, 100);
+    expect(bundles((await look(ENDS, 0)).events)).toEqual([1, 100, 2, 99, 3, 98]);
+    const { events, destination: found } = await look();
+    expect(bundles(events)).toEqual([100, 1, 99, 2, 98, 3]);
+    expect(found?.id).toBe(destination);
+  });
+
+  test("finds each once, and knows that it is all, when the ends meet", async () => {
+    await store("waiting", 1, 5);
+    const found = await look({ ...ENDS, perEnd: 6 });
+    expect(bundles(found.events)).toEqual([5, 1, 4, 2, 3]);
+    expect(found.isAll).toBe(true);
+    await store("waiting", 6, 6);
+    expect(await look({ ...ENDS, perEnd: 6 })).toMatchObject({ isAll: false });
+  });
+
+  test.each([
+    [0, [1, 100, 2, 99, 3, 98, 4]],
+    [0.5, [100, 1, 99, 2, 98, 3, 51, 52, 53, 54]],
+    [0.9999, [100, 1, 99, 2, 98, 3]],
+  ])("finds some from a place between them too (%d)", async (random, wanted) => {
+    await store("waiting", 1, 100);
+    expect(bundles((await look({ ...ENDS, between: 4 }, random)).events)).toEqual(wanted);
+  });
+
+  test("takes what has been attempted and what has not in turn, at both ends", async () => {
+    await store("waiting", 1, 2, 2);
+    await store("waiting", 3, 50);
+    await store("waiting", 51, 52, 1);
+    const found = await look({ ...ENDS, between: 2 });
+    expect(bundles(found.events)).toEqual([1, 52, 3, 50, 2, 51, 27, 28]);
+  });
+
+  test("finds what waits in packs, bundle by bundle, from both ends", async () => {
+    await pack(1, [0, 7]);
+    await pack(2, [99]);
+    await packs(3, 3);
+    await pack(6, [50]);
+    const { events, isAll } = await look(ENDS, 0);
+    expect(events.slice(0, 3)).toEqual([eventAt(1, 0), eventAt(1, 7), eventAt(6, 50)]);
+    expect(events[3]).toBe(eventAt(2, 99));
+    expect(new Set(bundles(events))).toEqual(new Set([1, 2, 5, 6]));
+    expect(isAll).toBe(false);
+    expect((await look({ ...ENDS, perEnd: 400 })).isAll).toBe(true);
+    await packs(7, 100);
+    const between = (await look({ ...ENDS, between: 101 }, 0.5)).events.slice(events.length);
+    expect(new Set(bundles(between))).toEqual(new Set([53, 54]));
+  });
+
+  test("takes packs and rows in turn: what has been attempted does not starve beside what has not", async () => {
+    await store("waiting", 3, 4, 2);
+    await packs(1, 2);
+    await packs(5, 2);
+    const { events, probe } = await look(ENDS, 0);
+    expect([...new Set(bundles(events))]).toEqual([1, 6, 3, 4]);
+    expect(probe).toBe(eventAt(1, 0));
+  });
+});
+
+describe("the rows read", () => {
+  const asked: [string, () => Promise<unknown>][] = [
+    ["a drain's look", () => look()],
+    ["a drain's look between the ends", () => look({ ...ENDS, between: 6 })],
+    [
+      "the sweep's look for what is too old",
+      () => expireWaiting(world.d1.db, { destination: "", event: 0 }, 0, 10),
+    ],
+    [
+      "the sweep's look for what is too old in packs",
+      () => expireWaitingPacks(world.d1.db, { destination: "", event: 0 }, 0, 10),
+    ],
+    ["counting them", () => countWaiting(databases(), destination, 10)],
+    ["counting them by reason", () => waitingByReason(databases(), destination, 10)],
+  ];
+
+  const rowsRead = async (ask: () => Promise<unknown>) => {
+    world.d1.used();
+    await ask();
+    return world.d1.used().rowsRead;
+  };
+
+  test.each(asked)("for %s are the same however much was delivered before", async (_, ask) => {
+    await store("waiting", 10_001, 10_020);
+    const before = await rowsRead(ask);
+    await store("delivered", 1, 2_000);
+    await store("delivered", 20_001, 22_000);
+    expect(await rowsRead(ask)).toBe(before);
+  });
+
+  test.each(asked)("for %s are the same however much waits", async (_, ask) => {
+    await store("waiting", 1, 20);
+    const before = await rowsRead(ask);
+    await store("waiting", 21, 4_000);
+    expect(await rowsRead(ask)).toBe(before);
+  });
+
+  test("are one for each that a drain looks at, and a handful for the destination and for packs", async () => {
+    await store("waiting", 1, 100);
+    expect(await rowsRead(look)).toBeLessThanOrEqual(2 * ENDS.perEnd + 7);
+  });
+
+  test.each(
+    asked,
+  )("for %s are few for packs, and the same however many wait and were delivered", async (_, ask) => {
+    await packs(1_001, 20);
+    const before = await rowsRead(ask);
+    expect(before).toBeLessThanOrEqual(40);
+    await packs(1_021, 20);
+    await store("delivered", 1, 1_000);
+    expect(await rowsRead(ask)).toBe(before);
+  });
+});

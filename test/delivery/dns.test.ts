@@ -1,0 +1,186 @@
+/** The look-up of host names over HTTPS: what it lets pass, what it holds, and what it costs. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { resolve } from "../../src/delivery/url-guard.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
+import type { Script } from "../support/receivers.ts";
+import { newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
+
+const RESOLVER = "https://dns.example/dns-query";
+
+type Answered = Readonly<{ type?: number; TTL?: number; data: string }>;
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  Object.assign(world.services.config, { dnsResolver: RESOLVER });
+  destination = await newDestination();
+});
+
+const hostOf = (id: string) => new URL(urlOf(id)).hostname;
+const question = (host: string, type: number) => `${RESOLVER}?name=${host}&type=${type}`;
+const questions = () => world.receiver.calls.filter(({ url }) => url.startsWith(RESOLVER));
+const json =
+  (body: unknown): Script =>
+  () =>
+    Response.json(body);
+
+/** From now on the resolver answers so for the destination's name. */
+function names(a: readonly Answered[], aaaa: readonly Answered[] = [], host = hostOf(destination)): void {
+  const records = (list: readonly Answered[], type: number) => list.map((one) => ({ type, TTL: 60, ...one }));
+  world.receiver.script(question(host, 1), json({ Status: 0, Answer: records(a, 1) }));
+  world.receiver.script(question(host, 28), json({ Status: 0, Answer: records(aaaa, 28) }));
+}
+
+async function deliver() {
+  const [message] = await world.post();
+  if (!message) throw new Error("The event is for the destination");
+  const fates = await world.bring([message]);
+  return { message, fates, row: await rowOf(message), made: world.receiver.to(urlOf(destination)).length };
+}
+
+test("a name that leads to public addresses is called", async () => {
+  names([{ data: "93.184.215.14" }], [{ data: "2606:2800:21f:cb07:6820:80da:af6b:8b2c" }]);
+  expect((await deliver()).row).toMatchObject({ state: "delivered", attempts: 1 });
+  expect(questions()).toHaveLength(2);
+  expect(questions()[0]?.headers.get("accept")).toBe("application/dns-json");
+});
+
+describe("a name is not called, and its delivery waits without an attempt,", () => {
+  test.each([
+    ["when it leads inside", [{ data: "10.0.0.1" }], []],
+    ["when one of several addresses is inside", [{ data: "8.8.8.8" }, { data: "169.254.169.254" }], []],
+    ["when its IPv6 address is inside", [{ data: "8.8.8.8" }], [{ data: "fd00::1" }]],
+    ["when its IPv6 address hides an inner one", [], [{ data: "::ffff:127.0.0.1" }]],
+    ["when its IPv6 address is translated", [], [{ data: "64:ff9b::a00:1" }]],
+    ["when an alias leads inside", [{ type: 5, data: "a.example." }, { data: "127.0.0.1" }], []],
+    ["when an address is none", [{ data: "nonsense" }], []],
+  ])("%s", async (_, a, aaaa) => {
+    names(a, aaaa);
+    const { row, fates, made } = await deliver();
+    expect(made).toBe(0);
+    expect(fates).toEqual(["acked"]);
+    expect(row).toMatchObject({
+      state: "waiting",
+      reason: "forbidden_address",
+      attempts: 0,
+      nextAttemptAt: START + 60_000,
+    });
+    expect(world.logged("address_forbidden")).toMatchObject([{ destination }]);
+  });
+
+  test.each<[string, Script]>([
+    ["when the resolver is away", new Error("Network connection lost.")],
+    ["when the resolver answers 500", 500],
+    ["when the resolver redirects", () => Response.redirect("https://elsewhere.example/")],
+    ["when the resolver speaks nonsense", () => new Response("<html>")],
+    ["when the resolver's JSON is another", json({ answers: [] })],
+    ["when the resolver reports a failure", json({ Status: 2 })],
+  ])("%s", async (_, script) => {
+    names([{ data: "8.8.8.8" }]);
+    world.receiver.script(question(hostOf(destination), 28), script);
+    const { row, made } = await deliver();
+    expect(made).toBe(0);
+    expect(row).toMatchObject({ state: "waiting", reason: "unresolved", attempts: 0 });
+    expect(world.logged("resolver_failed")).toMatchObject([{ destination }]);
+  });
+});
+
+test.each([
+  ["does not exist", { Status: 3 }],
+  ["has no address", { Status: 0 }],
+])("a name that %s is called: the attempt fails by itself, as the policy has it", async (_, answer) => {
+  for (const type of [1, 28]) world.receiver.script(question(hostOf(destination), type), json(answer));
+  world.receiver.script(urlOf(destination), new Error("dns lookup failed"));
+  expect((await deliver()).row).toMatchObject({ state: "retrying", reason: "dns", attempts: 1 });
+});
+
+test("what waits is delivered once the name leads outside again", async () => {
+  names([{ data: "10.0.0.1" }]);
+  const { message } = await deliver();
+  names([{ data: "8.8.8.8" }]);
+  world.clock.pass(60_000);
+  await sweep(world.services);
+  await world.drain(destination);
+  expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+});
+
+test("one destination's name does not hold up another's deliveries", async () => {
+  const other = await newDestination();
+  names([{ data: "10.0.0.1" }]);
+  names([{ data: "8.8.8.8" }], [], hostOf(other));
+  await world.bring(await world.post());
+  expect(world.receiver.to(urlOf(other))).toHaveLength(1);
+  expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
+});
+
+describe("an answer is kept", () => {
+  const ask = () => resolve(world.services, urlOf(destination));
+
+  test.each([
+    ["for its time", [300, 120], 120],
+    ["for half a minute at least", [1], 30],
+    ["for five minutes at most", [86_400], 300],
+  ])("%s", async (_, ttls, seconds) => {
+    names(ttls.map((TTL) => ({ TTL, data: "8.8.8.8" })));
+    await ask();
+    world.clock.pass(seconds * 1000 - 1);
+    await ask();
+    expect(questions()).toHaveLength(2);
+    world.clock.pass(1);
+    await ask();
+    expect(questions()).toHaveLength(4);
+  });
+
+  test("for a few seconds when the resolver failed", async () => {
+    world.receiver.script(question(hostOf(destination), 1), 500);
+    expect(await ask()).toMatchObject({ kind: "unknown" });
+    world.clock.pass(4_999);
+    await ask();
+    expect(questions()).toHaveLength(1);
+    names([{ data: "8.8.8.8" }]);
+    world.clock.pass(1);
+    expect(await ask()).toEqual({ kind: "public" });
+  });
+});
+
+describe("nothing is asked", () => {
+  test("without a resolver", async () => {
+    Object.assign(world.services.config, { dnsResolver: undefined });
+    expect((await deliver()).row).toMatchObject({ state: "delivered" });
+    expect(questions()).toEqual([]);
+  });
+
+  test.each(["https://8.8.8.8/", "https://[2606:4700:4700::1111]/"])("about the address %s", async (url) => {
+    expect(await resolve(world.services, url)).toEqual({ kind: "public" });
+    expect(questions()).toEqual([]);
+  });
+});
+
+describe("where private addresses are allowed", () => {
+  beforeEach(() => Object.assign(world.services.config, { allowPrivateDestinations: true }));
+
+  test.each(["10.0.0.1", "127.0.0.1", "93.184.215.14"])("a name that leads to %s is called", async (data) => {
+    names([{ data }]);
+    expect((await deliver()).row).toMatchObject({ state: "delivered" });
+  });
+
+  test.each([
+    ["169.254.169.254", []],
+    ["8.8.8.8", [{ data: "fd00:ec2::254" }]],
+    ["100.100.100.200", []],
+    ["10.0.0.1", [{ data: "64:ff9b::a9fe:a9fe" }]],
+  ])("a name that leads to a machine's metadata service is not: %s %j", async (data, aaaa) => {
+    names([{ data }], aaaa);
+    const { row, made } = await deliver();
+    expect(made).toBe(0);
+    expect(row).toMatchObject({ state: "waiting", reason: "forbidden_address", attempts: 0 });
+  });
+});
+
+test("at most six questions are open at once, those of all destinations together", async () => {
+  for (let i = 0; i < 12; i++) await newDestination();
+  await world.bring(await world.post());
+  expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
+  expect(questions().length).toBeGreaterThanOrEqual(13);
+});

@@ -1,0 +1,52 @@
+/** The page about retry policies, the policy lab and the reference say what the presets are, and nothing else. */
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import { classify } from "../../src/core/retry/classify.ts";
+import {
+  commonRules,
+  type PresetName,
+  policyTable,
+  policyTableHead,
+  presets,
+} from "../../src/core/retry/presets.ts";
+import { createDocs } from "../../src/docs-site/app.tsx";
+import { alignedTable } from "../bench/storm/table.ts";
+
+const root = `${import.meta.dirname}/../..`;
+const page = readFileSync(`${root}/docs/retry-policies.md`, "utf8");
+
+const rows = policyTable().map(([name = "", ...cells]) => [name as PresetName, cells] as const);
+
+/** The statuses of a list, or all the others of the 4xx. */
+function statusesIn(cell: string): number[] {
+  const listed = (cell.match(/\d{3}/g) ?? []).map(Number);
+  const all = Array.from({ length: 100 }, (_, i) => 400 + i);
+  return cell.startsWith("every one but") ? all.filter((status) => !listed.includes(status)) : listed;
+}
+
+describe("the table of presets", () => {
+  test("stands in docs/retry-policies.md as the presets are, with the rules for all of them", () => {
+    expect(page).toContain(alignedTable(policyTableHead, policyTable()));
+    for (const rule of commonRules) expect(page).toContain(`- ${rule}\n`);
+  });
+
+  test("stands in the reference", async () => {
+    const html = await (
+      await createDocs(() => documentOf(createApp())).request("https://a.example/docs")
+    ).text();
+    for (const cell of policyTable().flat()) expect(html).toContain(`>${cell}</t`);
+  });
+
+  test("is found from the README", () => {
+    expect(readFileSync(`${root}/README.md`, "utf8")).toContain("(docs/retry-policies.md)");
+  });
+
+  test.each(rows)("names exactly the 4xx that end a delivery under %s", (name, cells) => {
+    const ends = (status: number) =>
+      classify({ kind: "response", status }, presets[name].rules) === "permanent";
+    const judged = Array.from({ length: 100 }, (_, i) => 400 + i).filter(ends);
+    expect(statusesIn(cells[3] ?? "")).toEqual(judged);
+  });
+});

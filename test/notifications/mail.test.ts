@@ -1,0 +1,125 @@
+/** Mails to the operator: few, whatever happens, and nothing but text in them. */
+import { beforeEach, describe, expect, test } from "vitest";
+import {
+  deadEvent,
+  stallEvent,
+  statusEvent,
+  thresholdEvent,
+} from "../../src/notifications/operational-events.ts";
+import { publish } from "../../src/notifications/publish.ts";
+import type { Services } from "../../src/services.ts";
+import { newWorld, START, type World } from "../support/world.ts";
+
+const HOUR = 3_600_000;
+const ADDRESSES = { from: "breakwater@example.com", to: "ops@example.com" };
+
+type Mail = Readonly<{ from: string; to: string; subject: string; text: string }>;
+
+let world: World;
+let mails: Mail[];
+let services: Services;
+let broken: boolean;
+beforeEach(async () => {
+  world = await newWorld();
+  mails = [];
+  broken = false;
+  const mailer = {
+    send: async (mail: Mail) => {
+      if (broken) throw new Error("E_SENDER_NOT_VERIFIED, as the test wants it");
+      mails.push(mail);
+      return { messageId: "1" };
+    },
+  } as unknown as SendEmail;
+  services = { ...world.services, mailer, config: { ...world.services.config, alertEmail: ADDRESSES } };
+});
+
+const place = (id = "dst_one", more = {}) => ({
+  id,
+  tenant: "acme",
+  url: "https://hooks.example/in",
+  ...more,
+});
+const paused = (destination = place()) =>
+  statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: world.clock.now() });
+
+test("what is told of is mailed too, with its facts", async () => {
+  await publish(services, [paused()]);
+  expect(mails).toMatchObject([
+    { ...ADDRESSES, subject: "[Breakwater] Paused: hooks.example (dst_one)", text: expect.any(String) },
+  ]);
+  expect(mails[0]?.text).toContain("tenant: acme\nhost: hooks.example\nreason: gone");
+});
+
+test("of a threshold names the destinations in one line", async () => {
+  const crossing = { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h" } as const;
+  await publish(services, [thresholdEvent({ ...crossing, destinations: ["dst_one", "dst_two"] }, START)]);
+  expect(mails[0]?.text).toContain("\ndestinations: dst_one, dst_two\n");
+});
+
+test("is mailed although nobody takes the events", async () => {
+  await publish(services, [stallEvent(START - HOUR, START)]);
+  expect(mails).toMatchObject([{ subject: "[Breakwater] The sweep has stalled" }]);
+});
+
+describe("there is one mail an hour", () => {
+  test("about the same thing", async () => {
+    for (let i = 0; i < 10; i++) {
+      await publish(services, [paused()]);
+      world.clock.pass(1_000);
+    }
+    expect(mails).toHaveLength(1);
+    world.clock.pass(HOUR);
+    await publish(services, [paused()]);
+    expect(mails).toHaveLength(2);
+  });
+
+  test("for each destination and kind", async () => {
+    await publish(services, [paused(), paused(place("dst_two"))]);
+    await publish(services, [deadEvent(place(), { dead: 3, since: START }, START)]);
+    expect(mails.map(({ subject }) => subject)).toEqual([
+      "[Breakwater] Paused: hooks.example (dst_one)",
+      "[Breakwater] Paused: hooks.example (dst_two)",
+      "[Breakwater] Deliveries ended dead: hooks.example (dst_one)",
+    ]);
+  });
+
+  test("and twenty in all, whatever happens", async () => {
+    const many = Array.from({ length: 100 }, (_, i) => paused(place(`dst_${i}`)));
+    await publish(services, many);
+    expect(mails).toHaveLength(20);
+    world.clock.pass(HOUR);
+    await publish(services, [paused(place("dst_99"))]);
+    expect(mails).toHaveLength(21);
+  });
+});
+
+describe("nothing is mailed", () => {
+  test("without a binding", async () => {
+    await publish({ ...services, mailer: undefined }, [paused()]);
+    expect(mails).toEqual([]);
+    expect(world.log).toEqual([]);
+  });
+
+  test("without addresses", async () => {
+    await publish({ ...services, config: world.services.config }, [paused()]);
+    expect(mails).toEqual([]);
+  });
+});
+
+test("a mail that cannot be sent is a line, and keeps nothing else from being told", async () => {
+  broken = true;
+  await publish(services, [paused()]);
+  expect(world.logged("mail_failed")).toMatchObject([
+    { type: "destination.paused", destination: "dst_one", error: expect.stringContaining("E_SENDER") },
+  ]);
+});
+
+test("a name with line ends in it makes no header and no line of its own", async () => {
+  const hostile = place("dst_one", { tenant: "acme\r\nBcc: eve@example.com\u2028x\u0085y\0z" });
+  const change = { ...hostile, status: "paused", reason: "gone\r\nSubject: no", changedAt: START } as const;
+  await publish(services, [statusEvent(change)]);
+  const [mail] = mails;
+  expect(mail?.subject).toMatch(/^[\x20-\x7e]+$/);
+  expect(mail?.text).toContain("tenant: acme Bcc: eve@example.com x y z\n");
+  expect(mail?.text.split("\n").filter((line) => /^(Bcc|Subject):/.test(line))).toEqual([]);
+});
