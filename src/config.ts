@@ -3,8 +3,8 @@
  * misconfigured Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
+import { furtherDatabases } from "./db/shards.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
-import { furtherDatabases } from "./services.ts";
 
 const flag = z
   .enum(["true", "false"], { error: 'expected "true" or "false"' })

@@ -3,33 +3,26 @@
  * platform; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, parseConfig } from "./config.ts";
-import { MOST_DATABASES } from "./core/placement.ts";
-import type { AttemptCounts } from "./delivery/attempt-log.ts";
+import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
-import type { Intake } from "./ingest/intake.ts";
+import type { IntakeRpc } from "./ingest/bundle.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
 import { type Log, logToConsole } from "./log.ts";
 import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
+import type { Sleep } from "./time.ts";
 
-// §§ The D1 databases that a deployment binds: `DB` is number 0, and events go to `DB_1`, `DB_2` and so on as
-// well where they are bound. The numbers are part of the events' ids, so there is no gap in them.
-
-/** Those beyond the first, in the order of their numbers, and what is wrong with their names. */
-export function furtherDatabases(env: object): { further: D1Database[]; faults: string[] } {
-  const named = Object.entries(env).flatMap(([name, binding]) => {
-    const number = /^DB_(\d+)$/.exec(name)?.[1];
-    return number === undefined ? [] : [{ name, number: Number(number), binding: binding as D1Database }];
-  });
-  const sorted = named.toSorted((a, b) => a.number - b.number);
-  const misplaced = sorted.find(({ name }, i) => name !== `DB_${i + 1}`);
-  const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
-  const isTooMany = sorted.length >= MOST_DATABASES;
-  const fault = misplaced
-    ? `${misplaced.name} is bound out of turn`
-    : isTooMany && `${sorted.length + 1} databases are bound`;
-  return { further: sorted.map(({ binding }) => binding), faults: fault ? [`${fault}; ${expected}`] : [] };
-}
+/** The attempts of one invocation, counted until they are logged. */
+export type AttemptCounts = {
+  readonly source: "queue" | "drain";
+  readonly startedAt: number;
+  delivered: number;
+  failed: number;
+  /** Of which Analytics Engine has taken no data point. */
+  uncounted: number;
+  slowestMs: number;
+  readonly destinations: Set<string>;
+};
 
 export type Services = Readonly<{
   config: Config;
@@ -43,7 +36,7 @@ export type Services = Readonly<{
   drains: Queue<DrainQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   /** Commits single events for everybody; absent where each request commits its own. */
-  intake?: DurableObjectNamespace<Intake> | undefined;
+  intake?: DurableObjectNamespace<IntakeRpc> | undefined;
   /** What this isolate knows of tenants' destinations. */
   routing: RoutingCache;
   /** Counts what each API key posts; absent where nothing is limited. */
@@ -59,8 +52,7 @@ export type Services = Readonly<{
   now: () => number;
   /** Uniform in [0, 1). */
   random: () => number;
-  /** Resolves after so many milliseconds; rejects when the signal aborts it. */
-  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  sleep: Sleep;
   log: Log;
   /** The attempts of this invocation, to be logged together; absent where nobody counts them. */
   attemptCounts?: AttemptCounts;

@@ -1,5 +1,4 @@
-/** Times in JSON, in the format of RFC 3339. */
-import type { Services } from "./services.ts";
+/** Times in JSON (RFC 3339), and waiting for no longer than that. */
 
 /** Beyond this, in ms before and after 1970, JavaScript knows no time (ECMAScript, Time Range). */
 const FARTHEST_MS = 8.64e15;
@@ -12,7 +11,8 @@ export function isoTime(epochMs: number | null): string | null {
   return new Date(isTime ? epochMs : 0).toISOString();
 }
 
-// §§ Waiting for an answer, but not for ever.
+/** Resolves after so many milliseconds; rejects when the signal aborts it. */
+export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
 /**
  * What the work comes to; throws an error with the text `silence` if that takes longer than `ms`. The work itself is
@@ -22,7 +22,7 @@ export function isoTime(epochMs: number | null): string | null {
  * as one of the invocation's timers.
  */
 export async function within<T>(
-  { sleep }: Pick<Services, "sleep">,
+  { sleep }: Readonly<{ sleep: Sleep }>,
   ms: number,
   work: Promise<T>,
   silence = "No answer in time",

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parseConfig } from "../src/config.ts";
-import { furtherDatabases } from "../src/services.ts";
+import { furtherDatabases } from "../src/db/shards.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";

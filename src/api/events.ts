@@ -1,11 +1,12 @@
 /** Events: accepted one by one, and shown with all that became of them. Batches: event-batch.ts. */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { findEvent } from "../db/planned-deliveries.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
-import type { AcceptedEvent } from "../ingest/commit.ts";
+import type { AcceptedEvent } from "../ingest/bundle.ts";
 import { isoTime } from "../time.ts";
 import { NOT_YOUR_TENANT, type Principal, requires, tenantFor } from "./auth.ts";
 import type { Api, ApiContext } from "./context.ts";

@@ -5,7 +5,7 @@
  *
  * What is about one event is asked of its database; what is about a destination's deliveries, of all.
  */
-import { databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
+import { databaseNumberOf, databaseNumberOfBundle, MOST_DATABASES } from "../core/placement.ts";
 
 export type Databases = Readonly<{
   /** The first: destinations, keys, replays and the sweep's heartbeat are here alone. */
@@ -131,4 +131,23 @@ export async function inTurn(
     next = (next + 1) % all.length;
   }
   return { next, more, ...failed };
+}
+
+/**
+ * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers, and what is wrong with
+ * their names. The numbers are part of the events' ids, so there is no gap in them.
+ */
+export function furtherDatabases(env: object): { further: D1Database[]; faults: string[] } {
+  const named = Object.entries(env).flatMap(([name, binding]) => {
+    const number = /^DB_(\d+)$/.exec(name)?.[1];
+    return number === undefined ? [] : [{ name, number: Number(number), binding: binding as D1Database }];
+  });
+  const sorted = named.toSorted((a, b) => a.number - b.number);
+  const misplaced = sorted.find(({ name }, i) => name !== `DB_${i + 1}`);
+  const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
+  const isTooMany = sorted.length >= MOST_DATABASES;
+  const fault = misplaced
+    ? `${misplaced.name} is bound out of turn`
+    : isTooMany && `${sorted.length + 1} databases are bound`;
+  return { further: sorted.map(({ binding }) => binding), faults: fault ? [`${fault}; ${expected}`] : [] };
 }

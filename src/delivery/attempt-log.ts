@@ -9,7 +9,7 @@ import { type AttemptMetric, resultOf } from "../core/metrics.ts";
 import { dueAtOf, type LoadedDelivery } from "../db/deliveries.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
+import type { AttemptCounts, Services } from "../services.ts";
 import type { Attempt } from "./http.ts";
 import type { Finished } from "./lease-runner.ts";
 import type { Outcome } from "./outcome.ts";
@@ -54,18 +54,6 @@ function dataPointOf({ attempt, outcome, metric }: Finished): AnalyticsEngineDat
     ],
   };
 }
-
-/** The attempts of one invocation, counted until they are logged. */
-export type AttemptCounts = {
-  readonly source: "queue" | "drain";
-  readonly startedAt: number;
-  delivered: number;
-  failed: number;
-  /** Of which Analytics Engine has taken no data point. */
-  uncounted: number;
-  slowestMs: number;
-  readonly destinations: Set<string>;
-};
 
 /** The services of an invocation that logs its successes together: see `logCounts`. */
 export function withCounts(services: Services, source: AttemptCounts["source"]): Services {

@@ -27,7 +27,8 @@ import { destinationStateAtGate, holdAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
 import { attemptMetricOf } from "./attempt-log.ts";
 import { type Attempt, type Connections, send } from "./http.ts";
-import { type Outcome, outcomeOf } from "./outcome.ts";
+import type { Outcome } from "./outcome.ts";
+import { outcomeOf } from "./outcome.ts";
 import type { Signer } from "./signature.ts";
 
 export type LeaseOrder = Readonly<{

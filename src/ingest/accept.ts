@@ -14,8 +14,8 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import type { Entry, PreparedEvent } from "./bundle.ts";
-import { answerByKey, commitEntries, type Outcome, WAIT_MS } from "./commit.ts";
+import type { CommitResult, Entry, PreparedEvent } from "./bundle.ts";
+import { answerByKey, commitEntries, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { commitByIntake } from "./intake-client.ts";
 
@@ -41,7 +41,7 @@ export async function accept(
   services: Services,
   posted: readonly PostedEvent[],
   key?: string,
-): Promise<Outcome> {
+): Promise<CommitResult> {
   const now = services.now();
   const tenant = posted.at(-1)?.tenant ?? "";
   const databases = services.config.eventDatabases ?? allOf(services).length;
@@ -61,7 +61,7 @@ export async function accept(
   return outcome;
 }
 
-async function commitHere(services: Services, database: number, entry: Entry): Promise<Outcome> {
+async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitResult> {
   const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
   services.background(enqueueCommitted(services, bundles));
   return outcomes[0] ?? { kind: "unavailable" };
@@ -110,7 +110,7 @@ async function storedElsewhere(
   services: Services,
   database: number,
   entry: Entry,
-): Promise<Outcome | undefined> {
+): Promise<CommitResult | undefined> {
   const others = entry.key ? allOf(services).filter((_, number) => number !== database) : [];
   try {
     const found = await Promise.all(others.map((db) => answerByKey(services, db, entry)));

@@ -33,6 +33,52 @@ export type Entry = Readonly<{
   triedAt?: number | undefined;
 }>;
 
+/** What has become of an entry. */
+export type AcceptedEvent = Readonly<{
+  /** Its number. */
+  id: number;
+  /** The destinations that are to get it. */
+  plan: readonly string[];
+  /** When it is to be delivered, epoch ms, unless at once. */
+  deliverAt?: number;
+  /** It was stored once and is there no more: who was to get it is not known any more. */
+  isRemoved?: true;
+}>;
+
+export type CommitResult =
+  /** `replayed`: stored before, by another request under the same key. */
+  | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
+  /** The key stands for something else. */
+  | Readonly<{ kind: "conflict" }>
+  /** It would make more deliveries than a request may: nothing was stored. */
+  | Readonly<{ kind: "too_many"; planned: number }>
+  /** Nobody knows, or nothing was stored. */
+  | Readonly<{ kind: "unavailable" }>;
+
+export const INTAKE_VERSION = 1;
+
+export type IntakeRequest = Readonly<{
+  version: typeof INTAKE_VERSION;
+  database: number;
+  tenant: string;
+  type: string;
+  body: Uint8Array;
+  deliverAt?: number | undefined;
+}> &
+  Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
+
+/** What the Worker may call of the object that commits single events for everybody. */
+export type IntakeRpc = Rpc.DurableObjectBranded & {
+  accept(request: IntakeRequest): Promise<IntakeAnswer>;
+};
+
+export type IntakeAnswer =
+  | Readonly<{ kind: "done"; outcome: CommitResult }>
+  /** Not taken, for there is too much already. */
+  | Readonly<{ kind: "full" }>
+  /** Not taken: of a version that this object does not know. */
+  | Readonly<{ kind: "unknown" }>;
+
 /** Entries that are committed all or none, their events in bundles: one entry of several events, or some of one each. */
 export type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
 

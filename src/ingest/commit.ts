@@ -20,7 +20,9 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 import {
+  type AcceptedEvent,
   apart,
+  type CommitResult,
   type Draft,
   type DraftBundle,
   draftOf,
@@ -37,33 +39,12 @@ import type { Routes } from "./routing-cache.ts";
 /** How long whoever posts something waits for its commit. */
 export const WAIT_MS = 10_000;
 
-export type AcceptedEvent = Readonly<{
-  /** Its number. */
-  id: number;
-  /** The destinations that are to get it. */
-  plan: readonly string[];
-  /** When it is to be delivered, epoch ms, unless at once. */
-  deliverAt?: number;
-  /** It was stored once and is there no more: who was to get it is not known any more. */
-  isRemoved?: true;
-}>;
-
-export type Outcome =
-  /** `replayed`: stored before, by another request under the same key. */
-  | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
-  /** The key stands for something else. */
-  | Readonly<{ kind: "conflict" }>
-  /** It would make more deliveries than a request may: nothing was stored. */
-  | Readonly<{ kind: "too_many"; planned: number }>
-  /** Nobody knows, or nothing was stored. */
-  | Readonly<{ kind: "unavailable" }>;
-
 /** A bundle that is to be sent on its way. */
 export type CommittedBundle = Readonly<{ id: number; plan: Plan; deliverAt?: number }>;
 
 export type Committed = Readonly<{
   /** In the order of the entries. */
-  outcomes: readonly Outcome[];
+  outcomes: readonly CommitResult[];
   bundles: readonly CommittedBundle[];
 }>;
 
@@ -85,7 +66,7 @@ type Context = Readonly<{
   acceptedAt: number;
   /** The tokens of all entries are looked for above it, in every round: what is known by then is too late. */
   floor: number;
-  outcomes: Map<Entry, Outcome>;
+  outcomes: Map<Entry, CommitResult>;
   bundles: Map<number, CommittedBundle>;
 }>;
 
@@ -96,7 +77,7 @@ export async function commitEntries(
   entries: readonly Entry[],
   acceptedAt: number,
 ): Promise<Committed> {
-  const outcomes = new Map<Entry, Outcome>();
+  const outcomes = new Map<Entry, CommitResult>();
   const bundles = new Map<number, CommittedBundle>();
   try {
     const [floor] = await Promise.all([
@@ -107,7 +88,7 @@ export async function commitEntries(
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
   }
-  const unavailable: Outcome = { kind: "unavailable" };
+  const unavailable: CommitResult = { kind: "unavailable" };
   return {
     outcomes: entries.map((entry) => outcomes.get(entry) ?? unavailable),
     bundles: [...bundles.values()],
@@ -299,7 +280,7 @@ export async function answerByKey(
   services: Services,
   db: D1Database,
   entry: Entry,
-): Promise<Outcome | undefined> {
+): Promise<CommitResult | undefined> {
   if (!entry.key) return undefined;
   const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
   const { keys } = await answered(services, findCommitted(db, 0, [], names));
@@ -314,7 +295,7 @@ function numbersOf({ bundles, places }: StoredKey): number[] {
 }
 
 /** @param events those that stand under the key */
-function answerTo({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): Outcome {
+function answerTo({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): CommitResult {
   return stored.fingerprint === key?.fingerprint ? { kind: "replayed", events } : { kind: "conflict" };
 }
 

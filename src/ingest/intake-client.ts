@@ -5,27 +5,7 @@
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
-import type { Entry } from "./bundle.ts";
-import type { Outcome } from "./commit.ts";
-
-export const INTAKE_VERSION = 1;
-
-export type IntakeRequest = Readonly<{
-  version: typeof INTAKE_VERSION;
-  database: number;
-  tenant: string;
-  type: string;
-  body: Uint8Array;
-  deliverAt?: number | undefined;
-}> &
-  Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
-
-export type IntakeAnswer =
-  | Readonly<{ kind: "done"; outcome: Outcome }>
-  /** Not taken, for there is too much already. */
-  | Readonly<{ kind: "full" }>
-  /** Not taken: of a version that this object does not know. */
-  | Readonly<{ kind: "unknown" }>;
+import { type CommitResult, type Entry, INTAKE_VERSION, type IntakeAnswer } from "./bundle.ts";
 
 const ATTEMPTS = 2;
 
@@ -38,7 +18,7 @@ export async function commitByIntake(
   services: Services,
   database: number,
   { token, events: [event], key, deadlineAt }: Entry,
-): Promise<Outcome | undefined> {
+): Promise<CommitResult | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
   const { tenant, type, body, deliverAt } = event;
@@ -55,7 +35,7 @@ export async function commitByIntake(
     key,
     deadlineAt,
   } as const;
-  const unavailable: Outcome = { kind: "unavailable" };
+  const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const askedAt = services.now();

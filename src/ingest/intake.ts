@@ -8,10 +8,9 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import type { Entry } from "./bundle.ts";
+import { type Entry, INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./intake-client.ts";
 
 type Pending = Readonly<{ entry: Entry; bytes: number; answer: (answer: IntakeAnswer) => void }>;
 

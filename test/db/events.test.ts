@@ -1,8 +1,9 @@
 /** What a commit stores of events: whom they are for, in which order they are, and every byte of them. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { AcceptedEvent } from "../../src/ingest/commit.ts";
+import type { AcceptedEvent } from "../../src/ingest/bundle.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 

@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { Entry } from "../../src/ingest/bundle.ts";
-import { commitEntries, type Outcome, WAIT_MS } from "../../src/ingest/commit.ts";
+import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
+import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { removeOld } from "../../src/maintenance/retention.ts";
 import type { Services } from "../../src/services.ts";
@@ -71,7 +71,7 @@ const types = async () =>
     }>()
   ).results.map(({ type }) => type);
 
-const idsOf = (outcome: Outcome | undefined) =>
+const idsOf = (outcome: CommitResult | undefined) =>
   outcome && "events" in outcome ? outcome.events.map(({ id }) => id) : [];
 
 const INSERTS = (sql: string) => sql.includes("INSERT INTO bundles");

@@ -1,11 +1,12 @@
 /** Intake commits for everybody at once, and whatever happens to it, nothing is lost and nothing is stored twice. */
+
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import { type Outcome, WAIT_MS } from "../../src/ingest/commit.ts";
+import type { CommitResult, IntakeAnswer, IntakeRequest } from "../../src/ingest/bundle.ts";
+import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
-import type { IntakeAnswer, IntakeRequest } from "../../src/ingest/intake-client.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Services } from "../../src/services.ts";
@@ -58,7 +59,7 @@ const deaf =
     throw new Error("Network connection lost.");
   };
 
-const idsOf = (outcomes: readonly Outcome[]) =>
+const idsOf = (outcomes: readonly CommitResult[]) =>
   outcomes.flatMap((outcome) => ("events" in outcome ? outcome.events.map(({ id }) => id) : []));
 
 const stored = async () =>
@@ -337,7 +338,7 @@ describe("the object itself", () => {
 
   test("killed at any moment loses nothing that was accepted and stores nothing twice", async () => {
     await accept(services(), [event()]);
-    const accepted: Outcome[] = [];
+    const accepted: CommitResult[] = [];
     for (let round = 0; round < 5; round++) {
       const posting = Array.from({ length: 20 }, () => accept(services(), [event()]));
       for (let turn = 0; turn < round; turn++) await calm();

@@ -1,8 +1,9 @@
 /** Events are accepted in three databases: each request in one of them, and each key once. */
+
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf, placeByTime } from "../../src/core/placement.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { AcceptedEvent, Outcome } from "../../src/ingest/commit.ts";
+import type { AcceptedEvent, CommitResult } from "../../src/ingest/bundle.ts";
 import type { Services } from "../../src/services.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
@@ -23,7 +24,7 @@ const withDatabases = (count: number): Services => ({
 });
 
 /** What was accepted, of what has to be. */
-function acceptedOf(outcome: Outcome): readonly AcceptedEvent[] {
+function acceptedOf(outcome: CommitResult): readonly AcceptedEvent[] {
   if (outcome.kind !== "accepted") throw new Error(`It is ${outcome.kind}`);
   return outcome.events;
 }

@@ -1,8 +1,9 @@
 /** The databases that the tests of this run have: the first, and those beyond it where the run is about several. */
+
 import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
 import * as schema from "../../src/db/schema.ts";
-import { furtherDatabases } from "../../src/services.ts";
+import { furtherDatabases } from "../../src/db/shards.ts";
 
 export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env).further];
 
