@@ -23,16 +23,16 @@ import type { GateSettings } from "./limits.ts";
 import { packNumbers, sharedWith } from "./number-sets.ts";
 import { effectiveRate, nextSendAt, type Reservation, reserve, reserveNow } from "./rate-limit.ts";
 
-export type Admission = Readonly<{ state: GateState; answer: AdmitResult }>;
+export type Admission = Readonly<{ state: GateState; result: AdmitResult }>;
 
 export function admit(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): Admission {
   const start = asked(before, ask, settings, now);
   const known = knownOf(start, ask.deliveries);
-  const { state, answer } = decide(start, known, ask, settings, now);
+  const { state, result } = decide(start, known, ask, settings, now);
   const { holding, events } = circuitChange(before, destinationStateAt(before.destinationState, now), now);
-  const settled = settledOf(known, ask, answer.grant?.deliveries ?? [], now);
+  const settled = settledOf(known, ask, result.grant?.deliveries ?? [], now);
   const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
-  return { state: { ...state, holding }, answer: { ...answer, ...also } };
+  return { state: { ...state, holding }, result: { ...result, ...also } };
 }
 
 /** What the gate knows of the deliveries asked for: when each was settled of late, and until when leases hold it. */
@@ -73,7 +73,7 @@ function decide(
   now: number,
 ): Admission {
   const { free, inFlight } = apart(state, known, ask, now);
-  if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
+  if (free.length === 0) return { state, result: { grant: null, refused: null, inFlight } };
   const asking = { state, ask, settings, now, free, inFlight };
   const room = capacityFor(withoutFormer(state, ask), ask.lane, settings, now);
   if ("reason" in room) return refuse(asking, free, room);
@@ -89,15 +89,15 @@ function withoutFormer(state: GateState, { succeeds }: AdmitRequest): GateState 
   return { ...state, leases };
 }
 
-/** What would be answered to one delivery at `now`: undefined when it would be let in. */
+/** Why one delivery would be refused at `now`; undefined when it would be admitted. */
 export function refusalAt(
   state: GateState,
   lane: Lane,
   settings: GateSettings,
   now: number,
 ): Refusal | undefined {
-  const { answer } = admit(state, { lane, deliveries: [0], connections: 1, startWithinMs: 0 }, settings, now);
-  return answer.refused ? { reason: answer.refused.reason, until: answer.refused.until } : undefined;
+  const { result } = admit(state, { lane, deliveries: [0], connections: 1, startWithinMs: 0 }, settings, now);
+  return result.refused ? { reason: result.refused.reason, until: result.refused.until } : undefined;
 }
 
 function asked(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): GateState {
@@ -182,7 +182,7 @@ function refuse(
   const turns = { ...state.turns, [side]: { ...state.turns[side], wantedAt: now } };
   return {
     state: { ...state, turns, drainSchedule: afterRefusal(state.drainSchedule, refusal.until, now) },
-    answer: { grant: null, refused: { deliveries, ...refusal }, inFlight },
+    result: { grant: null, refused: { deliveries, ...refusal }, inFlight },
   };
 }
 
@@ -205,9 +205,9 @@ function grant(asking: Asking, room: Capacity, reserved: Reservation): Admission
   const left = free.filter((id) => !given.has(id));
   const rest =
     left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease, deliveries.length) : undefined;
-  if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };
+  if (!rest) return { state: served, result: { grant, refused: null, inFlight } };
   const turned = refuse({ ...asking, state: served }, left, rest);
-  return { state: turned.state, answer: { ...turned.answer, grant } };
+  return { state: turned.state, result: { ...turned.result, grant } };
 }
 
 /** Why the rest is not let in; undefined when a drain may ask for it as soon as it has worked off what was. */
@@ -311,7 +311,7 @@ export type AdmitResult = Readonly<{
   inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
   /**
    * Of those let in, which were settled of late, each with how long ago (ms): how long the question was under way the
-   * gate cannot know, so whether that was before the look-up the asker tells, when it has its answer.
+   * gate cannot know, so whether that was before the look-up the asker tells, when it has its result.
    */
   settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
   /** What time has done to the door since it was last looked at, where it has done something. */
