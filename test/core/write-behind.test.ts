@@ -100,7 +100,7 @@ function gateObject(stored?: GateState) {
         startWithinMs: 5_000,
         ...ask,
       };
-      return call((state) => admit(state, whole, settings, now), instance)?.answer;
+      return call((state) => admit(state, whole, settings, now), instance)?.result;
     },
     settle: (
       lease: string,
