@@ -152,8 +152,8 @@ function windowAfter(window: Window, signal: AttemptSignal, { maxConcurrency }: 
 }
 
 /**
- * The breaker's window must be long enough for the failures that trip it: a receiver that hangs fails at most once per
- * timeout, so the window is never shorter than twice the least number of attempts times that.
+ * The breaker's window must be long enough for the failures that trip it. A receiver that hangs fails at most once per
+ * timeout, so the window is never shorter than twice `minAttempts` timeouts.
  */
 function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"] {
   return { ...breaker, windowMs: Math.max(breaker.windowMs, 2 * breaker.minAttempts * timeoutMs) };
