@@ -109,7 +109,7 @@ function withRequest(
       : destinationState,
     failureStreak: settings.paused ? noFailures : state.failureStreak,
     turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
-    breadth: settings.maxConcurrency,
+    maxConcurrency: settings.maxConcurrency,
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
     drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
   };

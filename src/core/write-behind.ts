@@ -201,8 +201,8 @@ function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
   const everyMs = 1000 / perSecond;
   if (leaseMs === 0 || everyMs > SLOWEST_MS) return null;
   const lost = live(state.leases, now).filter((lease) => lease.lost);
-  const slots = Math.floor(state.breadth / 2) - slotsOf(lost);
-  const width = Math.floor(widthOf(window, state.breadth) / 2) - widthsOf(lost);
+  const slots = Math.floor(state.maxConcurrency / 2) - slotsOf(lost);
+  const width = Math.floor(widthOf(window, state.maxConcurrency) / 2) - widthsOf(lost);
   if (slots < 1 || width < 1) return null;
   const grantsUntil = now + BEHIND_MS;
   return {
@@ -257,7 +257,7 @@ const rules: Rules = {
   slack: always,
   turns: (before, after) =>
     before.live.wantedAt === after.live.wantedAt && before.backlog.wantedAt === after.backlog.wantedAt,
-  breadth: isSame,
+  maxConcurrency: isSame,
   rate: isSame,
   drainSchedule: isSame,
   rollups: onlySuccessesCounted,

@@ -28,7 +28,7 @@ function gate(
   return {
     ...state,
     drainSchedule,
-    breadth: 100,
+    maxConcurrency: 100,
     destinationState: { ...state.destinationState, ...destinationState },
   };
 }
@@ -73,7 +73,7 @@ describe("the alarm that has gone off", () => {
 
   it("sends for as many drains as the window has room for", () => {
     expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / DRAIN_CONNECTIONS));
-    expect(drainsDue({ ...gate(waiting, wide), breadth: 7 }, now).drains).toBe(2);
+    expect(drainsDue({ ...gate(waiting, wide), maxConcurrency: 7 }, now).drains).toBe(2);
   });
 
   it("sends for none beyond those that are at work", () => {

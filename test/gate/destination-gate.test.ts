@@ -320,7 +320,7 @@ describe("a stored state", () => {
   });
 
   test.each([
-    ["its breadth", without("breadth")],
+    ["its limit", without("maxConcurrency")],
     ["the drains it expects", without("drainSchedule", "expected")],
     ["its history", without("history")],
     ["what it counted", without("rollups")],
