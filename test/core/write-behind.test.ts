@@ -310,7 +310,7 @@ describe("a change that may wait", () => {
     ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
     [
       "notice",
-      ({ alertState }) => ({ alertState: { ...alertState, storm: { lasts: true, toldAt: start } } }),
+      ({ alertState }) => ({ alertState: { ...alertState, storm: { isActive: true, notifiedAt: start } } }),
     ],
     ["failure that was counted", ({ rollups }) => ({ rollups: withResult(rollups, "5xx") })],
   ])("is no %s", (_, change) => {
