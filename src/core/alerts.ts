@@ -155,7 +155,7 @@ export const thresholds = [
   "backlog_growth",
 ] as const;
 
-export type Threshold = (typeof thresholds)[number];
+type Threshold = (typeof thresholds)[number];
 
 const RETRY_RATE = 0.1;
 const DEAD_RATE = 0.01;
@@ -286,7 +286,7 @@ function rounded(value: number): number {
 }
 
 /** The sweep runs every minute; one that takes long or fails once is not a stall. */
-export const STALLED_AFTER_MS = 5 * 60_000;
+const STALLED_AFTER_MS = 5 * 60_000;
 
 /** @param heartbeatAt when a sweep last completed, epoch ms; null before the first, which is not a stall yet */
 export function isStalled(heartbeatAt: number | null, now: number): heartbeatAt is number {

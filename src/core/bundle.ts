@@ -163,7 +163,7 @@ export function headersOf(header: StoredHeader): EventHeader[] {
 }
 
 /** What decides which events may share a bundle. */
-export type Sized = Readonly<{
+type Sized = Readonly<{
   bytes: number;
   /** Epoch ms; undefined: at once. */
   deliverAt?: number | undefined;

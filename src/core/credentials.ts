@@ -14,7 +14,7 @@ export const REMEMBERED_MS = 30_000;
 /** The least time between two writes of a key's last use: a busy key must not cost a row for each request. */
 export const USE_WRITTEN_MS = 60 * 60_000;
 
-export type KeyTerms = Readonly<{
+type KeyTerms = Readonly<{
   /** Epoch ms; null: it does not end by itself. */
   expiresAt: number | null;
   /** Epoch ms; null: it has not been revoked. */

@@ -162,9 +162,9 @@ function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"]
 export type CircuitEvent = "circuit_opened" | "circuit_half_open" | "circuit_closed" | "held" | "hold_ended";
 
 /** A state as last seen. `holding`: the beginning of a hold has been logged, and its end has not. */
-export type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
+type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
 
-export type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
+type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
 
 /** The events between two states, each once; what time alone has changed by `now` comes first. */
 export function circuitChange(

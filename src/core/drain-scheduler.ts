@@ -90,7 +90,7 @@ export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
     : { ...drainSchedule, expected: drainSchedule.expected - 1 };
 }
 
-export type DrainDecision = Readonly<{
+type DrainDecision = Readonly<{
   drainSchedule: DrainSchedule;
   /** Drains to enqueue. */
   drains: number;

@@ -53,7 +53,7 @@ export type HistoryEntry = Readonly<{
 }>;
 
 /** A settled lease's deliveries, and when it was settled. */
-export type SettledLease = readonly [at: number, deliveries: PackedNumbers];
+type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 
 /** How much may be in flight under leases that are granted without a write (see write-behind.ts). */
 export type Slack = Readonly<{

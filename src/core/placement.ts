@@ -8,7 +8,7 @@
  */
 
 /** Bits for the rows of one database. At 10 GB it is full long before. */
-export const ROW_BITS = 40;
+const ROW_BITS = 40;
 
 const ROWS = 2 ** ROW_BITS;
 

@@ -182,7 +182,7 @@ function addedPoint(a: SeriesPoint, b: SeriesPoint): SeriesPoint {
 }
 
 /** Attempts that ended within one minute: enough to tell a retry storm from traffic. */
-export type Minute = Readonly<{
+type Minute = Readonly<{
   /** Epoch ms. */
   from: number;
   first: number;

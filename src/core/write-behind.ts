@@ -105,7 +105,7 @@ export function afterDecision(before: Memory, after: GateState, now: number): St
     : withWrite(before, memory, now);
 }
 
-export type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
+type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
 
 /**
  * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
