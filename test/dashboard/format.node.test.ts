@@ -1,5 +1,13 @@
 import { expect, it } from "vitest";
-import { agoOf, atMost, momentOf, percentOf, plural, durationOf, untilOf } from "../../src/dashboard/format.ts";
+import {
+  agoOf,
+  atMost,
+  durationOf,
+  momentOf,
+  percentOf,
+  plural,
+  untilOf,
+} from "../../src/dashboard/format.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 

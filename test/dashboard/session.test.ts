@@ -156,7 +156,7 @@ describe("a portal link", () => {
     const again = testDashboard();
     expect(await enter(again, token)).toMatchObject({
       status: 403,
-      html: expect.stringContaining("has been used"),
+      html: expect.stringContaining("already been used"),
     });
     expect(again.cookie()).toBe("");
   });

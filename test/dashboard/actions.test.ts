@@ -1,4 +1,4 @@
-/** What a person does on a page is done by the API's own routes: seen in the tables, not in the page. */
+/** What the forms and buttons change, as the tables show it: the API's own routes do the work. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/ids.ts";
@@ -70,7 +70,7 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await countRows("destinations")).toBe(1);
     expect(await rowOf(String(row?.id))).toEqual(row);
-    expect((await browser.get(then)).html).toContain("This form had created this destination already");
+    expect((await browser.get(then)).html).toContain("This form has already created this destination");
     const anew = { ...form, ...hiddenIn((await browser.get("/dashboard/destinations/new")).html) };
     expect((await browser.post("/dashboard/destinations/new", anew)).status).toBe(200);
     expect(await countRows("destinations")).toBe(2);
@@ -182,7 +182,7 @@ describe("a destination", () => {
     await browser.signIn();
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
     expect(status).toBe(200);
-    expect(html).toContain("The receiver refused it: HTTP 404.");
+    expect(html).toContain("The receiver rejected it: HTTP 404");
     expect(html).toContain("&lt;b&gt;no such hook&lt;/b&gt;");
     expect(html).toContain(`webhook-signature: ${receiver.calls[0]?.headers.get("webhook-signature")}`);
     expect(await countRows("events")).toBe(0);
@@ -207,7 +207,7 @@ describe("a destination", () => {
     expect(await rowOf(id)).toMatchObject({ previous_secrets: JSON.stringify(previous) });
     const page = await browser.get(`/dashboard/destinations/${id}`);
     expect(page.html).toContain(
-      "Two secrets sign at the moment; the last of those that were replaced stops in 2 h.",
+      "Two secrets are in use; the last of those that were replaced expires in 2 h.",
     );
   });
 
@@ -223,7 +223,7 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await rowOf(id)).toEqual(after);
     const { html } = await browser.get(then.replace(/#.*/, ""));
-    expect(html).toContain("The secret has been rotated already");
+    expect(html).toContain("The secret had already been rotated");
   });
 
   it("is told by name why its secret cannot be rotated", async () => {
@@ -264,7 +264,7 @@ it("a dead delivery is tried again", async () => {
   expect([status, headers.get("location")]).toEqual([303, expect.stringContaining("/dashboard/events/evt_")]);
   expect(await env.DB.prepare("SELECT state FROM deliveries").first()).toEqual({ state: "waiting" });
   const again = await browser.post(`/dashboard/deliveries/${delivery}/retry`);
-  expect(again).toMatchObject({ status: 422, html: expect.stringContaining("That was not done") });
+  expect(again).toMatchObject({ status: 422, html: expect.stringContaining("Request refused") });
 });
 
 describe("a customer", () => {
