@@ -219,7 +219,7 @@ function deadText({ reason = "", attempts }: Delivery): string {
   const texts: Readonly<Record<string, string>> = {
     permanent: `the receiver rejected it permanently ${after}`,
     gone: "the receiver answered 410 Gone",
-    exhausted: `all ${plural(attempts, "attempt")} failed`,
+    exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
     expired: `it expired ${after}`,
     forbidden_target: "requests to its URL are not allowed",
     event_removed: "the event was deleted",

@@ -51,6 +51,7 @@ it.each<[Partial<Delivery>, string]>([
     "good | Delivered | Delivered at attempt 4, 1 min after it was accepted",
   ],
   [{ state: "dead", reason: "exhausted", attempts: 16 }, "bad | Dead | Given up: all 16 attempts failed"],
+  [{ state: "dead", reason: "exhausted", attempts: 1 }, "bad | Dead | Given up: the only attempt failed"],
   [{ state: "dead", reason: "gone", attempts: 1 }, "bad | Dead | Given up: the receiver answered 410 Gone"],
   [{ state: "dead", reason: "expired", attempts: 1 }, "bad | Dead | Given up: it expired after 1 attempt"],
   [

@@ -165,7 +165,7 @@ const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth,
         value={countOf(figures?.view.inFlight ?? 0)}
         unit={`of ${limitsOf(row).max_concurrency}`}
       />
-      <Figure name="Concurrency window" value={countOf(figures?.view.window ?? 0)} />
+      <Figure name="Allowed at once" value={countOf(figures?.view.window ?? 0)} />
       <Figure name="Waiting" value={atMost(depth.waiting, COUNTED)} />
       <Figure name="Retrying" value={countOf(depth.retrying)} />
       <Figure name="Dead" value={atMost(depth.dead, COUNTED)} tone={depth.dead > 0 ? "bad" : undefined} />

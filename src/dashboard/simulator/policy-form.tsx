@@ -141,7 +141,7 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
         />
         <Text
           name="expire_unattempted_after"
-          label="Expire without an attempt after"
+          label="First attempt within"
           hint={spanText(preset.expireUnattemptedAfterMs / 1000)}
           fields={fields}
         />
