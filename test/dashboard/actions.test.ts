@@ -196,7 +196,7 @@ describe("a destination", () => {
     expect([status, html.includes("again in 3 s")]).toEqual([422, true]);
   });
 
-  it("gets a new secret, shown once, and the old one signs besides it", async () => {
+  it("gets a new secret, shown once, and the old one keeps signing too", async () => {
     const id = await destinationOf();
     const before = await rowOf(id);
     const browser = await signedIn();
