@@ -105,7 +105,7 @@ export function afterDecision(before: Memory, after: GateState, now: number): St
     : withWrite(before, memory, now);
 }
 
-type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
+type AlarmStep = Step & Readonly<{ drains: number; drainsAtWork: number }>;
 
 /**
  * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
@@ -117,15 +117,15 @@ export function afterAlarm(before: Memory, now: number): AlarmStep {
   const isDue =
     state.drainSchedule.at !== null &&
     (state.drainSchedule.at <= now || blockedBy(state.destinationState, { paused: false }, now));
-  const { drainSchedule, drains, abreast } = isDue
+  const { drainSchedule, drains, drainsAtWork } = isDue
     ? drainsDue(state, now)
-    : { drainSchedule: state.drainSchedule, drains: 0, abreast: 0 };
+    : { drainSchedule: state.drainSchedule, drains: 0, drainsAtWork: 0 };
   const memory = { ...fired, state: { ...state, drainSchedule } };
   const step =
     memory.isBehind || !isSame(drainSchedule, state.drainSchedule)
       ? withWrite(fired, memory, now)
       : withAlarm(fired, memory, now, false);
-  return { ...step, drains, abreast };
+  return { ...step, drains, drainsAtWork };
 }
 
 function withState(before: Memory, state: GateState, now: number): Memory {

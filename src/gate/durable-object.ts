@@ -164,7 +164,7 @@ export class DestinationGate extends DurableObject<Env> {
     const step = afterAlarm(this.#load(now), now);
     // Before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await this.#save(step);
-    const sent = await this.#enqueueDrains(step.drains, step.abreast);
+    const sent = await this.#enqueueDrains(step.drains, step.drainsAtWork);
     if (sent === step.drains) return;
     await this.#decide((current, at) => ({
       state: { ...current, drainSchedule: afterUnsent(current.drainSchedule, step.drains - sent, at) },
@@ -172,9 +172,9 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** Returns how many the queue took. A call that failed may have enqueued some: at worst they come twice. */
-  async #enqueueDrains(drains: number, abreast: number): Promise<number> {
+  async #enqueueDrains(drains: number, drainsAtWork: number): Promise<number> {
     const destination = this.#destination();
-    const message = { body: { destination, drains: abreast } };
+    const message = { body: { destination, drains: drainsAtWork } };
     let sent = 0;
     try {
       while (sent < drains) {

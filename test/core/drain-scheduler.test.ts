@@ -62,7 +62,7 @@ describe("the one alarm", () => {
 
 describe("the alarm that has gone off", () => {
   it("is over when nothing waits", () => {
-    expect(drainsDue(gate(silent), now)).toEqual({ drainSchedule: silent, drains: 0, abreast: 0 });
+    expect(drainsDue(gate(silent), now)).toEqual({ drainSchedule: silent, drains: 0, drainsAtWork: 0 });
   });
 
   it("sends for one drain, and is set for the case that it never comes", () => {
@@ -78,7 +78,7 @@ describe("the alarm that has gone off", () => {
 
   it("sends for none beyond those that are at work", () => {
     const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
-    expect(drainsDue(state, now)).toMatchObject({ drains: 1, abreast: 2 });
+    expect(drainsDue(state, now)).toMatchObject({ drains: 1, drainsAtWork: 2 });
   });
 
   it("sends for none beyond those on their way, until they must be lost", () => {
