@@ -1,6 +1,6 @@
 /**
- * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds over
- * all destinations, and a sweep that has stalled.
+ * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds
+ * over all destinations, and a sweep that has stalled.
  *
  * Alert state and digest are part of the gate's state, so that they cost no row. A flapping circuit does not cause an
  * alert for every change: a problem is published at once, the same problem again only after a while, and its end

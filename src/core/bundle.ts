@@ -9,7 +9,10 @@
 /** Events of a bundle at most: a pack's masks have a hundred bits (see pack.ts). */
 export const MAX_EVENTS = 100;
 
-/** Bytes of the bodies of a bundle, unless its only event has more. A row holds 2 MB, a bundle in memory twice its size. */
+/**
+ * Bytes of the bodies of a bundle, unless its only event has more. A row holds 2 MB, a bundle in memory twice its
+ * size.
+ */
 export const MAX_BYTES = 512 * 1024;
 
 const INDEXES = 128;
@@ -119,7 +122,9 @@ export type EventHeader = Readonly<{
   bytes: number;
 }>;
 
-/** The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes. */
+/**
+ * The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes.
+ */
 export type StoredHeader = Readonly<{
   version: 1;
   /** How the bodies are stored. */

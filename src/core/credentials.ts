@@ -1,8 +1,8 @@
 /**
  * When credentials are valid: API keys, and the signing secrets that were replaced.
  *
- * An isolate caches what it has read of an API key, so a revoked key is rejected when that entry is stale at the latest:
- * well within the minute that is promised.
+ * An isolate caches what it has read of an API key, so a revoked key is rejected when that entry is stale at the
+ * latest: well within the minute that is promised.
  *
  * After a rotation, replaced secrets still sign beside the current one, each until a time of its own, so that rotating
  * again never takes a secret from a receiver that was promised more time.

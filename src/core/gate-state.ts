@@ -104,8 +104,8 @@ export type GateState = Readonly<{
 
 const HISTORY = 20;
 /**
- * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several times
- * as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
+ * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several
+ * times as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
  */
 const SETTLED_LENGTH = 8_000;
 /** Characters of a settled lease in JSON beside its deliveries. */

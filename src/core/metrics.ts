@@ -2,8 +2,8 @@
  * Attempt metrics: what is measured of one attempt, the counters of many within a period, and the rates that people
  * watch. Counters only add up, so minutes make hours, and destinations make a total, without loss.
  *
- * Distributions are histograms with fixed bounds: a few numbers however much is counted, and two of them add up exactly,
- * which quantiles do not. A quantile read from one is exact to within its bucket.
+ * Distributions are histograms with fixed bounds: a few numbers however much is counted, and two of them add up
+ * exactly, which quantiles do not. A quantile read from one is exact to within its bucket.
  */
 import type { Exchange } from "./retry/classify.ts";
 

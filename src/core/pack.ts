@@ -1,7 +1,7 @@
 /**
- * Packs: the deliveries of one bundle at one destination that are in a plain state, in one row for all of them. Each is
- * one bit of a mask: delivered at the first attempt; or, without an attempt, waiting, in flight or cancelled. A delivery
- * in any other state has a row of its own.
+ * Packs: the deliveries of one bundle at one destination that are in a plain state, in one row for all of them. Each
+ * is one bit of a mask: delivered at the first attempt; or, without an attempt, waiting, in flight or cancelled. A
+ * delivery in any other state has a row of its own.
  *
  * A mask is two integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
  */

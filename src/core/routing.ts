@@ -4,8 +4,8 @@
  *
  * A filter is a set of conditions on `data` by dotted paths, all of which must hold. A path goes from object to object
  * by their keys, and never into a list. A condition is a value, a list of values of which it must be one, or operators
- * that must all hold. A missing value equals nothing and is neither less nor greater than anything; `not` is true of it,
- * unless it denies `exists: false`.
+ * that must all hold. A missing value equals nothing and is neither less nor greater than anything; `not` is true of
+ * it, unless it denies `exists: false`.
  *
  * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, so
  * that a mistake loses no event.

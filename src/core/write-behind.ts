@@ -1,5 +1,6 @@
 /**
- * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is billed.
+ * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is
+ * billed.
  *
  * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
  * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
@@ -65,8 +66,8 @@ export type Step = Readonly<{
 }>;
 
 /**
- * The memory of a new incarnation. It assumes the worst about its predecessor's slack: that all of it is in flight, that
- * the rate's burst is spent, and that any delivery may have been settled up to now.
+ * The memory of a new incarnation. It assumes the worst about its predecessor's slack: that all of it is in flight,
+ * that the rate's burst is spent, and that any delivery may have been settled up to now.
  * @param stored undefined when nothing is stored
  */
 export function restored(stored: GateState | undefined, now: number): Memory {

@@ -75,7 +75,9 @@ export class DestinationGate extends DurableObject<Env> {
     return events;
   }
 
-  /** The destination was deleted and nothing waits for it: removes all that is stored, and the alarm. Safe to repeat. */
+  /**
+   * The destination was deleted and nothing waits for it: removes all that is stored, and the alarm. Safe to repeat.
+   */
   async forget(): Promise<void> {
     try {
       await this.ctx.storage.deleteAlarm();
@@ -156,8 +158,8 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /**
-   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus drains
-   * find the deliveries leased.
+   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus
+   * drains find the deliveries leased.
    */
   override async alarm(): Promise<void> {
     const now = Date.now();
