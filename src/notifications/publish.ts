@@ -19,7 +19,7 @@ import { readHeartbeat } from "../db/sweep.ts";
 import type { Disposition } from "../delivery/outcome.ts";
 import { digestAtGate, markDigestSent, reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
-import { acceptOperational, type OperationalNotice } from "../ingest/accept.ts";
+import { acceptOperational, type KeyedEvent } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { mail } from "./mail.ts";
@@ -39,7 +39,7 @@ export async function publish(
   try {
     // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
     const store = async () => {
-      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(noticeOf));
+      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(postedEvent));
     };
     if (events.length > 0) await store().catch(store);
     const forgotten = forgetStatements(services.db, told);
@@ -51,7 +51,7 @@ export async function publish(
   }
 }
 
-function noticeOf({ type, key, data }: OperationalEvent): OperationalNotice {
+function postedEvent({ type, key, data }: OperationalEvent): KeyedEvent {
   return { tenant: OPERATOR, type, data, key };
 }
 

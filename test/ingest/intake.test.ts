@@ -4,15 +4,16 @@ import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { CommitResult, IntakeAnswer, IntakeRequest } from "../../src/ingest/bundle.ts";
+import type { CommitResult } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
+import type { IntakeRequest, IntakeResult } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Services } from "../../src/services.ts";
 import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
-type Accept = (request: IntakeRequest) => Promise<IntakeAnswer>;
+type Accept = (request: IntakeRequest) => Promise<IntakeResult>;
 
 let world: World;
 beforeEach(async () => {
