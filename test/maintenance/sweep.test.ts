@@ -513,10 +513,10 @@ describe("a sweep", () => {
   });
 
   test.each([
-    ["retries", "state = 'retrying'", "overdue", ["lost", "rung"]],
+    ["retries", "state = 'retrying'", "overdue", ["lost", "drains_scheduled"]],
     ["what waits", "WITH RECURSIVE found", "waiting", ["lost", "overdue"]],
-    ["what was lost", "AS acceptedAt, planned", "lost", ["overdue", "rung"]],
-    ["what is over its age limit", "give_up_at AS giveUpAt", "expired", ["lost", "rung"]],
+    ["what was lost", "AS acceptedAt, planned", "lost", ["overdue", "drains_scheduled"]],
+    ["what is over its age limit", "give_up_at AS giveUpAt", "expired", ["lost", "drains_scheduled"]],
   ])("that fails to look for %s does everything else, and says so", async (_, part, name, others) => {
     await sweep(world.services);
     world.clock.pass(60_000);
@@ -548,7 +548,7 @@ describe("a sweep", () => {
     await expect(sweep(world.services)).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     await sweep(world.services);
-    expect(world.logged("sweep_at_work")).toHaveLength(1);
+    expect(world.logged("sweep_already_running")).toHaveLength(1);
     expect(await storedRows()).toEqual([]);
     world.clock.pass(50_000);
     await sweep(world.services);
@@ -571,7 +571,7 @@ describe("a sweep", () => {
     await world.answer([page]);
     expect(await watermark()).toBe(second);
     await sweep(world.services);
-    expect(world.logged("sweep_at_work")).toHaveLength(1);
+    expect(world.logged("sweep_already_running")).toHaveLength(1);
     world.clock.pass(60_000);
     await sweep(world.services);
     expect(await watermark()).toBe(90_000);

@@ -7,7 +7,7 @@ import { changeReplay, findReplay, type NewReplay } from "../../src/db/replays.t
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
-import { stepReplay, wakeReplays } from "../../src/replay/run.ts";
+import { recoverReplays, stepReplay } from "../../src/replay/run.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { batchOf } from "../support/queues.ts";
 import {
@@ -278,7 +278,7 @@ describe("a replay", () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state }, START);
     await execute("UPDATE destinations SET deleted_at = 1");
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
@@ -356,7 +356,7 @@ describe("interrupted", () => {
     await expect(step()).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
     await completed();
     expect(await replay()).toMatchObject({ moved: 20, delivered: 20, state: "completed" });
@@ -371,10 +371,10 @@ describe("interrupted", () => {
     world.drainQueue.break(false);
     expect(world.logged("replay_step_not_sent")).toHaveLength(1);
     world.clock.pass(30_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
@@ -382,7 +382,7 @@ describe("interrupted", () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
   });
 });
