@@ -6,7 +6,7 @@ import { type AttemptMetric, ratesOf } from "../../src/core/metrics.ts";
 import { newRollups, rollupsAfter } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { fleetSum, GATES_ASKED, readFleet } from "../../src/metrics/fleet.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
 import { calmView } from "../support/calm-view.ts";
@@ -131,22 +131,22 @@ describe("the watch", () => {
   test("judges all destinations, not the hundred in which something goes on", async () => {
     await destinationsOf("mine", 1_000, 60);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 60));
-    await watch(services);
+    await checkThresholds(services);
     expect(crossed(logged)).toEqual([]);
   });
 
   test("says what is true of all of them", async () => {
     await destinationsOf("mine", 1_000, 200);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 200));
-    await watch(services);
+    await checkThresholds(services);
     expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.2 }));
   });
 
   test("judges no rates at all when there are more destinations than it can ask", async () => {
     await destinationsOf("mine", 2_100);
     const { services, asked, logged } = servicesWith(() => true);
-    await watch(services);
+    await checkThresholds(services);
     expect([asked, crossed(logged)]).toEqual([[], []]);
-    expect(logged).toContainEqual({ what: "rates_unwatched", destinations_above: 2_000 });
+    expect(logged).toContainEqual({ what: "rates_not_checked", destinations_above: 2_000 });
   });
 });

@@ -5,7 +5,7 @@ import { recordOutcomes } from "../../src/db/deliveries.ts";
 import { turnDestination } from "../../src/db/destinations.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { publishStall } from "../../src/notifications/publish.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { named, newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
@@ -176,7 +176,7 @@ describe("a pause", () => {
     world.clock.pass(MINUTE);
     await runCron(world.services);
     expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "gone" } }]);
-    expect(world.logged("announcements_lost")).toHaveLength(1);
+    expect(world.logged("notifications_lost")).toHaveLength(1);
   });
 });
 
@@ -227,7 +227,7 @@ describe("the dead", () => {
     world.drainQueue.break(true);
     await send(1, 400);
     world.drainQueue.break(false);
-    expect(world.logged("toll_not_sent")).toHaveLength(1);
+    expect(world.logged("dead_letter_digest_not_sent")).toHaveLength(1);
     world.clock.pass(3 * MINUTE);
     await send(1, 400);
     await askForToll();
@@ -296,7 +296,7 @@ describe("the thresholds", () => {
   test("that are crossed are told of, each once an hour", async () => {
     quarter();
     await deaths(place);
-    for (let i = 0; i < 2; i++) await watch(world.services);
+    for (let i = 0; i < 2; i++) await checkThresholds(world.services);
     const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
     expect(crossed).toMatchObject([
       { type: "threshold.crossed", data: { value: 1, limit: 0.01, window: "1h" } },
@@ -308,11 +308,11 @@ describe("the thresholds", () => {
     await deaths(place);
     world.gates.called();
     world.clock.pass(MINUTE);
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(world.gates.called()).toEqual([]);
     quarter();
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(world.gates.called()).toEqual([]);
   });
 
@@ -320,7 +320,7 @@ describe("the thresholds", () => {
     quarter();
     await newDestination();
     await deaths(place);
-    await watch(world.services);
+    await checkThresholds(world.services);
     const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
     expect(crossed).toMatchObject([{ data: { destinations: [place] } }]);
     const lines = world
@@ -342,7 +342,7 @@ describe("the thresholds", () => {
       .bind(stuck, world.clock.now() + 3_600_000)
       .run();
     quarter();
-    await watch(world.services);
+    await checkThresholds(world.services);
     const named = Object.fromEntries((await told()).map(({ data }) => [data.threshold, data.destinations]));
     expect(named).toMatchObject({ retrying_for_a_day: [stuck], dead_letter_rate: [place] });
   });
@@ -362,12 +362,12 @@ describe("the thresholds", () => {
     for (const more of [1_000, 500]) {
       await wait(more);
       quarter();
-      await watch(world.services);
+      await checkThresholds(world.services);
       expect(await growths()).toEqual([]);
     }
     await wait(500);
     quarter();
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(await growths()).toMatchObject([
       { data: { value: 1_000, limit: 200, window: "30m", destinations: [place] } },
     ]);
@@ -376,7 +376,7 @@ describe("the thresholds", () => {
   test("are not crossed by the operator's own destinations", async () => {
     quarter();
     await deaths(operator);
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(await told()).toEqual([]);
   });
 });
@@ -431,7 +431,7 @@ describe("a circuit that opens is told of, once", () => {
     failNotices(fault);
     await send(10, 500);
     expect((await told()).map(({ type }) => type)).toEqual(["destination.circuit_opened"]);
-    expect(world.logged("announcements_lost")).toEqual([]);
+    expect(world.logged("notifications_lost")).toEqual([]);
   });
 });
 
@@ -440,13 +440,13 @@ test("a crossed threshold is told of, when D1 is away for a moment", async () =>
   const gate = world.services.gates.get(world.services.gates.idFromName(place));
   await gate.died(200);
   failNotices("before");
-  await watch(world.services);
+  await checkThresholds(world.services);
   expect((await told()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");
 });
 
 test("what cannot be told, because D1 is away, stops nothing", async () => {
   failNotices(...Array(9).fill("before"));
   await send(10, 500);
-  expect(world.logged("announcements_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
+  expect(world.logged("notifications_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
   expect(await told()).toEqual([]);
 });
