@@ -20,12 +20,12 @@ import { isOperatorListening, OPERATOR } from "../db/notifications.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../db/stats.ts";
 import { watchedDestinations } from "../db/watched-destinations.ts";
 import {
-  askAllBut,
   COUNTED,
   depthsOf,
   fleetSum,
-  GATES_ASKED,
-  GATES_WATCHED,
+  MOST_CHECKED,
+  MOST_SHOWN,
+  readAllBut,
   type Seen,
 } from "../metrics/fleet.ts";
 import type { Services } from "../services.ts";
@@ -63,11 +63,11 @@ export async function checkThresholds(services: Services): Promise<void> {
  */
 async function figuresOfAll(services: Services, now: number): Promise<Watched> {
   const [active, sampled, old] = await Promise.all([
-    watchedDestinations(services, undefined, GATES_ASKED),
-    askAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
+    watchedDestinations(services, undefined, MOST_SHOWN),
+    readAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
     retryingForADay(services, { without: OPERATOR }, now),
   ]);
-  if (sampled === undefined) services.log({ what: "rates_not_checked", destinations_above: GATES_WATCHED });
+  if (sampled === undefined) services.log({ what: "rates_not_checked", destinations_above: MOST_CHECKED });
   const figures = new Map(sampled?.map((one) => [one.row.id, one.figures]));
   const busy = await withBacklogs(services, active.destinations.filter(raisesNotifications), figures);
   const snapshots = await saveBacklogSnapshot(services.db, { at: now, backlogs: backlogsOf(busy) });

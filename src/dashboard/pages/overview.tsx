@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import { ratesOf, results, totalOf } from "../../core/metrics.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import { listDestinations } from "../../db/destinations.ts";
-import { type Fleet, fleetSeries, fleetSum, readFleet, seeAll } from "../../metrics/fleet.ts";
+import { type Fleet, fleetSeries, fleetSum, readDestinations, readFleet } from "../../metrics/fleet.ts";
 import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
 import { DestinationTable } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -174,7 +174,7 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
     const { tenant } = c.get("visitor").principal;
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE + 1 });
-    const seen = await seeAll(services, rows.slice(0, PAGE), lookFor());
+    const seen = await readDestinations(services, rows.slice(0, PAGE), lookFor());
     const now = services.now();
     const next = rows.length > PAGE ? rows[PAGE - 1]?.id : undefined;
     return showPage(
