@@ -38,7 +38,7 @@ const EVERY_MINUTES = 15;
 const DEEP = 10;
 const DEEP_COUNTED = 10_000;
 /** Destinations whose deliveries retrying for a day are counted, when those are too many in all. */
-const AGES_ASKED = 10;
+const AGES_READ = 10;
 
 /** For the cron: compares the figures with their thresholds every 15 minutes. */
 export async function checkThresholds(services: Services): Promise<void> {
@@ -117,7 +117,7 @@ async function withAges(
   destinations: readonly WatchedDestination[],
   now: number,
 ): Promise<readonly WatchedDestination[]> {
-  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_ASKED);
+  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_READ);
   const ages = new Map(
     await Promise.all(
       deepest.map(async ({ id }) => [id, await retryingForADay(services, { destination: id }, now)] as const),

@@ -43,7 +43,7 @@ const sample = (isFine: boolean): AttemptMetric => ({
   lateMs: 0,
 });
 
-/** Services whose gates have each counted ten first attempts: those of sick destinations failed. */
+/** Services whose gates have each counted ten first attempts: those of failing destinations failed. */
 function servicesWith(isSick: (id: string) => boolean) {
   const asked: string[] = [];
   const logged: object[] = [];

@@ -94,7 +94,7 @@ test("no series is exposed that nobody looks at", () => {
   expect(unseen).toEqual([]);
 });
 
-const runbook = readFileSync(new URL("../../docs/operations.md", import.meta.url), "utf8");
+const runbook = readFileSync(new URL("../../docs/operations.md", import.meta.url).pathname, "utf8");
 
 test.each([...new Set(alertQueries().map(({ of }) => of))])("%s has a section in the runbook", (alert) => {
   expect(runbook).toContain(`\n#### ${alert}\n`);

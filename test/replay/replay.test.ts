@@ -273,7 +273,7 @@ describe("a replay", () => {
   test.each([
     "running",
     "paused",
-  ] as const)("that is %s ends at the next tick when its destination is deleted", async (state) => {
+  ] as const)("that is %s ends at the next cron when its destination is deleted", async (state) => {
     await ended(5);
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state }, START);
@@ -305,7 +305,7 @@ describe("its pace", () => {
     expect((await replay())?.pace).toBeGreaterThan(120);
   });
 
-  test("falls, and nothing is set to wait, while the door is shut", async () => {
+  test("falls, and nothing is set to wait, while the destination is blocked", async () => {
     world.receiver.script(urlOf(place), 500);
     await world.bring(await world.post(10));
     await ended(20);
@@ -363,7 +363,7 @@ describe("interrupted", () => {
     expect(world.receiver.calls).toHaveLength(20);
   });
 
-  test("between two steps, it is woken by the clock, once it is late", async () => {
+  test("between two steps, its next one is enqueued again by the cron, once it is late", async () => {
     await ended(20);
     await begin();
     world.drainQueue.break(true);
@@ -378,7 +378,7 @@ describe("interrupted", () => {
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
-  test("and paused, it is not woken", async () => {
+  test("and paused, no step is enqueued again", async () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
@@ -426,7 +426,7 @@ describe("its count", () => {
     expect(await counters()).toEqual([0, 1]);
   });
 
-  test("does not heed what comes too late", async () => {
+  test("ignores a message that comes too late", async () => {
     const stale = { ...(await one()), ...end, life: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await counters()).toEqual([0, 0]);
