@@ -15,7 +15,7 @@ import { sumOver } from "../db/shards.ts";
 import { cancelWaiting, endRemoved, lookAtWaiting } from "../db/waiting.ts";
 import { reportEmptyDrain } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
-import { goOnWith } from "../maintenance/cron.ts";
+import { continueUpkeep } from "../maintenance/cron.ts";
 import { countDead, publishDigest } from "../notifications/publish.ts";
 import {
   type DrainMessage,
@@ -221,7 +221,7 @@ export async function consumeDrains(given: Services, batch: MessageBatch): Promi
         const asked = digestMessage(message.body);
         if (asked) await publishDigest(services, asked.deadLetterDigest);
         const upkeep = upkeepMessage(message.body);
-        if (upkeep) await goOnWith(services, upkeep);
+        if (upkeep) await continueUpkeep(services, upkeep);
       } catch (error) {
         services.log({ what: "drain_failed", error: faultOf(error) });
         message.retry({ delaySeconds: PAUSE_S });

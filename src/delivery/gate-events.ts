@@ -4,8 +4,13 @@ import type { SettleResult } from "../core/settle.ts";
 import type { Destination } from "../db/destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "../db/notifications.ts";
 import { faultOf } from "../log.ts";
-import { noticeEvent } from "../notifications/operational-events.ts";
-import { findUnpublished, isTold, publishStatusChanges, scheduleDigest } from "../notifications/publish.ts";
+import { alertEvent } from "../notifications/operational-events.ts";
+import {
+  findUnpublished,
+  publishStatusChanges,
+  raisesNotifications,
+  scheduleDigest,
+} from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
 
 /** News of a destination. */
@@ -25,9 +30,9 @@ export async function applySettleResults(
     tellOfStorm(services, one);
     paused.push(...(await pauseIfSick(services, one)));
   }
-  const told = heard.filter(({ destination }) => isTold(destination));
+  const told = heard.filter(({ destination }) => raisesNotifications(destination));
   const alerts = told.flatMap(({ destination, news }) =>
-    news.alerts.map((alert) => noticeEvent(destination, alert, news)),
+    news.alerts.map((alert) => alertEvent(destination, alert, news)),
   );
   await publishStatusChanges(services, paused, alerts);
   for (const { destination, news } of told)

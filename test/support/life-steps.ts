@@ -5,7 +5,7 @@ import { expect } from "vitest";
 import { requeueDead } from "../../src/db/deliveries.ts";
 import { changeReplay, replayUnderWay } from "../../src/db/replays.ts";
 import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
-import { sendForStep } from "../../src/replay/run.ts";
+import { enqueueReplayStep } from "../../src/replay/run.ts";
 import { compare, GIVE_UP_MS, type Model } from "./life-model.ts";
 import { type Platform, replay } from "./platform.ts";
 import type { Script } from "./receivers.ts";
@@ -200,6 +200,6 @@ export async function turn(
     if (!job || job.state === to) return;
     const change = to === "cancelled" ? { endedAt: now() } : { nextStepAt: now() };
     await changeReplay(db, job.id, [job.state], { state: to, ...change }, now());
-    if (to === "running") await sendForStep(services, job.id, now());
+    if (to === "running") await enqueueReplayStep(services, job.id, now());
   });
 }
