@@ -8,8 +8,8 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
+import { prepare } from "./admission.ts";
 import { type Call, call, connections, headersOf, maskedHeaders } from "./http.ts";
-import { prepare } from "./pipeline.ts";
 import { targetFault } from "./url-guard.ts";
 
 export type TestResult =

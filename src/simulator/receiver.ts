@@ -1,11 +1,12 @@
 /**
- * Receivers: what stands at the other end and how it breaks.
+ * Receivers, and how they break.
  *
- * A server has so many slots, each busy with one request for its service time; the others queue. A queue
- * beyond its strain makes every request slower; one beyond its bound brings the server down: all that is
- * in it fails, and so does everything until it has started again. That is a second outage.
+ * A server has so many slots, each busy with one request for its service time; other requests queue. A queue longer
+ * than its strain makes every request slower. One longer than its bound brings the server down: every request in it
+ * fails, and so does every other until the server has started again. That is a second outage.
  */
 import type { Exchange } from "../core/retry/classify.ts";
+import type { ServerShape, Trouble } from "./scenario.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 export type Receiver = Readonly<{
@@ -13,31 +14,6 @@ export type Receiver = Readonly<{
   /** How often it broke down under load. */
   breakdowns: () => number;
 }>;
-
-export type ServerShape = Readonly<{
-  slots: number;
-  serviceMs: number;
-  /** Requests in the queue beyond which it becomes slower. */
-  strain: number;
-  /** Requests in the queue beyond which it breaks down. */
-  bound: number;
-  restartMs: number;
-  /** Requests a second beyond which it answers 429. */
-  perSecond?: number;
-  /** What the 429 asks for. */
-  retryAfterS?: number;
-}>;
-
-/** What is wrong with a receiver at a time, apart from its load. */
-export type Trouble =
-  | Readonly<{ kind: "none" }>
-  | Readonly<{ kind: "down" }>
-  /** It is there and refuses everything with this status. */
-  | Readonly<{ kind: "refusing"; status: number }>
-  | Readonly<{ kind: "hanging" }>
-  | Readonly<{ kind: "slow"; factor: number }>
-  /** So many of its answers, 0 to 1, are failures. */
-  | Readonly<{ kind: "erratic"; share: number }>;
 
 const REFUSAL_MS = 5;
 const UNAVAILABLE: Exchange = { kind: "response", status: 503 };

@@ -223,7 +223,7 @@ describe("a recorder", () => {
     await world.bring(await world.post(count));
     const rows = (await storedRows()).filter((row) => row.destinationId === destination);
     await forgetOutcomes();
-    return rows.map((row) => ({ work: {} as never, row }));
+    return rows.map((row) => ({ delivery: {} as never, row }));
   }
 
   test("has one write under way, and what comes meanwhile shares the next", async () => {
@@ -249,7 +249,7 @@ describe("a recorder", () => {
   test("has nothing to write for those who have nothing to say", async () => {
     const { recorder, held } = heldWrites();
     expect(await recorder.report([])).toEqual([]);
-    expect(await recorder.report([{ work: {} as never }], true)).toEqual([]);
+    expect(await recorder.report([{ delivery: {} as never }], true)).toEqual([]);
     expect(held).toEqual([]);
   });
 });
