@@ -37,6 +37,27 @@ const AHEAD_MS = 700;
 /** A receiver that takes longer than this may hang next: no lease is prepared ahead for it. */
 const QUICK_MS = 1_000;
 
+/** How long the queue's consumer starts attempts under a lease, as long as answers come. */
+export const CONSUMER_STARTS_MS = 5_000;
+/** How long a drain starts attempts under one lease, and how long it awaits an answer. */
+export const DRAIN_STEP_MS = 3_000;
+/** How long one drain runs. Short, so that a queue of drains moves on; a drain's message costs little beside it. */
+export const DRAIN_BUDGET_MS = 15_000;
+
+/** How long the queue's consumer awaits an answer: so many times what the receiver usually takes, within bounds. */
+const PATIENCE_PER_MS = 20;
+const SHORTEST_PATIENCE_MS = 200;
+const LONGEST_PATIENCE_MS = 1_000;
+
+/**
+ * A receiver that either answers at once or hangs does not hold up a batch as long as one that is always slow.
+ * @param usualMs 0: not known
+ */
+export function consumerPatienceMs(usualMs: number): number {
+  if (usualMs === 0) return LONGEST_PATIENCE_MS;
+  return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
+}
+
 /** Reports that something has been done, or that it failed. */
 export type Done = (error?: unknown) => void;
 

@@ -6,6 +6,7 @@
  */
 import type { BundlePart } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
+import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import { homeOfBundle } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
@@ -26,12 +27,6 @@ import type { Disposition } from "./outcome.ts";
 import { type Failure, recordAndSettle } from "./pipeline.ts";
 import { Recorder } from "./recorder.ts";
 
-/** How long a batch goes on starting attempts, as long as answers come. */
-const STARTS_MS = 5_000;
-/** How long it waits for one answer: twenty times as long as the receiver usually takes, within bounds. */
-const LONGEST_PATIENCE_MS = 1_000;
-const SHORTEST_PATIENCE_MS = 200;
-const PATIENCE_PER_MS = 20;
 /** When nothing can be done for the batch (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
@@ -149,14 +144,14 @@ async function admitAndAttempt(
     const request = {
       lane: laneOf(first),
       deliveries: deliveries.map(({ event }) => event.id),
-      startWithinMs: STARTS_MS,
+      startWithinMs: CONSUMER_STARTS_MS,
     };
     const ofAdmitted = (admitted: readonly number[]) => {
       const ids = new Set(admitted);
       return { deliveries: deliveries.filter(({ event }) => ids.has(event.id)) };
     };
     const { destination } = first;
-    const batch = { destination, request, lookedUpAt, patienceFor, load: ofAdmitted };
+    const batch = { destination, request, lookedUpAt, patienceFor: consumerPatienceMs, load: ofAdmitted };
     return [await admitBatch(services, shared, batch), deliveries] as const;
   };
   return new Map(await Promise.all(batches.map(admit)));
@@ -164,12 +159,6 @@ async function admitAndAttempt(
 
 function laneOf({ row }: LoadedDelivery): Lane {
   return row && row.attempts > 0 ? "retry" : "fresh";
-}
-
-/** A receiver that either answers at once or hangs does not hold up the batch as long as one that is always slow. */
-function patienceFor(usualMs: number): number {
-  if (usualMs === 0) return LONGEST_PATIENCE_MS;
-  return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
 }
 
 function refusedAmong(services: Services, runs: Runs): Disposition[] {

@@ -11,6 +11,7 @@
 import type { AdmitResult } from "../core/admit.ts";
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
+import { DRAIN_BUDGET_MS, DRAIN_STEP_MS } from "../core/lease-runner.ts";
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { sumOver } from "../db/shards.ts";
@@ -26,15 +27,11 @@ import type { Disposition } from "./outcome.ts";
 import { hasProgress, recordAndSettle } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** How long one drain runs. Short, so that a queue of drains moves on; a drain's message costs little beside it. */
-const BUDGET_MS = 15_000;
 /**
  * Leases that one drain uses, for receivers so fast that its time alone would not end it: the platform
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
 const STEPS = 25;
-/** How long it starts attempts under one lease, and how long it awaits an answer. */
-const STEP_MS = 3_000;
 /** Of a lease that begins when another is over, behind the time of that one. */
 const AFTER_MS = 1_500;
 /** Deliveries of a deleted destination cancelled in one step. */
@@ -91,7 +88,7 @@ class Drain {
     this.#services = context.services;
     this.#message = message;
     this.#portion = portion;
-    this.#endsAt = context.services.now() + BUDGET_MS;
+    this.#endsAt = context.services.now() + DRAIN_BUDGET_MS;
   }
 
   async run(): Promise<Next> {
@@ -191,7 +188,7 @@ async function beginStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
-  const startWithinMs = Math.min(STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
+  const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
   const wanted = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
   const request = { ...wanted, ...(probe !== undefined && { probe }) };
   if (former) former.isFollowed = true;
@@ -223,7 +220,7 @@ async function admitWaiting(
     decided.push(...dispositions);
     return { deliveries: due, left: left.length };
   };
-  const batch = { destination, request, after, patienceFor: () => STEP_MS, load };
+  const batch = { destination, request, after, patienceFor: () => DRAIN_STEP_MS, load };
   return { batchRun: await admitBatch(services, connections, batch), decided };
 }
 

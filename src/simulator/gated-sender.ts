@@ -5,11 +5,15 @@
  * compares it with the whole of the production code in virtual time.
  */
 import { admit } from "../core/admit.ts";
-import { drainsDue } from "../core/drain-scheduler.ts";
+import { DRAIN_CONNECTIONS, drainsDue, LEASED } from "../core/drain-scheduler.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
 import type { Grant, Lane } from "../core/lease.ts";
 import {
   type AttemptResult,
+  CONSUMER_STARTS_MS,
+  consumerPatienceMs,
+  DRAIN_BUDGET_MS,
+  DRAIN_STEP_MS,
   type LeaseHands,
   type LeaseProgress,
   LeaseRunner,
@@ -22,13 +26,8 @@ import { afterEmptyDrain, afterHold, settle } from "../core/settle.ts";
 import { giveUpAtOf, historyOf, type Job } from "./job-queue.ts";
 import type { Sender, SenderContext } from "./sender.ts";
 
-/** As in production: see src/delivery/consumer.ts, src/delivery/drain.ts and wrangler.toml. */
-const CONNECTIONS = 6;
+/** How long the queue gathers a batch: as in wrangler.toml. */
 const BATCH_MS = 0;
-const BATCH = { startWithinMs: 5_000, patienceMs: 1_000 };
-const STEP_MS = 3_000;
-const BUDGET_MS = 15_000;
-const LEASED = 60;
 /** Between two leases of a drain: the next is admitted while the first is used, so the first is settled and no more. */
 const ROUND_TRIPS_MS = 20;
 /** From sending a drain's message to its first admit request. */
@@ -64,7 +63,7 @@ export function startGatedSender(
     if (state.drainSchedule.at !== at) return;
     const { drainSchedule, drains } = drainsDue(state, engine.now());
     save({ ...state, drainSchedule });
-    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
+    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + DRAIN_BUDGET_MS));
   }
 
   function enqueue(job: Job): void {
@@ -78,9 +77,11 @@ export function startGatedSender(
     for (const lane of ["fresh", "retry"] as const) {
       const jobs = batch.filter(({ attempts }) => attempts > 0 === (lane === "retry"));
       if (jobs.length === 0) continue;
-      const { granted, refused } = admitJobs(lane, jobs, BATCH.startWithinMs);
+      const { granted, refused } = admitJobs(lane, jobs, CONSUMER_STARTS_MS);
       waiting.push(...refused);
-      if (granted) runLease(granted.grant, granted.jobs, BATCH.patienceMs);
+      if (!granted) continue;
+      const { grant } = granted;
+      runLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
     }
   }
 
@@ -90,21 +91,21 @@ export function startGatedSender(
     const alive = withoutExpired(found);
     if (found.length > 0 && alive.length === 0) drain(endsAt);
     if (alive.length === 0) return;
-    const { granted, refused } = admitJobs("backlog", alive, Math.min(STEP_MS, endsAt - engine.now()));
+    const { granted, refused } = admitJobs("backlog", alive, Math.min(DRAIN_STEP_MS, endsAt - engine.now()));
     if (!granted) return;
     remove(waiting, granted.jobs);
     const next = () => {
       if (engine.now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
-      else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
+      else engine.after(HOP_MS, () => drain(engine.now() + DRAIN_BUDGET_MS));
     };
-    runLease(granted.grant, granted.jobs, STEP_MS, refused.length === 0 ? next : undefined);
+    runLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
   }
 
   function admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
     const deliveries = jobs.map(({ delivery }) => delivery);
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
-    const request = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
+    const request = { lane, deliveries, connections: DRAIN_CONNECTIONS, startWithinMs, ...probe };
     const { state: next, answer } = admit(state, request, settings, engine.now());
     save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
