@@ -55,7 +55,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
   });
 }
 
-test("a lease begins with its width, and is widened by successes up to its connections and no further", async () => {
+test("a lease begins with its width, and successes widen it up to its slots and no further", async () => {
   const open: number[] = [];
   const allowed: number[] = [];
   let ended = 0;
@@ -74,7 +74,7 @@ test("a lease begins with its width, and is widened by successes up to its conne
   expect(world.receiver.mostOpen()).toBe(3);
 });
 
-test("what has its connection only when the time for starting is over is not sent any more", async () => {
+test("a delivery that gets its connection only after the time for starting is not sent any more", async () => {
   const shared = connections(2);
   const others = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
   for (const [i, { promise }] of others.entries()) void shared.run(`other ${i}`, () => promise);
@@ -87,20 +87,20 @@ test("what has its connection only when the time for starting is over is not sen
   expect(progress.isRateBound(START + 5_000)).toBe(false);
 });
 
-test("a quiet that one attempt meets is told at once, while others are still without an answer", async () => {
+test("a Retry-After is reported to the gate at once, while other attempts are still running", async () => {
   await world.earnTrust(destination);
   const { script, end } = silence();
   world.receiver.script(urlOf(destination), quiet, script);
-  const brought = world.bring(await world.post(2));
+  const delivered = world.bring(await world.post(2));
   await world.receiver.called(14);
   await calm();
   await world.settled();
   expect(await gateOf(destination).destinationState()).toMatchObject({ heldUntil: START + QUIET_MS });
   end(204);
-  await brought;
+  await delivered;
 });
 
-test("a quiet that another lease has met ends this one within a second", async () => {
+test("a Retry-After that another lease has received ends this one within a second", async () => {
   const narrow = await newDestination({ maxConcurrency: 1 });
   const until = START + QUIET_MS;
   const slowly = async () => {

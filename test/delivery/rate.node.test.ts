@@ -11,7 +11,7 @@ const gateCalls = (calls: Readonly<Record<string, number>>) =>
   Object.entries(calls).reduce((sum, [name, n]) => sum + (name.startsWith("gate ") ? n : 0), 0);
 
 describe("a destination with default limits that has answered one 429", () => {
-  it("is sent what waits for it, at the rate that was learned", async () => {
+  it("is sent what waits for it, at the learned rate", async () => {
     const world = virtualWorld({ seed: 3, latency: near });
     const shop = world.destination();
     world.script(shop, { status: 429, headers: { "retry-after": "5" } }, 204);
@@ -81,7 +81,7 @@ describe("a lease whose deliveries cannot be looked up", () => {
   });
 });
 
-describe("a backlog at any rate, over calls that take any time", () => {
+describe("a backlog at any rate, with calls of any duration", () => {
   it.each([
     { rate: 0.5, burst: 1, d1: 1_000, gate: 1_000, count: 20 },
     { rate: 1, burst: 1, d1: 5, gate: 5, count: 60 },
@@ -89,13 +89,7 @@ describe("a backlog at any rate, over calls that take any time", () => {
     { rate: 20, burst: 20, d1: 30, gate: 25, count: 400 },
     { rate: 20, burst: 1, d1: 30, gate: 25, count: 400 },
     { rate: 100, burst: 1, d1: 80, gate: 60, count: 600 },
-  ])("is worked off at the rate, with few calls of the gate: %j", async ({
-    rate,
-    burst,
-    d1,
-    gate,
-    count,
-  }) => {
+  ])("is delivered at the rate, with few calls of the gate: %j", async ({ rate, burst, d1, gate, count }) => {
     const world = virtualWorld({ seed: 5, latency: { d1, gate }, travel: { twice: 0, late: 0 } });
     const shop = world.destination({ ratePerSecond: rate, rateBurst: burst, status: "paused" });
     void world.post(count);

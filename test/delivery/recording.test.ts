@@ -42,7 +42,7 @@ async function silentDestination() {
   return { id, end };
 }
 
-/** Brings the messages, and tells what has become of each as soon as that is so. */
+/** Delivers the messages. `isOver` says whether the batch has ended. */
 function bring(messages: readonly unknown[]) {
   let over = false;
   const fates = world.bring(messages).finally(() => {
@@ -97,7 +97,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     expect(settled).toEqual([quick, slow.id]);
   });
 
-  test("takes along what was decided without an attempt", async () => {
+  test("is recorded together with what was decided without an attempt", async () => {
     const slow = await silentDestination();
     const quick = await newDestination();
     const paused = await newDestination({ status: "paused" });
@@ -118,7 +118,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
   });
 });
 
-test("a crash behind the first destination's record repeats the others alone", async () => {
+test("a crash after the first destination is recorded repeats the others alone", async () => {
   const quick = await newDestination();
   const slow = await newDestination();
   const others = [slow, await newDestination()];
@@ -127,13 +127,13 @@ test("a crash behind the first destination's record repeats the others alone", a
   for (const id of others) world.receiver.script(urlOf(id), late, 204);
   const messages = (await world.post()).map((name) => messageFor(name));
   const wire = wireOf(world);
-  const brought = async () => {
+  const delivered = async () => {
     const { batch, fates } = batchOf("breakwater-deliveries", messages);
     const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
     return { survived, fates };
   };
   wire.arm((call) => call.includes(WRITE), "crash");
-  expect(await brought()).toEqual({ survived: false, fates: Array(3).fill("left") });
+  expect(await delivered()).toEqual({ survived: false, fates: Array(3).fill("left") });
   expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
     [quick, "delivered"],
   ]);
@@ -141,7 +141,7 @@ test("a crash behind the first destination's record repeats the others alone", a
   wire.mend();
   // Until the leases of the dead one are over.
   world.clock.pass(120_000);
-  expect(await brought()).toEqual({ survived: true, fates: Array(3).fill("acked") });
+  expect(await delivered()).toEqual({ survived: true, fates: Array(3).fill("acked") });
   expect(world.receiver.to(urlOf(quick))).toHaveLength(1);
   for (const id of others) expect(world.receiver.to(urlOf(id))).toHaveLength(2);
   expect((await storedRows()).map(({ state }) => state)).toEqual(Array(3).fill("delivered"));
@@ -166,7 +166,7 @@ describe("a write that fails", () => {
     }
   }
 
-  test("for good sends back the messages that it was for, and no others", async () => {
+  test("on every try retries the messages that it was for, and no others", async () => {
     const quick = await newDestination();
     const slow = await silentDestination();
     const messages = await world.post();
@@ -218,7 +218,7 @@ describe("a recorder", () => {
     return { recorder: new Recorder({ ...world.services, db, further: [] }), held };
   }
 
-  async function verdicts(count: number) {
+  async function dispositions(count: number) {
     const destination = await newDestination();
     await world.bring(await world.post(count));
     const rows = (await storedRows()).filter((row) => row.destinationId === destination);
@@ -226,8 +226,8 @@ describe("a recorder", () => {
     return rows.map((row) => ({ delivery: {} as never, row }));
   }
 
-  test("has one write under way, and what comes meanwhile shares the next", async () => {
-    const [a, b, c] = await verdicts(3);
+  test("has one write under way, and what is reported meanwhile shares the next", async () => {
+    const [a, b, c] = await dispositions(3);
     if (!a || !b || !c) throw new Error("They are there");
     const { recorder, held } = heldWrites();
     const done: string[] = [];
@@ -246,7 +246,7 @@ describe("a recorder", () => {
     expect(held).toHaveLength(2);
   });
 
-  test("has nothing to write for those who have nothing to say", async () => {
+  test("writes nothing for an empty report", async () => {
     const { recorder, held } = heldWrites();
     expect(await recorder.report([])).toEqual([]);
     expect(await recorder.report([{ delivery: {} as never }], true)).toEqual([]);
