@@ -24,7 +24,9 @@ import type { RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import { afterEmptyDrain, afterHold, settle } from "../core/settle.ts";
 import { giveUpAtOf, historyOf, type Job } from "./job-queue.ts";
-import type { Sender, SenderContext } from "./sender.ts";
+import type { Ledger } from "./ledger.ts";
+import type { SendAttempt, Sender, SenderContext } from "./sender.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 /** How long the queue gathers a batch: as in wrangler.toml. */
 const BATCH_MS = 0;
@@ -33,81 +35,99 @@ const ROUND_TRIPS_MS = 20;
 /** From sending a drain's message to its first admit request. */
 const HOP_MS = 100;
 
-export function startGatedSender(
-  policy: RetryPolicy,
-  settings: GateSettings,
-  { engine, attempt, ledger }: SenderContext,
-): Sender {
-  let state = newGateState(engine.now());
-  let inbox: Job[] = [];
+export class GatedSender implements Sender {
+  readonly #policy: RetryPolicy;
+  readonly #settings: GateSettings;
+  readonly #engine: VirtualTime;
+  readonly #attempt: SendAttempt;
+  readonly #ledger: Ledger;
+  readonly #hands: LeaseHands;
+  #gate: GateState;
+  /** What the queue holds and has not handed out yet. */
+  #inbox: Job[] = [];
   /** In the order in which they began to wait. */
-  const waiting: Job[] = [];
+  readonly #waiting: Job[] = [];
 
-  const hands: LeaseHands = {
-    now: engine.now,
-    random: engine.random,
-    at: engine.at,
-    withConnection: (task, then) => task(then),
-    readState: (then) => then(state.destinationState),
-    hold: (until) => save(afterHold(state, until, engine.now()).state),
-  };
+  constructor(policy: RetryPolicy, settings: GateSettings, { engine, attempt, ledger }: SenderContext) {
+    const { now, random, at } = engine;
+    this.#policy = policy;
+    this.#settings = settings;
+    this.#engine = engine;
+    this.#attempt = attempt;
+    this.#ledger = ledger;
+    this.#gate = newGateState(now());
+    this.#hands = {
+      now,
+      random,
+      at,
+      withConnection: (task, then) => task(then),
+      readState: (then) => then(this.#gate.destinationState),
+      hold: (until) => this.#save(afterHold(this.#gate, until, now()).state),
+    };
+  }
 
-  function save(next: GateState): void {
+  post(delivery: number): void {
+    this.#enqueue({ delivery, postedAt: this.#now(), attempts: 0 });
+  }
+
+  #save(next: GateState): void {
     const { at } = next.drainSchedule;
-    const isNew = at !== state.drainSchedule.at;
-    state = next;
-    if (isNew && at !== null) engine.at(at, () => alarm(at));
+    const isNew = at !== this.#gate.drainSchedule.at;
+    this.#gate = next;
+    if (isNew && at !== null) this.#engine.at(at, () => this.#alarm(at));
   }
 
-  function alarm(at: number): void {
-    if (state.drainSchedule.at !== at) return;
-    const { drainSchedule, drains } = drainsDue(state, engine.now());
-    save({ ...state, drainSchedule });
-    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + DRAIN_BUDGET_MS));
+  #alarm(at: number): void {
+    if (this.#gate.drainSchedule.at !== at) return;
+    const { drainSchedule, drains } = drainsDue(this.#gate, this.#now());
+    this.#save({ ...this.#gate, drainSchedule });
+    for (let i = 0; i < drains; i++)
+      this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
   }
 
-  function enqueue(job: Job): void {
-    if (inbox.length === 0) engine.after(BATCH_MS, consume);
-    inbox.push(job);
+  #enqueue(job: Job): void {
+    if (this.#inbox.length === 0) this.#engine.after(BATCH_MS, () => this.#consume());
+    this.#inbox.push(job);
   }
 
-  function consume(): void {
-    const batch = inbox;
-    inbox = [];
+  #consume(): void {
+    const batch = this.#inbox;
+    this.#inbox = [];
     for (const lane of ["fresh", "retry"] as const) {
       const jobs = batch.filter(({ attempts }) => attempts > 0 === (lane === "retry"));
       if (jobs.length === 0) continue;
-      const { granted, refused } = admitJobs(lane, jobs, CONSUMER_STARTS_MS);
-      waiting.push(...refused);
+      const { granted, refused } = this.#admitJobs(lane, jobs, CONSUMER_STARTS_MS);
+      this.#waiting.push(...refused);
       if (!granted) continue;
       const { grant } = granted;
-      runLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
+      this.#runLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
     }
   }
 
-  function drain(endsAt: number): void {
-    const found = bothEnds(waiting, engine.random());
-    if (found.length === 0) save(afterEmptyDrain(state, engine.now(), engine.now()));
-    const alive = withoutExpired(found);
-    if (found.length > 0 && alive.length === 0) drain(endsAt);
+  #drain(endsAt: number): void {
+    const found = bothEnds(this.#waiting, this.#engine.random());
+    if (found.length === 0) this.#save(afterEmptyDrain(this.#gate, this.#now(), this.#now()));
+    const alive = this.#withoutExpired(found);
+    if (found.length > 0 && alive.length === 0) this.#drain(endsAt);
     if (alive.length === 0) return;
-    const { granted, refused } = admitJobs("backlog", alive, Math.min(DRAIN_STEP_MS, endsAt - engine.now()));
+    const startWithinMs = Math.min(DRAIN_STEP_MS, endsAt - this.#now());
+    const { granted, refused } = this.#admitJobs("backlog", alive, startWithinMs);
     if (!granted) return;
-    remove(waiting, granted.jobs);
+    remove(this.#waiting, granted.jobs);
     const next = () => {
-      if (engine.now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
-      else engine.after(HOP_MS, () => drain(engine.now() + DRAIN_BUDGET_MS));
+      if (this.#now() < endsAt) this.#engine.after(ROUND_TRIPS_MS, () => this.#drain(endsAt));
+      else this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
     };
-    runLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
+    this.#runLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
   }
 
-  function admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
+  #admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
     const deliveries = jobs.map(({ delivery }) => delivery);
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
     const request = { lane, deliveries, connections: DRAIN_CONNECTIONS, startWithinMs, ...probe };
-    const { state: next, answer } = admit(state, request, settings, engine.now());
-    save(next);
+    const { state: next, answer } = admit(this.#gate, request, this.#settings, this.#now());
+    this.#save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
     const { grant, refused } = answer;
     const granted = grant && { grant, jobs: of(grant.deliveries) };
@@ -115,21 +135,21 @@ export function startGatedSender(
   }
 
   /** @param next what a drain does when the lease has come to something */
-  function runLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void): void {
-    const terms = { grant, settings, patienceMs, grantedAt: engine.now() };
+  #runLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void): void {
+    const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
     let isLate = false;
-    new LeaseRunner<Job, AttemptResult>(hands, terms).begin({
+    new LeaseRunner<Job, AttemptResult>(this.#hands, terms).begin({
       ...terms,
       deliveries,
-      send: makeAttempt,
+      send: (job, then) => this.#makeAttempt(job, then),
       nearlyOver: () => {},
       enough: ({ queue, running }) => {
         isLate = running.size > 0;
-        waiting.push(...queue);
+        this.#waiting.push(...queue);
       },
       finished: (lease) => {
         const continues = next !== undefined && !isLate && lease.signals.length > 0;
-        settleLease(grant, lease, continues);
+        this.#settleLease(grant, lease, continues);
         if (continues) next();
       },
       failed: (error) => {
@@ -138,49 +158,53 @@ export function startGatedSender(
     });
   }
 
-  function settleLease(grant: Grant, lease: LeaseProgress<Job, AttemptResult>, continues: boolean): void {
+  #settleLease(grant: Grant, lease: LeaseProgress<Job, AttemptResult>, continues: boolean): void {
     const tat = lease.tat();
     const settlement = {
       lease: grant.id,
       signals: lease.signals,
       left: lease.queue.length,
       continues,
-      ...(tat !== undefined && { tatInMs: tat - engine.now() }),
+      ...(tat !== undefined && { tatInMs: tat - this.#now() }),
     };
-    save(settle(state, settlement, settings, engine.now(), engine.random()).state);
+    const { state } = settle(this.#gate, settlement, this.#settings, this.#now(), this.#engine.random());
+    this.#save(state);
   }
 
-  function makeAttempt(job: Job, then: (result: AttemptResult) => void): void {
-    const startedAt = engine.now();
+  #makeAttempt(job: Job, then: (result: AttemptResult) => void): void {
+    const startedAt = this.#now();
     job.firstAttemptAt ??= startedAt;
     const answered = (exchange: Exchange) => {
-      record(job, exchange);
-      then({ attempt: { exchange, startedAt, endedAt: engine.now() } });
+      this.#record(job, exchange);
+      then({ attempt: { exchange, startedAt, endedAt: this.#now() } });
     };
-    attempt(job.delivery, answered, settings.timeoutMs);
+    this.#attempt(job.delivery, answered, this.#settings.timeoutMs);
   }
 
-  function record(job: Job, exchange: Exchange): void {
-    const now = engine.now();
+  #record(job: Job, exchange: Exchange): void {
+    const now = this.#now();
     job.attempts += 1;
-    const outcome = transition(exchange, historyOf(job, policy), policy, now, engine.random());
-    if (outcome.kind === "dead") ledger.died(job.delivery, now);
+    const history = historyOf(job, this.#policy);
+    const outcome = transition(exchange, history, this.#policy, now, this.#engine.random());
+    if (outcome.kind === "dead") this.#ledger.died(job.delivery, now);
     if (outcome.kind !== "retry") return;
     job.waitedMs = outcome.at - now;
-    engine.at(outcome.at, () => enqueue(job));
+    this.#engine.at(outcome.at, () => this.#enqueue(job));
   }
 
   /** Gives up those that are too old, and returns the others. */
-  function withoutExpired(jobs: readonly Job[]): Job[] {
-    const now = engine.now();
-    const isOld = (job: Job) => now >= giveUpAtOf(job, policy);
+  #withoutExpired(jobs: readonly Job[]): Job[] {
+    const now = this.#now();
+    const isOld = (job: Job) => now >= giveUpAtOf(job, this.#policy);
     const old = jobs.filter(isOld);
-    for (const { delivery } of old) ledger.died(delivery, now);
-    remove(waiting, old);
+    for (const { delivery } of old) this.#ledger.died(delivery, now);
+    remove(this.#waiting, old);
     return jobs.filter((job) => !isOld(job));
   }
 
-  return { post: (delivery) => enqueue({ delivery, postedAt: engine.now(), attempts: 0 }) };
+  #now(): number {
+    return this.#engine.now();
+  }
 }
 
 /** What a drain leases at most: from both ends, new and attempted in turn, beginning with what is drawn. */

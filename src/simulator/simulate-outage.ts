@@ -7,10 +7,10 @@
 import type { GateSettings } from "../core/limits.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
 import { type Figures, figuresOf, type Simulated } from "./figures.ts";
-import { startGatedSender } from "./gated-sender.ts";
+import { GatedSender } from "./gated-sender.ts";
 import { queueWith, startJobQueue } from "./job-queue.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
-import { capacityOf, serverReceiver } from "./receiver.ts";
+import { capacityOf, Receiver } from "./receiver.ts";
 import { FINE, isIn, type Post, recoveryOf, type Scenario, steady } from "./scenario.ts";
 import { attemptsTo, type Sender, type SenderContext } from "./sender.ts";
 import { type VirtualTime, virtualTime } from "./virtual-time.ts";
@@ -58,7 +58,7 @@ export function simulateOutage(
   const time = virtualTime(seed);
   const scenario = scenarioOf(outage, gate);
   const { context, postTo, isOver, horizonAt, result } = prepareScenario(time, scenario);
-  postTo(gate ? startGatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
+  postTo(gate ? new GatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
   for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; )
     run += time.step();
   const simulated = result();
@@ -114,11 +114,12 @@ export function prepareScenario<Time extends VirtualTime>(
 ): ScenarioRun<Time> {
   const posts = scenario.posts(engine.random);
   const ledger = createLedger(scenario.receivers);
-  const receivers = Array.from({ length: scenario.receivers }, (_, i) =>
-    serverReceiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
+  const receivers = Array.from(
+    { length: scenario.receivers },
+    (_, i) => new Receiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
   );
   const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
-  const breakdowns = () => receivers.reduce((sum, receiver) => sum + receiver.breakdowns(), 0);
+  const breakdowns = () => receivers.reduce((sum, receiver) => sum + receiver.breakdowns, 0);
   return {
     context: { engine, attempt, ledger },
     postTo: (sender) => postAll(engine, sender, ledger, posts),
