@@ -1,4 +1,4 @@
-/** What one attempt sends, and what it takes from the answer. */
+/** One attempt: what it sends, and what it keeps of the response. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { eventId } from "../../src/ids.ts";

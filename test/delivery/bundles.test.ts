@@ -1,4 +1,4 @@
-/** Messages of whole bundles: what many deliveries share on their way, and what none of them has from its neighbours. */
+/** Messages of whole bundles: deliveries share messages, look-ups and writes, and their outcomes stay their own. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { HELD_BYTES, loadDeliveries } from "../../src/db/deliveries.ts";
@@ -25,7 +25,7 @@ import {
 } from "../support/world.ts";
 
 const PATIENCE_MS = 1_000;
-/** A refusal that is tried again and says that somebody is there: the circuit stays closed. */
+/** A status that is retried and keeps the circuit closed. */
 const BUSY = 409;
 const WIDE = { maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
 
@@ -152,7 +152,7 @@ describe("a wake-up", () => {
     expect(wakeUpAt([at(5_000)])).toBe(5_000);
     expect(wakeUpAt([at(5_000), at(5_900), at(6_001)])).toBe(5_900);
     expect(wakeUpAt([at(60_000, 3_000), at(62_900, 3_000), at(63_100, 3_000)])).toBe(62_900);
-    // What may come no later than a second after its time is not kept for others.
+    // A delivery that may come a second late at most does not wait for others.
     expect(wakeUpAt([at(60_000, 3_000), at(60_500), at(62_900, 3_000)])).toBe(60_500);
   });
 });
@@ -185,7 +185,7 @@ describe("a response that comes after its batch has ended", () => {
     world.clock.pass(60_000);
     world.receiver.script(urlOf(destination), 204);
     const before = eventsTo(destination).length;
-    // Each of the two takes its own, in either order and in one batch.
+    // Each of the two messages delivers its own, in either order and in one batch.
     expect(await world.bring([...messages, ...own], 2)).toEqual(["acked", "acked"]);
     expect(eventsTo(destination).slice(before).map(indexOf).sort()).toEqual([0, 1]);
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CONNECTIONS, connections } from "../../src/delivery/http.ts";
 
-/** Tasks that run until they are ended, over connections that so many groups share. */
+/** Tasks that run until they are ended, over connections that so many destinations share. */
 function track(groups: number) {
   const shared = connections(groups);
   const running: { group: string; end: () => void }[] = [];

@@ -1,4 +1,4 @@
-/** What Analytics Engine gets of each attempt, and that no delivery hangs on it. */
+/** The data point of each attempt for Analytics Engine, on which no delivery depends. */
 import { beforeEach, expect, test } from "vitest";
 import { deliveryId } from "../../src/ids.ts";
 import { newDestination, newWorld, SECRET, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
@@ -8,7 +8,7 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-/** A dataset that takes so many points of an invocation, and then throws as the platform does. */
+/** A dataset that accepts so many points from an invocation, and then throws as the platform does. */
 function dataset(most = 250) {
   const points: AnalyticsEngineDataPoint[] = [];
   const writeDataPoint = (point: AnalyticsEngineDataPoint) => {

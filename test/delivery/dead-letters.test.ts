@@ -1,4 +1,4 @@
-/** The platform's dead letters: messages that failed too often become dead deliveries, which can be seen. */
+/** The platform's dead letters: messages that failed too often become dead deliveries, which operators can see. */
 import { beforeEach, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { batchOf } from "../support/queues.ts";
@@ -20,7 +20,7 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
-/** What names a delivery comes in a message for it alone. */
+/** Each name in a message of its own. */
 async function buried(given: readonly unknown[]) {
   const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
   const { batch, fates } = batchOf("breakwater-dead", messages, 100);

@@ -1,4 +1,4 @@
-/** The look-up of host names over HTTPS: what it lets pass, what it holds, and what it costs. */
+/** Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { resolve } from "../../src/delivery/url-guard.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";

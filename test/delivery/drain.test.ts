@@ -55,7 +55,7 @@ async function rowsOf(messages: readonly DeliveryName[]) {
   return Promise.all(messages.map((message) => rowOf(message)));
 }
 
-/** Since a number of calls, the events that the destination got, as they were posted. */
+/** The events that the destination received after a number of calls, as they were posted. */
 function eventsSince(calls: number): (number | undefined)[] {
   return world.receiver.calls.slice(calls).map(({ headers }) => eventNumber(headers.get("webhook-id") ?? ""));
 }

@@ -1,4 +1,4 @@
-/** What happens when a part of ours is away: nothing is lost, nothing is counted, the rest goes on. */
+/** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
 import {
@@ -63,7 +63,7 @@ describe("a gate that cannot be reached", () => {
 
   test("that does not answer is awaited for ten seconds at most, and makes no attempt", async () => {
     const messages = await world.post();
-    // Whoever has been waited for while it was committed.
+    // Background work of the commit.
     world.clock.pass(10_000);
     world.gates.before(() => new Promise(() => {}));
     const delivered = world.bring(messages);

@@ -1,5 +1,5 @@
 /**
- * Whatever happens, in whatever order: posts, answers of every kind, messages that come twice, crashes,
+ * Random histories: posts, responses of every kind, messages that come twice, crashes,
  * evicted gates, pauses, deletions, retries by hand, replays, and a clock that jumps. After each step every
  * delivery is as a simple model says; at the end, when everything works again, every one of them
  * ends, and every replay has moved what it meant.

@@ -1,4 +1,4 @@
-/** What happens to a destination, a replay or a delivery is one line of the log: with ids, without bodies and secrets. */
+/** Every event of a destination, a replay or a delivery writes one log line, with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { beginReplay } from "../../src/db/replay-steps.ts";

@@ -1,4 +1,4 @@
-/** What becomes of a delivery and of its message after an attempt, and without one. */
+/** The state of a delivery, and its message, after an attempt and without one. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Script } from "../support/receivers.ts";
 import {

@@ -1,4 +1,4 @@
-/** Between two leases of a drain neither its connections nor its slots stand idle, and it never has more open than they are. */
+/** Between two leases of a drain neither its connections nor its send slots are idle, and it never has too many open. */
 import { describe, expect, it } from "vitest";
 import { virtualWorld } from "../support/virtual-world.ts";
 

@@ -1,4 +1,4 @@
-/** A batch does not wait for a receiver that gives no answer: its end is awaited behind the batch. */
+/** A batch does not wait for a receiver that does not respond: its attempts are awaited in the background. */
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { silence } from "../support/receivers.ts";

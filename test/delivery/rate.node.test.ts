@@ -1,6 +1,6 @@
 /**
- * Pacing in a world in which calls take time: what the rate has granted is sent, however long the gate and D1
- * take to answer, and the gate is not asked again and again for what was not sent.
+ * The rate limit when calls take time: what the rate has granted is sent, however long the gate and D1 take to answer,
+ * and the gate does not get repeated requests for what was not sent.
  */
 import { describe, expect, it } from "vitest";
 import { virtualWorld } from "../support/virtual-world.ts";
@@ -57,7 +57,7 @@ describe("a lease whose deliveries cannot be looked up", () => {
       latency: near,
       wrap: (services) => {
         const batch: D1Database["batch"] = (statements) => {
-          // The second question of a drain, after the look at what waits, is for what was let in.
+          // A drain's second query, after the one for what waits, loads the admitted deliveries.
           if (broken && drains.has(services)) return Promise.reject(new Error("D1 is away"));
           drains.add(services);
           return services.db.batch(statements);
@@ -97,7 +97,7 @@ describe("a backlog at any rate, with calls of any duration", () => {
     const from = world.now();
     world.calls();
     void world.resume(shop);
-    // A lease is used for three seconds; asking, looking up, recording and settling come on top of each.
+    // A lease is used for three seconds; requests, look-ups, records and settling come on top of each.
     const roundTripsMs = 5 * d1 + 3 * gate + 500;
     const mostMs = (count / rate) * 1_000 * (1 + roundTripsMs / 3_000) + 15_000;
     expect(await world.runUntil(() => world.open() === 0, mostMs)).toBe(true);

@@ -23,7 +23,7 @@ import {
 
 /** How long one answer is awaited. */
 const PATIENCE_MS = 1_000;
-/** A refusal that is tried again and says that somebody is there. */
+/** A status that is retried and keeps the circuit closed. */
 const BUSY = 409;
 const WRITE = "INSERT INTO packs";
 
@@ -51,7 +51,7 @@ function bring(messages: readonly unknown[]) {
   return { fates, isOver: () => over };
 }
 
-/** Until it is so, without moving the clock. */
+/** Waits until the condition holds, without moving the clock. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let turn = 0; turn < 200; turn++) {
     if (await isSo()) return;
@@ -60,7 +60,7 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   throw new Error("It has not come to be so");
 }
 
-/** Gates that were settled with, in their order. */
+/** The gates whose leases were settled, in order. */
 function settledGates(): readonly string[] {
   const settled: string[] = [];
   world.gates.before((method, destination) => {
@@ -69,7 +69,7 @@ function settledGates(): readonly string[] {
   return settled;
 }
 
-/** Lets the time pass in which others may come to share a write. */
+/** Lets the time pass in which others may report to share a write. */
 async function noCompany(): Promise<void> {
   await world.clock.asleep(10);
   world.clock.pass(10);
@@ -122,7 +122,7 @@ test("a crash after the first destination is recorded repeats the others alone",
   const quick = await newDestination();
   const slow = await newDestination();
   const others = [slow, await newDestination()];
-  // The clock of the wire moves by itself.
+  // The simulated clock moves by itself.
   const late = () => world.clock.sleep(700).then(() => new Response(null, { status: 204 }));
   for (const id of others) world.receiver.script(urlOf(id), late, 204);
   const messages = (await world.post()).map((name) => messageFor(name));
@@ -139,7 +139,7 @@ test("a crash after the first destination is recorded repeats the others alone",
   ]);
 
   wire.mend();
-  // Until the leases of the dead one are over.
+  // Until the leases of the crashed invocation have expired.
   world.clock.pass(120_000);
   expect(await delivered()).toEqual({ survived: true, fates: Array(3).fill("acked") });
   expect(world.receiver.to(urlOf(quick))).toHaveLength(1);
@@ -202,13 +202,13 @@ describe("a write that fails", () => {
       expect(fates[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
     expect([...settled].sort()).toEqual(places.filter((id) => id !== poisoned).sort());
     expect(await storedRows()).toHaveLength(2);
-    // Twice all of them, and once each.
+    // All of them twice, and each of them once.
     expect(world.logged("record_failed").map(({ deliveries }) => deliveries)).toEqual([3, 3, 1]);
   });
 });
 
 describe("a recorder", () => {
-  /** Writes that are under way until they are let go. */
+  /** Writes that do not end until they are released. */
   function heldWrites() {
     const held: (() => void)[] = [];
     const db = interceptedD1(env.DB, async (_, work) => {

@@ -1,4 +1,4 @@
-/** What becomes of deliveries whose destination's secret cannot be opened, and of signatures with key pairs. */
+/** Deliveries whose destination's secret cannot be opened, and signatures with key pairs. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { newSecret } from "../../src/secrets/signing.ts";

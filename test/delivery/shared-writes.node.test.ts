@@ -1,4 +1,4 @@
-/** How many writes a batch takes whose destinations end together, or one after the other, over calls that take their time. */
+/** How many writes a batch takes whose destinations end together, or one after the other, when calls take time. */
 import { describe, expect, it } from "vitest";
 import { interceptedD1 } from "../support/intercept.ts";
 import { virtualWorld } from "../support/virtual-world.ts";
@@ -57,7 +57,7 @@ describe("the outcomes of destinations that are sent to at the same time", () =>
     expect(await deliverTo(apart(6, ms))).toEqual({
       writes: 1,
       overlapping: 0,
-      // The last to end is waited for no longer: neither for company, nor for another write.
+      // The last to end waits neither for others to share a write, nor for another write.
       lastOnRecordMs: ANSWER_MS + 5 * ms + D1_MS,
     });
   });

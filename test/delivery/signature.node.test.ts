@@ -43,7 +43,7 @@ test("a signature is of the whole second that is sent, in the middle of one too"
   expect(new Webhook(vector.secret).verify("{}", headers)).toEqual({});
 });
 
-/** Svix's own library says nothing when it is content. */
+/** Svix's own library throws when it does not accept a signature. */
 function svixAccepts(secret: string, body: string, headers: Record<string, string>): boolean {
   new SvixWebhook(secret).verify(body, headers);
   return true;
