@@ -5,9 +5,10 @@
  * outcome blocks the destination: the same pure functions that the gate uses, on a copy of its state. Deliveries that
  * were not started are left over, not lost. A drain's next lease goes on over the same connections, without a pause.
  *
- * Everything is decided here, and nothing is done here: clock, timers, connections, HTTP and gate are the hands'. Those
- * of production are in src/delivery/lease-runner.ts, those of the simulator in src/simulator/gated-sender.ts. Hands call
- * back instead of returning promises, because the simulator runs to its end without awaiting anything.
+ * Everything is decided here, and nothing is done here: clock, timers, connections, HTTP and gate are the caller's, as
+ * `LeaseEffects`. Those of production are in src/delivery/lease-runner.ts, those of the simulator in
+ * src/simulator/gated-sender.ts. Effects call back instead of returning promises, because the simulator runs to its end
+ * without awaiting anything.
  *
  * Every connection in use has a sender, which goes round this circle until nothing more may be started:
  * claim a send slot → wait for its time → wait for a connection → refresh the destination's state → attempt.
@@ -61,8 +62,8 @@ export function consumerPatienceMs(usualMs: number): number {
 /** Reports that something has been done, or that it failed. */
 export type Done = (error?: unknown) => void;
 
-/** What is done for the runner. Each callback is called once, later or at once. */
-export type LeaseHands = Readonly<{
+/** What the runner needs done. Each callback is called once, later or at once. */
+export type LeaseEffects = Readonly<{
   /** Epoch ms. */
   now: () => number;
   /** Uniform in [0, 1). */
@@ -124,61 +125,169 @@ export type LeaseProgress<Delivery, Result> = Readonly<{
   tat: () => number | undefined;
 }>;
 
-/** What a worker knows of a destination while it uses leases for it. */
-type SendingState = Readonly<{
-  /** The newest lease's. */
-  grant: Grant;
-  settings: GateSettings;
-  destinationState: DestinationState;
-  /** When the gate was last asked for its own. */
-  refreshedAt: number;
-  /** Why no more attempts are started, under any lease: it has answered 410, or not answered for too long. */
-  stopped: "gone" | "slow" | undefined;
-}>;
+/** The leases that are used one after the other, or overlapping, over the same connections to one destination. */
+export class LeaseRunner<Delivery, Result extends AttemptResult> {
+  readonly #effects: LeaseEffects;
+  readonly #patienceMs: number;
+  readonly #running = new Map<Delivery, number>();
+  #state: SendingState;
+  #leases: readonly Lease<Delivery, Result>[] = [];
+  #senders = 0;
+  #isWatching = false;
 
-function initialState({ grant, settings, grantedAt }: LeaseTerms): SendingState {
-  const { destinationState } = grant;
-  return { grant, settings, destinationState, refreshedAt: grantedAt, stopped: undefined };
-}
+  constructor(effects: LeaseEffects, first: LeaseTerms) {
+    this.#effects = effects;
+    this.#patienceMs = first.patienceMs;
+    this.#state = initialState(first);
+  }
 
-function withLease(state: SendingState, { grant, settings }: LeaseTerms): SendingState {
-  const { destinationState: own, grant: former } = state;
-  const destinationState = carriedOver(own, former.destinationState, grant.destinationState);
-  return { ...state, grant, settings, destinationState };
-}
+  /** Starts to use a lease: the first, or one that goes on where each connection has nothing more to start under another. */
+  begin(order: LeaseOrder<Delivery, Result>): LeaseProgress<Delivery, Result> {
+    this.#state = withLease(this.#state, order);
+    const readyAt = this.#effects.now();
+    const lease = new Lease(order, readyAt);
+    this.#leases = [...this.#leases, lease];
+    if (this.#state.stopped === "slow") lease.enough();
+    this.#endInTime(lease, readyAt);
+    this.#openSenders();
+    this.#look(lease);
+    return lease;
+  }
 
-function afterAttempt(
-  state: SendingState,
-  { attempt }: AttemptResult,
-  signal: AttemptSignal,
-  random: number,
-): SendingState {
-  const { destinationState: before, settings } = state;
-  return {
-    ...state,
-    stopped: causeOf(attempt.exchange) === "http_410" ? "gone" : state.stopped,
-    destinationState: destinationStateAfter(before, signal, settings, random),
-  };
-}
+  /** Why what a lease has left over must wait. */
+  leftoverReason(lease: LeaseProgress<Delivery, Result>): Refusal {
+    const now = this.#effects.now();
+    const { destinationState, settings, stopped } = this.#state;
+    // A destination that is gone is about to be paused: what is left waits for its operator.
+    const paused = settings.paused || stopped === "gone";
+    const reason = lease.isRateBound(now) ? "rate" : "slow";
+    return blockedBy(destinationState, { paused }, now) ?? { reason, until: now };
+  }
 
-function withRefreshed(state: SendingState, learned: DestinationState | undefined): SendingState {
-  if (!learned) return state;
-  return { ...state, destinationState: withLearned(state.destinationState, learned) };
-}
+  /** An effect has failed: no lease can be used any more. */
+  fail(error: unknown): void {
+    const failed = this.#leases;
+    this.#leases = [];
+    for (const lease of failed) lease.fail(error);
+  }
 
-function isDueForRefresh({ refreshedAt }: SendingState, now: number): boolean {
-  return now - refreshedAt >= REFRESH_MS;
-}
+  /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
+  #endInTime(lease: Lease<Delivery, Result>, readyAt: number): void {
+    this.#effects.at(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs, () => {
+      lease.nearlyOver(false);
+      lease.enough();
+    });
+  }
 
-/** Connections that may be in use: the granted width, and by how much the window has grown since. */
-function widthAllowed({ grant, settings, destinationState }: SendingState): number {
-  const allowed = ({ window }: DestinationState) => widthOf(window, settings.maxConcurrency);
-  const growth = allowed(destinationState) - allowed(grant.destinationState);
-  return Math.max(1, Math.min(grant.slots, grant.width + growth));
-}
+  #openSenders(): void {
+    while (this.#senders < widthAllowed(this.#state) && this.#nextLease()) {
+      this.#senders += 1;
+      this.#send();
+    }
+  }
 
-function isOpen({ stopped, destinationState, settings }: SendingState, now: number): boolean {
-  return stopped === undefined && blockedBy(destinationState, settings, now) === undefined;
+  /** One attempt after the other. Opens more senders when the window has grown, ends when it has shrunk. */
+  #send(): void {
+    const lease = this.#senders <= widthAllowed(this.#state) ? this.#nextLease() : undefined;
+    if (!lease) {
+      this.#senders -= 1;
+      this.#lookAtAll();
+      return;
+    }
+    const attempt = (done: Done) => this.#refresh(() => this.#attemptNext(lease, done));
+    const goOn = () => {
+      this.#openSenders();
+      this.#lookAtAll();
+      this.#send();
+    };
+    const at = lease.claim();
+    const connect = () => this.#effects.withConnection(attempt, goOn);
+    if (at > this.#effects.now()) this.#effects.at(at, connect);
+    else connect();
+  }
+
+  #nextLease(): Lease<Delivery, Result> | undefined {
+    return this.#leases.find((lease) => this.#mayStart(lease) && lease.hasSlot());
+  }
+
+  #mayStart(lease: Lease<Delivery, Result>): boolean {
+    const now = this.#effects.now();
+    return isOpen(this.#state, now) && lease.isInTime(now) && lease.queue.length > 0;
+  }
+
+  #refresh(then: () => void): void {
+    const refreshedAt = this.#effects.now();
+    if (!isDueForRefresh(this.#state, refreshedAt)) {
+      then();
+      return;
+    }
+    this.#state = { ...this.#state, refreshedAt };
+    this.#effects.readState((learned) => {
+      this.#state = withRefreshed(this.#state, learned);
+      then();
+    });
+  }
+
+  #attemptNext(lease: Lease<Delivery, Result>, done: Done): void {
+    const startedAt = this.#effects.now();
+    const delivery = lease.take(this.#mayStart(lease), startedAt);
+    if (delivery === undefined) {
+      done();
+      return;
+    }
+    this.#running.set(delivery, startedAt);
+    if (!this.#isWatching) this.#watch();
+    const ended = (result: Result) => {
+      this.#running.delete(delivery);
+      lease.ended(delivery, result, this.#learn(result));
+      done();
+    };
+    lease.order.send(delivery, ended, done);
+  }
+
+  #learn(result: Result): AttemptSignal {
+    const signal = signalOf(result);
+    const { holdUntil: until = 0 } = signal;
+    if (until > this.#state.destinationState.heldUntil) this.#effects.hold(until);
+    this.#state = afterAttempt(this.#state, result, signal, this.#effects.random());
+    return signal;
+  }
+
+  /** Until one attempt has been without an answer for too long. One timer for all: an invocation has only so many. */
+  #watch(): void {
+    const [longest] = this.#running;
+    this.#isWatching = longest !== undefined;
+    if (!longest) return;
+    const [delivery, startedAt] = longest;
+    this.#effects.at(startedAt + this.#patienceMs, () => {
+      if (this.#running.has(delivery)) this.#stopForSlowness();
+      else this.#watch();
+    });
+  }
+
+  /** What is running is still awaited. It is watched no more, because one slow attempt is enough. */
+  #stopForSlowness(): void {
+    const { stopped = "slow" } = this.#state;
+    this.#state = { ...this.#state, stopped };
+    for (const lease of this.#leases) lease.enough();
+    this.#lookAtAll();
+  }
+
+  #lookAtAll(): void {
+    for (const lease of this.#leases) this.#look(lease);
+  }
+
+  /** Looks whether the lease is nearly over, or over. */
+  #look(lease: Lease<Delivery, Result>): void {
+    const { tookMs } = this.#state.destinationState;
+    const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
+    if (!isOpen(this.#state, this.#effects.now())) lease.nearlyOver(false);
+    if (isQuick && (lease.queue.length * tookMs) / widthAllowed(this.#state) <= AHEAD_MS)
+      lease.nearlyOver(true);
+    if (lease.isBusy() || (this.#mayStart(lease) && lease.hasSlot())) return;
+    this.#leases = this.#leases.filter((other) => other !== lease);
+    lease.over();
+  }
 }
 
 /** One lease, as it is used up. */
@@ -277,169 +386,61 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
   }
 }
 
-/** The leases that are used one after the other, or overlapping, over the same connections to one destination. */
-export class LeaseRunner<Delivery, Result extends AttemptResult> {
-  readonly #hands: LeaseHands;
-  readonly #patienceMs: number;
-  readonly #running = new Map<Delivery, number>();
-  #state: SendingState;
-  #leases: readonly Lease<Delivery, Result>[] = [];
-  #senders = 0;
-  #isWatching = false;
+/** What a worker knows of a destination while it uses leases for it. */
+type SendingState = Readonly<{
+  /** The newest lease's. */
+  grant: Grant;
+  settings: GateSettings;
+  destinationState: DestinationState;
+  /** When the gate was last asked for its own. */
+  refreshedAt: number;
+  /** Why no more attempts are started, under any lease: it has answered 410, or not answered for too long. */
+  stopped: "gone" | "slow" | undefined;
+}>;
 
-  constructor(hands: LeaseHands, first: LeaseTerms) {
-    this.#hands = hands;
-    this.#patienceMs = first.patienceMs;
-    this.#state = initialState(first);
-  }
+function initialState({ grant, settings, grantedAt }: LeaseTerms): SendingState {
+  const { destinationState } = grant;
+  return { grant, settings, destinationState, refreshedAt: grantedAt, stopped: undefined };
+}
 
-  /** Starts to use a lease: the first, or one that goes on where each connection has nothing more to start under another. */
-  begin(order: LeaseOrder<Delivery, Result>): LeaseProgress<Delivery, Result> {
-    this.#state = withLease(this.#state, order);
-    const readyAt = this.#hands.now();
-    const lease = new Lease(order, readyAt);
-    this.#leases = [...this.#leases, lease];
-    if (this.#state.stopped === "slow") lease.enough();
-    this.#endInTime(lease, readyAt);
-    this.#openSenders();
-    this.#look(lease);
-    return lease;
-  }
+function withLease(state: SendingState, { grant, settings }: LeaseTerms): SendingState {
+  const { destinationState: own, grant: former } = state;
+  const destinationState = carriedOver(own, former.destinationState, grant.destinationState);
+  return { ...state, grant, settings, destinationState };
+}
 
-  /** Why what a lease has left over must wait. */
-  leftoverReason(lease: LeaseProgress<Delivery, Result>): Refusal {
-    const now = this.#hands.now();
-    const { destinationState, settings, stopped } = this.#state;
-    // A destination that is gone is about to be paused: what is left waits for its operator.
-    const paused = settings.paused || stopped === "gone";
-    const reason = lease.isRateBound(now) ? "rate" : "slow";
-    return blockedBy(destinationState, { paused }, now) ?? { reason, until: now };
-  }
+function afterAttempt(
+  state: SendingState,
+  { attempt }: AttemptResult,
+  signal: AttemptSignal,
+  random: number,
+): SendingState {
+  const { destinationState: before, settings } = state;
+  return {
+    ...state,
+    stopped: causeOf(attempt.exchange) === "http_410" ? "gone" : state.stopped,
+    destinationState: destinationStateAfter(before, signal, settings, random),
+  };
+}
 
-  /** An error of the hands: no lease can be used any more. */
-  fail(error: unknown): void {
-    const failed = this.#leases;
-    this.#leases = [];
-    for (const lease of failed) lease.fail(error);
-  }
+function withRefreshed(state: SendingState, learned: DestinationState | undefined): SendingState {
+  if (!learned) return state;
+  return { ...state, destinationState: withLearned(state.destinationState, learned) };
+}
 
-  /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
-  #endInTime(lease: Lease<Delivery, Result>, readyAt: number): void {
-    this.#hands.at(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs, () => {
-      lease.nearlyOver(false);
-      lease.enough();
-    });
-  }
+function isDueForRefresh({ refreshedAt }: SendingState, now: number): boolean {
+  return now - refreshedAt >= REFRESH_MS;
+}
 
-  #openSenders(): void {
-    while (this.#senders < widthAllowed(this.#state) && this.#nextLease()) {
-      this.#senders += 1;
-      this.#send();
-    }
-  }
+/** Connections that may be in use: the granted width, and by how much the window has grown since. */
+function widthAllowed({ grant, settings, destinationState }: SendingState): number {
+  const allowed = ({ window }: DestinationState) => widthOf(window, settings.maxConcurrency);
+  const growth = allowed(destinationState) - allowed(grant.destinationState);
+  return Math.max(1, Math.min(grant.slots, grant.width + growth));
+}
 
-  /** One attempt after the other. Opens more senders when the window has grown, ends when it has shrunk. */
-  #send(): void {
-    const lease = this.#senders <= widthAllowed(this.#state) ? this.#nextLease() : undefined;
-    if (!lease) {
-      this.#senders -= 1;
-      this.#lookAtAll();
-      return;
-    }
-    const attempt = (done: Done) => this.#refresh(() => this.#attemptNext(lease, done));
-    const goOn = () => {
-      this.#openSenders();
-      this.#lookAtAll();
-      this.#send();
-    };
-    const at = lease.claim();
-    const connect = () => this.#hands.withConnection(attempt, goOn);
-    if (at > this.#hands.now()) this.#hands.at(at, connect);
-    else connect();
-  }
-
-  #nextLease(): Lease<Delivery, Result> | undefined {
-    return this.#leases.find((lease) => this.#mayStart(lease) && lease.hasSlot());
-  }
-
-  #mayStart(lease: Lease<Delivery, Result>): boolean {
-    const now = this.#hands.now();
-    return isOpen(this.#state, now) && lease.isInTime(now) && lease.queue.length > 0;
-  }
-
-  #refresh(then: () => void): void {
-    const refreshedAt = this.#hands.now();
-    if (!isDueForRefresh(this.#state, refreshedAt)) {
-      then();
-      return;
-    }
-    this.#state = { ...this.#state, refreshedAt };
-    this.#hands.readState((learned) => {
-      this.#state = withRefreshed(this.#state, learned);
-      then();
-    });
-  }
-
-  #attemptNext(lease: Lease<Delivery, Result>, done: Done): void {
-    const startedAt = this.#hands.now();
-    const delivery = lease.take(this.#mayStart(lease), startedAt);
-    if (delivery === undefined) {
-      done();
-      return;
-    }
-    this.#running.set(delivery, startedAt);
-    if (!this.#isWatching) this.#watch();
-    const ended = (result: Result) => {
-      this.#running.delete(delivery);
-      lease.ended(delivery, result, this.#learn(result));
-      done();
-    };
-    lease.order.send(delivery, ended, done);
-  }
-
-  #learn(result: Result): AttemptSignal {
-    const signal = signalOf(result);
-    const { holdUntil: until = 0 } = signal;
-    if (until > this.#state.destinationState.heldUntil) this.#hands.hold(until);
-    this.#state = afterAttempt(this.#state, result, signal, this.#hands.random());
-    return signal;
-  }
-
-  /** Until one attempt has been without an answer for too long. One timer for all: an invocation has only so many. */
-  #watch(): void {
-    const [longest] = this.#running;
-    this.#isWatching = longest !== undefined;
-    if (!longest) return;
-    const [delivery, startedAt] = longest;
-    this.#hands.at(startedAt + this.#patienceMs, () => {
-      if (this.#running.has(delivery)) this.#stopForSlowness();
-      else this.#watch();
-    });
-  }
-
-  /** What is running is still awaited. It is watched no more, because one slow attempt is enough. */
-  #stopForSlowness(): void {
-    const { stopped = "slow" } = this.#state;
-    this.#state = { ...this.#state, stopped };
-    for (const lease of this.#leases) lease.enough();
-    this.#lookAtAll();
-  }
-
-  #lookAtAll(): void {
-    for (const lease of this.#leases) this.#look(lease);
-  }
-
-  /** Looks whether the lease is nearly over, or over. */
-  #look(lease: Lease<Delivery, Result>): void {
-    const { tookMs } = this.#state.destinationState;
-    const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
-    if (!isOpen(this.#state, this.#hands.now())) lease.nearlyOver(false);
-    if (isQuick && (lease.queue.length * tookMs) / widthAllowed(this.#state) <= AHEAD_MS)
-      lease.nearlyOver(true);
-    if (lease.isBusy() || (this.#mayStart(lease) && lease.hasSlot())) return;
-    this.#leases = this.#leases.filter((other) => other !== lease);
-    lease.over();
-  }
+function isOpen({ stopped, destinationState, settings }: SendingState, now: number): boolean {
+  return stopped === undefined && blockedBy(destinationState, settings, now) === undefined;
 }
 
 function signalOf({ attempt, metric }: AttemptResult): AttemptSignal {

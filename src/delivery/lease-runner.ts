@@ -1,9 +1,9 @@
 /**
- * The hands of the lease runner (core/lease-runner.ts), which decides when to attempt what: the invocation's timers,
- * connections and HTTP, and the destination's gate.
+ * The effects of the lease runner (core/lease-runner.ts), which decides when to attempt what: the invocation's timers and
+ * connections, HTTP, and the destination's gate.
  */
 import type { Refusal } from "../core/admit.ts";
-import { type LeaseHands, type LeaseProgress, LeaseRunner, type LeaseTerms } from "../core/lease-runner.ts";
+import { type LeaseEffects, type LeaseProgress, LeaseRunner, type LeaseTerms } from "../core/lease-runner.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { destinationStateAtGate, holdAtGate } from "../gate/client.ts";
@@ -38,7 +38,7 @@ type Runner = LeaseRunner<LoadedDelivery, Finished>;
 
 export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
   const { destination } = order;
-  const hands: LeaseHands = {
+  const effects: LeaseEffects = {
     now: services.now,
     random: services.random,
     at: (time, then) => after(services.sleep(Math.max(0, time - services.now())), then),
@@ -50,7 +50,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     readState: (then) => after(destinationStateAtGate(services, destination), then),
     hold: (until) => services.background(holdAtGate(services, destination, until)),
   };
-  const runner: Runner = new LeaseRunner(hands, order);
+  const runner: Runner = new LeaseRunner(effects, order);
   const after = <T>(promise: Promise<T>, then: (value: T) => void) =>
     void promise.then(then).catch((error: unknown) => runner.fail(error));
   return begin(services, runner, order);

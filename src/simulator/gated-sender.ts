@@ -14,7 +14,7 @@ import {
   consumerPatienceMs,
   DRAIN_BUDGET_MS,
   DRAIN_STEP_MS,
-  type LeaseHands,
+  type LeaseEffects,
   type LeaseProgress,
   LeaseRunner,
 } from "../core/lease-runner.ts";
@@ -41,7 +41,7 @@ export class GatedSender implements Sender {
   readonly #engine: VirtualTime;
   readonly #attempt: SendAttempt;
   readonly #ledger: Ledger;
-  readonly #hands: LeaseHands;
+  readonly #effects: LeaseEffects;
   #gate: GateState;
   /** What the queue holds and has not handed out yet. */
   #inbox: Job[] = [];
@@ -56,7 +56,7 @@ export class GatedSender implements Sender {
     this.#attempt = attempt;
     this.#ledger = ledger;
     this.#gate = newGateState(now());
-    this.#hands = {
+    this.#effects = {
       now,
       random,
       at,
@@ -138,7 +138,7 @@ export class GatedSender implements Sender {
   #runLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void): void {
     const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
     let isLate = false;
-    new LeaseRunner<Job, AttemptResult>(this.#hands, terms).begin({
+    new LeaseRunner<Job, AttemptResult>(this.#effects, terms).begin({
       ...terms,
       deliveries,
       send: (job, then) => this.#makeAttempt(job, then),

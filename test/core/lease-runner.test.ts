@@ -4,7 +4,7 @@ import {
   type AttemptResult,
   consumerPatienceMs,
   type Done,
-  type LeaseHands,
+  type LeaseEffects,
   LeaseRunner,
   type LeaseTerms,
 } from "../../src/core/lease-runner.ts";
@@ -29,7 +29,7 @@ type Given = Partial<{
   fails: (n: number) => boolean;
   /** Begins the next lease, of so many deliveries, when this one is nearly over. */
   next: number;
-  hands: Partial<LeaseHands>;
+  effects: Partial<LeaseEffects>;
 }>;
 
 /** A lease that is used in virtual time: what it starts, when, and how it ends. */
@@ -43,14 +43,14 @@ function leaseInUse(given: Given) {
   const holds: number[] = [];
   let running = 0;
   let mostRunning = 0;
-  const hands: LeaseHands = {
+  const effects: LeaseEffects = {
     now: time.now,
     random: () => 0.5,
     at: time.at,
     withConnection: (task, then) => task((error) => (error === undefined ? then() : runner.fail(error))),
     readState: (then) => then(undefined),
     hold: (until) => holds.push(until - start),
-    ...given.hands,
+    ...given.effects,
   };
   const termsFor = (deliveries: readonly number[]): LeaseTerms => ({
     grant: {
@@ -94,7 +94,7 @@ function leaseInUse(given: Given) {
     finished: () => events.push(`${name}finished at ${time.now() - start}`),
     failed: (error: unknown) => events.push(`${name}failed: ${error}`),
   });
-  const runner = new LeaseRunner<number, AttemptResult>(hands, termsFor(range(0, count)));
+  const runner = new LeaseRunner<number, AttemptResult>(effects, termsFor(range(0, count)));
   const lease = runner.begin(order(range(0, count), ""));
   while (time.nextAt() !== undefined) time.step();
   const reason = () => runner.leftoverReason(lease).reason;
@@ -140,7 +140,7 @@ describe("a lease in use", () => {
   });
 
   it("is to be recorded when its time is over, even while it still waits for a connection", () => {
-    const { events, lease } = leaseInUse({ count: 1, hands: { withConnection: () => {} } });
+    const { events, lease } = leaseInUse({ count: 1, effects: { withConnection: () => {} } });
     expect(events).toEqual(["not nearly over", "enough at 6000"]);
     expect(lease.queue).toEqual([0]);
   });
@@ -166,7 +166,7 @@ describe("a lease in use", () => {
       count: 10,
       slots: 1,
       tookMs: () => 400,
-      hands: { readState: (then) => then(held) },
+      effects: { readState: (then) => then(held) },
     });
     expect(starts).toEqual([0, 400, 800]);
     expect(reason()).toBe("hold");
