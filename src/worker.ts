@@ -4,9 +4,9 @@ import { documentOf } from "./api/openapi/document.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
-import { consumeDrains } from "./delivery/drain.ts";
 import { createDocs } from "./docs-site/app.tsx";
 import { runCron } from "./maintenance/cron.ts";
+import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
 import { servicesOf } from "./services.ts";
 

@@ -16,7 +16,6 @@ import {
   unpublishedChanges,
 } from "../db/notifications.ts";
 import { readHeartbeat } from "../db/sweep.ts";
-import type { Disposition } from "../delivery/outcome.ts";
 import { digestAtGate, markDigestSent, reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { acceptOperational, type KeyedEvent } from "../ingest/accept.ts";
@@ -134,21 +133,26 @@ export async function publishDigest(services: Services, id: string): Promise<voi
   if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);
 }
 
+export type DeadDelivery = Readonly<{
+  /** The event's number. */
+  event: number;
+  destination: Pick<Destination, "id" | "tenant">;
+  reason: string | null;
+}>;
+
 /**
  * Logs deliveries that ended dead without an attempt (expired, poison, forbidden target) and counts them at their gates,
  * in the background: no attempt's log line and no settlement has them.
- * @param dispositions decided without an attempt, and recorded
+ * @param dead recorded already
  */
-export function publishDead(services: Services, dispositions: readonly Disposition[]): void {
-  const dead = dispositions.filter(({ row }) => row?.state === "dead");
-  for (const { work, row } of dead) {
-    const { event, destination } = work;
-    const ids = { delivery: deliveryId(event.id, destination.id), event: eventId(event.id) };
-    services.log({ what: "delivery_dead", ...ids, destination: destination.id, reason: row?.reason });
+export function publishDead(services: Services, dead: readonly DeadDelivery[]): void {
+  for (const { event, destination, reason } of dead) {
+    const ids = { delivery: deliveryId(event, destination.id), event: eventId(event) };
+    services.log({ what: "delivery_dead", ...ids, destination: destination.id, reason });
   }
-  for (const theirs of Map.groupBy(dead, ({ work }) => work.destination.id).values()) {
+  for (const theirs of Map.groupBy(dead, ({ destination }) => destination.id).values()) {
     const [first] = theirs;
-    if (first) services.background(countDead(services, first.work.destination, theirs.length));
+    if (first) services.background(countDead(services, first.destination, theirs.length));
   }
 }
 

@@ -76,7 +76,7 @@ const which = fc.nat(1);
 const jumps = fc.constantFrom(-2_000, 1_000, 10_000, 30_000, MINUTE, 5 * MINUTE, 20 * MINUTE, 70 * MINUTE);
 
 /** What ends a delivery is said more often. */
-export const alertState = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
+export const answerSequence = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
   minLength: 1,
   maxLength: 6,
   size: "max",
@@ -96,7 +96,7 @@ function plain(name: string, act: Act): fc.Arbitrary<Step> {
 }
 
 const answer = fc
-  .tuple(which, alertState)
+  .tuple(which, answerSequence)
   .map(([i, names]) => step(`${i} answers ${names.join(", ")}`, async (real) => script(real, i, names)));
 const deliver = plain("deliver", ({ platform }) => platform.deliver());
 const ring = plain("ring", ({ platform }) => platform.ring());

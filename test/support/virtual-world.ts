@@ -24,7 +24,7 @@ import type { LogLine } from "../../src/log.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
-import { BEGINNING } from "../../src/simulator/virtual-time.ts";
+import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,

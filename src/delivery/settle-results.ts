@@ -1,5 +1,4 @@
-/** What is done when gates say that something has happened to their destinations: who is sick is paused, and all is told. */
-
+/** Applying what gates report when leases are settled: failing destinations are paused, and alerts are published. */
 import type { SettleResult } from "../core/settle.ts";
 import type { Destination } from "../db/destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "../db/notifications.ts";
@@ -13,56 +12,55 @@ import {
 } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
 
-/** News of a destination. */
-export type DestinationResult = Readonly<{ destination: Destination; news: SettleResult }>;
+export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 
 /**
- * Heeds all that a batch has brought to light, and tells of it in one round trip.
- * @param gone pauses that have just been made
+ * Applies the results of a batch, and publishes everything in one round trip.
+ * @param gone destinations that have just been paused, because they answered 410
  */
 export async function applySettleResults(
   services: Services,
-  heard: readonly DestinationResult[],
+  results: readonly DestinationResult[],
   gone: readonly StatusChange[],
 ): Promise<void> {
   const paused = [...gone];
-  for (const one of heard) {
-    tellOfStorm(services, one);
-    paused.push(...(await pauseIfSick(services, one)));
+  for (const one of results) {
+    logStorm(services, one);
+    paused.push(...(await disableIfFailing(services, one)));
   }
-  const told = heard.filter(({ destination }) => raisesNotifications(destination));
-  const alerts = told.flatMap(({ destination, news }) =>
-    news.alerts.map((alert) => alertEvent(destination, alert, news)),
+  const published = results.filter(({ destination }) => raisesNotifications(destination));
+  const alerts = published.flatMap(({ destination, result }) =>
+    result.alerts.map((alert) => alertEvent(destination, alert, result)),
   );
   await publishStatusChanges(services, paused, alerts);
-  for (const { destination, news } of told)
-    if (news.digestDue) await scheduleDigest(services, destination.id);
+  for (const { destination, result } of published)
+    if (result.digestDue) await scheduleDigest(services, destination.id);
 }
 
 /** The pause that is made, if any. A failure is logged, not thrown: the gate says it again with the next failure. */
-async function pauseIfSick(
+async function disableIfFailing(
   services: Services,
-  { destination: { id }, news: { disableReason } }: DestinationResult,
+  { destination: { id }, result: { disableReason } }: DestinationResult,
 ): Promise<readonly StatusChange[]> {
   if (disableReason === undefined) return [];
   const { db, log } = services;
   const now = services.now();
-  const untold = { ids: [id], at: now };
+  const unpublished = { ids: [id], at: now };
   try {
     const [, paused] = await db.batch<StatusChange>([
       pauseStatements(db, [id], disableReason, now),
-      unpublishedChanges(db, untold),
+      unpublishedChanges(db, unpublished),
     ]);
     return paused?.results ?? [];
   } catch (error) {
     log({ what: "pause_failed", destination: id, error: faultOf(error) });
-    // It may be the answer alone that was lost.
-    return findUnpublished(services, untold);
+    // The pause may have been made, and only D1's answer lost.
+    return findUnpublished(services, unpublished);
   }
 }
 
-/** What happens to a door is in the log already. */
-function tellOfStorm({ log }: Services, { destination, news: { alerts, figures } }: DestinationResult): void {
+/** Changes of the circuit are in the log already. */
+function logStorm({ log }: Services, { destination, result: { alerts, figures } }: DestinationResult): void {
   const { first, retries, failures } = figures.traffic;
   const line = { destination: destination.id, first_attempts: first, retries, failures };
   if (alerts.includes("storm_detected")) log({ what: "storm_detected", ...line });
