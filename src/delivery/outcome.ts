@@ -32,7 +32,7 @@ export function standing(work: LoadedDelivery): DeliveryRow {
       reason: null,
       attempts: 0,
       nextAttemptAt: event.deliverAt ?? null,
-      life: 0,
+      generation: 0,
       firstAttemptAt: null,
       giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event)),
       endedAt: null,

@@ -10,14 +10,12 @@ import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
-import { advanceReplay, findPortion, type Portion } from "../db/replay-steps.ts";
+import { advanceReplay, findPortion, type Part, type Portion, partsOf } from "../db/replay-steps.ts";
 import {
   cancelReplaysOf,
   changeReplay,
   findReplayJob,
   overdueReplays,
-  type Part,
-  partsOf,
   type Replay,
   type ReplayChange,
   summedUp,

@@ -38,7 +38,7 @@ async function store(some: readonly (typeof pack extends fc.Arbitrary<infer T> ?
 /** As a replay or a failed attempt does with what was in a pack. */
 async function giveRow(destination: string, event: number, state: StoredState): Promise<void> {
   await execute(
-    `INSERT INTO deliveries (destination_id, event_id, state, life, give_up_at) VALUES (?1, ?2, ?3, 1, 0)
+    `INSERT INTO deliveries (destination_id, event_id, state, generation, give_up_at) VALUES (?1, ?2, ?3, 1, 0)
      ON CONFLICT DO NOTHING`,
     ...[destination, event, state],
   );

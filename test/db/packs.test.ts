@@ -29,7 +29,7 @@ function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
     reason: "rate",
     attempts: 0,
     nextAttemptAt: AT + 5,
-    life: 0,
+    generation: 0,
     firstAttemptAt: null,
     giveUpAt: AT + 1_000_000,
     endedAt: null,
@@ -107,7 +107,7 @@ describe("a plain fate", () => {
 
   test.each([
     ["an attempt that failed before", { ...kinds.delivered(1), attempts: 2 }],
-    ["another life", { ...kinds.delivered(1), life: 1 }],
+    ["another life", { ...kinds.delivered(1), generation: 1 }],
     ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
     ["an attempt behind it", { ...kinds.waiting(1), attempts: 1 }],
     ["a note", { ...kinds.delivered(1), log: [{ at: AT, latencyMs: 9, status: 204, note: "so" }] }],

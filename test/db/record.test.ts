@@ -19,7 +19,7 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
     reason: "http_500",
     attempts: 1,
     nextAttemptAt: 2_000,
-    life: 0,
+    generation: 0,
     firstAttemptAt: 1,
     giveUpAt: 9_000,
     endedAt: null,
@@ -67,9 +67,13 @@ describe("an outcome", () => {
   });
 
   test("of an earlier life is too late, however many attempts it knows of", async () => {
-    await record(row({ life: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }));
+    await record(
+      row({ generation: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }),
+    );
     await record(row({ state: "dead", attempts: 7, giveUpAt: 99_000, endedAt: 8 }));
-    expect(await storedRows()).toMatchObject([{ life: 1, state: "waiting", attempts: 0, giveUpAt: 9_000 }]);
+    expect(await storedRows()).toMatchObject([
+      { generation: 1, state: "waiting", attempts: 0, giveUpAt: 9_000 },
+    ]);
   });
 });
 

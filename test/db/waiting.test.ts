@@ -43,7 +43,7 @@ async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
       reason: "rate",
       attempts: 0,
       nextAttemptAt: null,
-      life: 0,
+      generation: 0,
       firstAttemptAt: null,
       giveUpAt: NEVER,
       endedAt: null,

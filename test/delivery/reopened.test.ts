@@ -35,7 +35,7 @@ test("begins again once only, whoever wants it twice", async () => {
   expect(await requeueDead(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({
     state: "waiting",
-    life: 1,
+    generation: 1,
     firstAttemptAt: null,
     giveUpAt: limit - 3_600_000,
   });

@@ -148,7 +148,7 @@ function replayed(): Scene {
         state: "running",
         cursor: eventOf(8_029),
         total: 1_240,
-        moved: 612,
+        requeued: 612,
         delivered: 588,
         failed: 2,
         pace: 141.4,

@@ -68,7 +68,8 @@ async function goOn(steps = 40): Promise<void> {
 }
 
 const states = async () => (await storedRows()).map(({ state }) => state);
-const replayRows = () => rowsOfAll<{ state: string; moved: number; total: number }>("SELECT * FROM replays");
+const replayRows = () =>
+  rowsOfAll<{ state: string; requeued: number; total: number }>("SELECT * FROM replays");
 
 test("what is dead is in all three databases", async () => {
   const rows = await storedRows();
@@ -99,7 +100,7 @@ test("counts each end once, good or bad, whichever database it is in", async () 
   const bad = rows.filter(({ state }) => state === "dead").length;
   expect(bad).toBeGreaterThan(0);
   expect(await findReplay(world.services, json.id, undefined)).toMatchObject({
-    moved: EVENTS,
+    requeued: EVENTS,
     delivered: EVENTS - bad,
     failed: bad,
   });
@@ -142,7 +143,7 @@ describe("when something breaks", () => {
     await Promise.all(testDatabases.slice(1).map((db) => db.prepare("DELETE FROM replays").run()));
     await goOn();
     const seen = await findReplay(world.services, began.json.id, undefined);
-    expect(seen).toMatchObject({ state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS });
+    expect(seen).toMatchObject({ state: "completed", total: EVENTS, requeued: EVENTS, delivered: EVENTS });
   });
 
   test.each([
@@ -166,13 +167,13 @@ describe("when something breaks", () => {
     expect(seen).toMatchObject({
       state: "completed",
       total: EVENTS,
-      moved: EVENTS,
+      requeued: EVENTS,
       delivered: EVENTS,
       failed: 0,
     });
     const rows = await replayRows();
     expect(rows.map(({ state }) => state)).toEqual(["completed", "completed", "completed"]);
-    for (const { moved, total } of rows) expect(moved).toBe(total);
+    for (const { requeued, total } of rows) expect(requeued).toBe(total);
   });
 });
 

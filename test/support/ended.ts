@@ -1,5 +1,5 @@
 /** Where a delivery has ended, as its own row or its pack tells: for whoever asks the database itself. */
-import { endedOf, hasBit } from "../../src/db/packs.ts";
+import { endedOf, hasBit } from "../../src/db/sql.ts";
 
 /** SQL of the condition, from SQL of the event's number and the destination's id. */
 export function hasEndedSql(event: string, destination: string): string {

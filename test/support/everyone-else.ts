@@ -148,7 +148,7 @@ export async function inviteEveryone(): Promise<void> {
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
     replaysOf("m", THOUSAND, own, THOUSAND),
     `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
-    `INSERT INTO cursors (name, at, event_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
+    `INSERT INTO cursors (name, at, row_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
   ];
   for (const statement of statements) await env.DB.prepare(statement).run();
 }

@@ -115,10 +115,10 @@ const Turn: FC<{ action: string; label: string }> = ({ action, label }) => (
 );
 
 /** How far it is, and how fast; why it is slow or still. */
-function progressWords({ state, reason, total, moved, delivered, failed, pace }: Replay): string {
+function progressWords({ state, reason, total, requeued, delivered, failed, pace }: Replay): string {
   const done = `${countOf(delivered)} of ${plural(total, "delivery", "deliveries")} delivered`;
   const failures = failed > 0 ? `, ${countOf(failed)} failed again` : "";
   if (state !== "running") return `${done}${failures}.`;
   const why = reason === null ? "" : `, ${reason.replaceAll("_", " ")}`;
-  return `${done}${failures}; ${countOf(moved)} set to wait, at ${decimalOf(pace)} a minute${why}.`;
+  return `${done}${failures}; ${countOf(requeued)} set to wait, at ${decimalOf(pace)} a minute${why}.`;
 }
