@@ -155,7 +155,7 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
     "10,000 entries of the index",
   ],
   [
-    "api_keys USING INDEX api_keys_standing",
+    "api_keys USING INDEX api_keys_unrevoked",
     'where "api_keys"."revoked_at" is null order by "api_keys"."id" limit',
     "a page in the order of its key",
   ],
