@@ -10,7 +10,7 @@ export type Readiness =
   /** It has ended, or someone else will bring it. */
   | Readonly<{ kind: "done" }>
   /** It ends here, without an attempt. */
-  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: string }>;
+  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: "expired" | "destination_deleted" }>;
 
 export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */

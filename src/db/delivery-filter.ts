@@ -37,7 +37,7 @@ export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter):
   return and(
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
-    reason === undefined ? undefined : eq(deliveries.reason, reason),
+    reason === undefined ? undefined : sql`${deliveries.reason} = ${reason}`,
     ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
   );
 }

@@ -27,6 +27,7 @@ import {
 } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
+import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
 import { jsonText } from "./columns.ts";
@@ -108,7 +109,7 @@ export const deliveries = sqliteTable(
     destinationId: text("destination_id").notNull(),
     eventId: integer("event_id").notNull(),
     state: text().$type<StoredState>().notNull(),
-    reason: text(),
+    reason: text().$type<DeliveryReason>(),
     /** HTTP exchanges in this generation; nothing else counts. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
@@ -157,7 +158,7 @@ export const packs = sqliteTable(
     cancelled0: half("cancelled0"),
     cancelled1: half("cancelled1"),
     /** Why the waiting ones wait, and until when at least. */
-    reason: text(),
+    reason: text().$type<DeliveryReason>(),
     nextAttemptAt: integer("next_attempt_at"),
     /** When the sweep recovers those in flight; null when none is. */
     recoverAt: integer("recover_at"),
@@ -198,7 +199,7 @@ export const destinations = sqliteTable(
     /** The newest first. */
     previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
-    statusReason: text("status_reason"),
+    statusReason: text("status_reason").$type<PauseReason>(),
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
@@ -234,7 +235,7 @@ export const statusChanges = sqliteTable(
     changedAt: integer("changed_at").notNull(),
     destinationId: text("destination_id").notNull(),
     status: text().$type<"active" | "paused">().notNull(),
-    reason: text(),
+    reason: text().$type<PauseReason>(),
     tenant: text().notNull(),
     url: text().notNull(),
   },
@@ -319,7 +320,7 @@ export const replays = sqliteTable(
     until: integer().notNull(),
     ratePerMinute: integer("rate_per_minute").notNull(),
     state: text().$type<ReplayState>().notNull(),
-    reason: text(),
+    reason: text().$type<ReplayReason>(),
     /** The last event looked at: where the next step begins. */
     cursor: integer().notNull().default(0),
     /** Deliveries selected when it began, requeued so far, and ended since. */

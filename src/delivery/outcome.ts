@@ -58,7 +58,7 @@ function inFlightRow(work: LoadedDelivery, recoverAt: number): DeliveryRow {
 export function overRow(
   work: LoadedDelivery,
   state: "dead" | "cancelled",
-  reason: string,
+  reason: NonNullable<DeliveryRow["reason"]>,
   now: number,
 ): DeliveryRow {
   return { ...standing(work), state, reason, nextAttemptAt: null, endedAt: now };

@@ -6,6 +6,7 @@
  * one that comes twice finds the cursor moved, or its time not come, and does nothing.
  */
 
+import type { ReplayReason } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
@@ -115,7 +116,7 @@ async function portionOf({ config }: Services, { db, replay }: Part, size: numbe
 }
 
 /** Why a replay is not at its full speed. */
-function reasonOf({ status }: Destination, health: Health): string | null {
+function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
   if (status === "paused") return "destination_paused";
   return health === "stable" ? null : health;
 }
