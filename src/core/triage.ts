@@ -2,6 +2,8 @@
  * What a delivery is ready for when a message or a drain brings it: the state in D1 says who owns it, so
  * that a second message, a late one or an early one does no harm.
  */
+import type { CancelReason, DeadReason } from "./reasons.ts";
+
 export type Readiness =
   /** It may be attempted now. */
   | Readonly<{ kind: "due" }>
@@ -10,7 +12,7 @@ export type Readiness =
   /** It has ended, or someone else will bring it. */
   | Readonly<{ kind: "done" }>
   /** It ends here, without an attempt. */
-  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: "expired" | "destination_deleted" }>;
+  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: DeadReason | CancelReason }>;
 
 export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */

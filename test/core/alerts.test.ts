@@ -60,7 +60,12 @@ describe("a circuit", () => {
   });
 
   it("is told of although the clock was set back", () => {
-    const told = alertsAfter({ ...noAlerts, open: { lasts: false, toldAt: NOW + MINUTE } }, open, quiet, NOW);
+    const told = alertsAfter(
+      { ...noAlerts, open: { isActive: false, notifiedAt: NOW + MINUTE } },
+      open,
+      quiet,
+      NOW,
+    );
     expect(told.alerts).toEqual(["circuit_opened"]);
   });
 });

@@ -28,7 +28,7 @@ function gate(
   return {
     ...state,
     drainSchedule,
-    breadth: 100,
+    maxConcurrency: 100,
     destinationState: { ...state.destinationState, ...destinationState },
   };
 }
@@ -73,7 +73,7 @@ describe("the alarm that has gone off", () => {
 
   it("sends for as many drains as the window has room for", () => {
     expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / DRAIN_CONNECTIONS));
-    expect(drainsDue({ ...gate(waiting, wide), breadth: 7 }, now).drains).toBe(2);
+    expect(drainsDue({ ...gate(waiting, wide), maxConcurrency: 7 }, now).drains).toBe(2);
   });
 
   it("sends for none beyond those that are at work", () => {
@@ -136,9 +136,9 @@ describe("drains on their way", () => {
     const settings = { ...steady, maxConcurrency: 100 };
     const leased: string[] = [];
     const ask = (delivery: number) => {
-      const { state: after, answer } = admit(state, { ...drain, deliveries: [delivery] }, settings, at);
+      const { state: after, result } = admit(state, { ...drain, deliveries: [delivery] }, settings, at);
       state = after;
-      leased.push(answer.grant?.id ?? "");
+      leased.push(result.grant?.id ?? "");
     };
     const goOn = () => {
       const settlement = { lease: leased.shift() ?? "", signals: [], left: 0, unsent: 0, continues: true };
@@ -213,8 +213,8 @@ describe("a drain that asks", () => {
   });
 
   it("is sent for again when it dies with its lease", () => {
-    const { state, answer } = admit(gate({ ...waiting, at: null }), drain, steady, now);
-    expect(state.drainSchedule.at).toBe(now + (answer.grant?.expiresInMs ?? 0));
+    const { state, result } = admit(gate({ ...waiting, at: null }), drain, steady, now);
+    expect(state.drainSchedule.at).toBe(now + (result.grant?.expiresInMs ?? 0));
   });
 });
 
@@ -234,8 +234,8 @@ describe("through any history of a gate", () => {
   it("whatever is turned away with a time has the bell set for that time, a second later at most, or sooner", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        for (const { after, answer, now } of momentsOf(history)) {
-          const until = answer?.refused?.until;
+        for (const { after, result, now } of momentsOf(history)) {
+          const until = result?.refused?.until;
           if (until === undefined || until === null) continue;
           expect(after.drainSchedule.waitingSince).toBe(now);
           expect(after.drainSchedule.at).toBeLessThanOrEqual(Math.max(until, now + 1_000));
@@ -285,14 +285,14 @@ describe("through any history of a gate", () => {
           if (drains === 0) continue;
           toBeLost -= 1;
           if (toBeLost >= 0 && toBeLost % 2 === 0) continue;
-          const { state: next, answer } = admit(
+          const { state: next, result } = admit(
             state,
             { ...drain, deliveries: [999] },
             last.settings,
             at + 500,
           );
           state = next;
-          if (!answer.grant) continue;
+          if (!result.grant) continue;
           if (toBeLost < 0) return;
         }
         throw new Error("a hundred alarms brought nothing");
@@ -302,8 +302,8 @@ describe("through any history of a gate", () => {
   });
 
   it("a settled drain leaves the bell set for as long as it has not reported that nothing waits", () => {
-    const { state, answer } = admit(gate({ ...waiting, at: now }), drain, steady, now);
-    const settlement = { lease: answer.grant?.id ?? "", signals: [], left: 0, unsent: 1, continues: true };
+    const { state, result } = admit(gate({ ...waiting, at: now }), drain, steady, now);
+    const settlement = { lease: result.grant?.id ?? "", signals: [], left: 0, unsent: 1, continues: true };
     expect(settle(state, settlement, steady, now + 100, 0).state.drainSchedule.at).not.toBeNull();
   });
 });

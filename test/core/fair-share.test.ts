@@ -148,10 +148,10 @@ function asksIn(world: World, lengthMs: number): Asked[] {
   function ask(lane: "fresh" | "backlog", at: number, startWithinMs: number) {
     const deliveries = Array.from({ length: 60 }, () => ++row);
     const wanted: AdmitRequest = { lane, deliveries, connections: 6, startWithinMs };
-    const { state: next, answer } = admit(state, wanted, settings, at);
+    const { state: next, result } = admit(state, wanted, settings, at);
     state = next;
-    asks.push({ side: sideOf(lane), at, granted: answer.grant !== null });
-    return answer;
+    asks.push({ side: sideOf(lane), at, granted: result.grant !== null });
+    return result;
   }
 
   function liveAsks(at: number) {

@@ -80,9 +80,9 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       }));
     const drainFor = (deliveries: readonly number[]) => {
       const ask = { lane: "backlog", deliveries, connections: 6, startWithinMs: 3_000 } as const;
-      const { state: after, answer } = admit(state, ask, settings, now);
+      const { state: after, result } = admit(state, ask, settings, now);
       state = after;
-      return answer.grant;
+      return result.grant;
     };
     const end = ({ id, deliveries }: Grant) => {
       const settlement = { lease: id, signals: signsOf(deliveries.length), left: 0, continues: true };
@@ -130,7 +130,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       if (state.forgottenAt === 0) return;
       const ask = { lane: "fresh", deliveries: [7], connections: 6, startWithinMs: 1_000 } as const;
       const lookedUp = (at: number) =>
-        admit(state, { ...ask, lookedUpMsAgo: now - at }, settings, now).answer;
+        admit(state, { ...ask, lookedUpMsAgo: now - at }, settings, now).result;
       expect(lookedUp(state.forgottenAt - 1)).toMatchObject({ grant: null, inFlight: { deliveries: [7] } });
       expect(lookedUp(state.forgottenAt).inFlight).toBeNull();
     });

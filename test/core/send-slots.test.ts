@@ -114,14 +114,14 @@ describe("starts in the slots of many leases, by workers that are late at random
         if (due.at <= at) due.run(due.at);
         else settlements.push(due);
       const deliveries = Array.from({ length: count }, (_, n) => i * 100 + n);
-      const { state: next, answer } = admit(
+      const { state: next, result } = admit(
         state,
         { lane: "fresh", deliveries, connections: 6, startWithinMs },
         settings,
         at,
       );
       state = next;
-      const { grant } = answer;
+      const { grant } = result;
       if (!grant) continue;
       const arrived = at + answerMs;
       const ready = arrived + loadMs;

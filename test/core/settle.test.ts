@@ -35,9 +35,9 @@ const wide = gate({ window: { size: 8, threshold: 100 } });
 const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
 
 function lease(state: GateState, part: Partial<AdmitRequest> = {}, at = now, settings = steady) {
-  const { state: next, answer } = admit(state, { ...ask, ...part }, settings, at);
-  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
-  return { state: next, grant: answer.grant };
+  const { state: next, result } = admit(state, { ...ask, ...part }, settings, at);
+  if (!result.grant) throw new Error(`refused: ${result.refused?.reason}`);
+  return { state: next, grant: result.grant };
 }
 
 function settling(
@@ -327,10 +327,10 @@ describe("through any history of a gate", () => {
     fc.assert(
       fc.property(historyArbitrary, ([settings, steps]) => {
         const evicted = steps.flatMap((step) => [step, { do: "evict" } as const]);
-        const told = (moments: Iterable<{ answer?: unknown; events?: unknown; step: { do: string } }>) =>
+        const told = (moments: Iterable<{ result?: unknown; events?: unknown; step: { do: string } }>) =>
           [...moments]
             .filter(({ step }) => step.do !== "evict")
-            .map(({ answer, events }) => ({ answer, events }));
+            .map(({ result, events }) => ({ result, events }));
         expect(told(momentsOf([settings, evicted]))).toEqual(told(momentsOf([settings, steps])));
       }),
     );
@@ -375,7 +375,7 @@ describe("a lease that goes on from another", () => {
 
   it("takes over its slots, where nobody else would be let in", () => {
     const first = lease(wide, backlog, now, few);
-    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).answer.grant).toBeNull();
+    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).result.grant).toBeNull();
     const second = lease(first.state, next(first.grant.id), now, few);
     expect(second.grant.slots).toBe(6);
     expect(slotsIn(second.state)).toBe(6);

@@ -29,7 +29,7 @@ const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsO
 function trusted(maxConcurrency: number): GateState {
   const state = newGateState(start);
   const window = { size: maxConcurrency, threshold: 1_000_000 };
-  return { ...state, breadth: maxConcurrency, destinationState: { ...state.destinationState, window } };
+  return { ...state, maxConcurrency, destinationState: { ...state.destinationState, window } };
 }
 
 /** An instance of the object: whether it may still write, and what it has in memory. */
@@ -100,7 +100,7 @@ function gateObject(stored?: GateState) {
         startWithinMs: 5_000,
         ...ask,
       };
-      return call((state) => admit(state, whole, settings, now), instance)?.answer;
+      return call((state) => admit(state, whole, settings, now), instance)?.result;
     },
     settle: (
       lease: string,
@@ -310,7 +310,7 @@ describe("a change that may wait", () => {
     ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
     [
       "notice",
-      ({ alertState }) => ({ alertState: { ...alertState, storm: { lasts: true, toldAt: start } } }),
+      ({ alertState }) => ({ alertState: { ...alertState, storm: { isActive: true, notifiedAt: start } } }),
     ],
     ["failure that was counted", ({ rollups }) => ({ rollups: withResult(rollups, "5xx") })],
   ])("is no %s", (_, change) => {
@@ -486,7 +486,7 @@ function play(
   steps: readonly (typeof doing extends fc.Arbitrary<infer S> ? S : never)[],
   check: (granted: Ticket, others: readonly Ticket[], capOf: (ms: number) => number) => void,
 ): void {
-  const gate = gateObject({ ...trusted(20), breadth: opening });
+  const gate = gateObject({ ...trusted(20), maxConcurrency: opening });
   const tickets: Ticket[] = [];
   const limits = [{ cap: opening, from: start }];
   const capNow = () => limits.at(-1)?.cap ?? opening;
@@ -622,7 +622,7 @@ describe("through any history of a gate", () => {
     deadLetterDigest,
     history,
     rate,
-    breadth,
+    maxConcurrency,
   }: GateState) => ({
     circuit: destinationState.circuit.kind,
     heldUntil: destinationState.heldUntil,
@@ -630,7 +630,16 @@ describe("through any history of a gate", () => {
     wanted: [turns.live.wantedAt, turns.backlog.wantedAt],
     failures: rollups.ever.results.slice(1),
     dead: rollups.ever.dead,
-    others: { drainSchedule, failureStreak, holding, alertState, deadLetterDigest, history, rate, breadth },
+    others: {
+      drainSchedule,
+      failureStreak,
+      holding,
+      alertState,
+      deadLetterDigest,
+      history,
+      rate,
+      maxConcurrency,
+    },
   });
 
   it("what matters to others is stored before the answer, and the rest within ten seconds of the last write", () => {

@@ -175,18 +175,18 @@ describe("to look", () => {
     const { id } = await admitted([1]);
     await settle(id, Array.from({ length: 5 }, unhealthy));
     const before = await storedState();
-    expect(await gateOf(destination).look(settings)).toMatchObject({ reason: "circuit_open" });
+    expect(await gateOf(destination).refusal(settings)).toMatchObject({ reason: "circuit_open" });
     expect(await storedState()).toEqual(before);
   });
 
   test("tells nothing while the door is open, and stores nothing", async () => {
-    expect(await gateOf(destination).look(settings)).toBeNull();
+    expect(await gateOf(destination).refusal(settings)).toBeNull();
     expect(await storedState()).toBeUndefined();
   });
 });
 
 test("the bell forgets nothing that is admitted while it sends for drains", async () => {
-  await gateOf(destination).ring("waiting");
+  await gateOf(destination).scheduleDrain();
   await runInDurableObject(gateOf(destination), (gate) => {
     const sendBatch = async () => void (await gate.admit(ask([1]), settings));
     Object.assign(gate, { env: { DRAINS: { sendBatch } } });
@@ -239,7 +239,7 @@ describe("a gate that is told to forget", () => {
   test("keeps nothing in its storage, and no alarm", async () => {
     await earnTrust();
     await gateOf(destination).hold(clock.now() + 86_400_000);
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     await gateOf(destination).forget();
     expect(await runInDurableObject(gateOf(destination), (_, { storage }) => [...storage.kv.list()])).toEqual(
       [],
@@ -315,12 +315,12 @@ describe("a stored state", () => {
     lines.mockRestore();
     expect(grant).toMatchObject({ deliveries: [7], width: 1 });
     expect(await settle(grant.id, [healthy()])).toBeNull();
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await alarmOf(destination)).toBeGreaterThan(0);
   });
 
   test.each([
-    ["its breadth", without("breadth")],
+    ["its limit", without("maxConcurrency")],
     ["the drains it expects", without("drainSchedule", "expected")],
     ["its history", without("history")],
     ["what it counted", without("rollups")],
@@ -334,7 +334,7 @@ describe("a stored state", () => {
     expect(await admit([1])).toMatchObject({ grant: null, inFlight: { deliveries: [1] } });
     expect(lines).not.toHaveBeenCalled();
     lines.mockRestore();
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await gateOf(destination).view(settings)).toMatchObject({ circuit: "closed", inFlight: 1 });
   });
 
@@ -362,7 +362,7 @@ describe("an alarm that has gone off", () => {
   }
 
   test("is set again in case its drain is lost, and sends for no second one before that", async () => {
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await goOff()).toHaveLength(1);
     expect(await alarmOf(destination)).toBe(START + 30_000);
     expect(await goOff()).toEqual([]);
@@ -410,7 +410,7 @@ describe("an alarm that has gone off", () => {
     const { grant } = await gateOf(destination).admit(ask([1]), wide);
     const signals = Array.from({ length: 1_000 }, healthy);
     await gateOf(destination).settle({ lease: grant?.id ?? "", signals, left: 0 }, wide);
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
   }
 
   async function goOffWith(queue: Partial<Queue<DrainMessage>>): Promise<void> {
@@ -545,7 +545,7 @@ describe("what is counted", () => {
   });
 
   test("has the deliveries that ended dead without an attempt", async () => {
-    await gateOf(destination).died(3);
+    await gateOf(destination).countDead(3);
     expect((await figures()).windows["1h"]?.sum).toMatchObject({ dead: 3, delivered: 0 });
   });
 

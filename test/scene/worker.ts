@@ -22,8 +22,8 @@ function gate(name: string) {
   return {
     view: async () => view,
     figures: async (look: FiguresQuery) => figuresOf(view, rollups, look, NOW),
-    look: async () => view.refusal,
-    tryOut: async () => null,
+    refusal: async () => view.refusal,
+    claimTest: async () => null,
   };
 }
 
