@@ -6,6 +6,7 @@
  * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
  * it. Raw SQL, because these statements are put into other modules' batches.
  */
+import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
 
 /** Only destinations that are active: an operator may have paused or resumed them since. */
@@ -17,7 +18,7 @@ const PAUSE = `
 export function pauseStatements(
   db: D1Database,
   destinations: readonly string[],
-  reason: string,
+  reason: PauseReason,
   now: number,
 ): D1PreparedStatement {
   return db.prepare(PAUSE).bind(JSON.stringify(destinations), reason, now);
@@ -29,6 +30,7 @@ export type StatusChange = Readonly<{
   tenant: string;
   url: string;
   status: "active" | "paused";
+  /** A pause reason, unless an operator wrote the status by hand. */
   reason: string | null;
   /** Epoch ms. */
   changedAt: number;

@@ -9,6 +9,7 @@
  */
 import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
+import type { ReplayReason } from "../core/reasons.ts";
 import type { Destination } from "./destinations.ts";
 import { destinations, type ReplayState, replays } from "./schema.ts";
 import type { Databases } from "./shards.ts";
@@ -129,7 +130,7 @@ export async function changeReplay(
  */
 export async function cancelReplaysOf(
   db: D1Database,
-  reason: string,
+  reason: ReplayReason,
   now: number,
   destination?: string,
 ): Promise<Pick<Replay, "id" | "destinationId">[]> {

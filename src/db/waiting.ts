@@ -8,6 +8,7 @@
 import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
 import type { DrainRange } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
+import type { CancelReason, DeadReason } from "../core/reasons.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { packedRows, packsOf, settingBits } from "./packs.ts";
@@ -292,7 +293,7 @@ function interleaved<T>(lists: readonly (readonly T[])[]): T[] {
 
 type End = Readonly<{
   state: "dead" | "cancelled";
-  reason: string;
+  reason: DeadReason | CancelReason;
   /** Ends only deliveries whose age limit is at or before this, epoch ms. */
   dueBy?: number;
 }>;
