@@ -27,7 +27,16 @@ import { readBodies } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
-import { fateOf, OWN_ROWS, ownNames, PACKS, packedRows, packsOf, settingBits, unset } from "./packs.ts";
+import {
+  OWN_ROWS,
+  ownNames,
+  PACKS,
+  packedRows,
+  packedStateOf,
+  packsOf,
+  settingBits,
+  unset,
+} from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
@@ -118,30 +127,55 @@ export async function loadDeliveries(
   { isDue = () => true, fewDueOf = new Set() }: LoadOptions = {},
 ): Promise<Loaded> {
   if (parts.length === 0) return { works: [], missing: [], unknown: [], rest: [] };
+  const stored = await readStored(databases, parts, fewDueOf);
+  const { opened, ...others } = openBundles(parts, stored, isDue);
+  await loadBodies(databases, opened);
+  return { works: opened.flatMap(deliveriesIn), ...others };
+}
+
+/** What D1 has of some parts, without most bodies. */
+type Stored = Readonly<{
+  bundles: ReadonlyMap<number, BundleRow>;
+  targets: ReadonlyMap<string, Destination>;
+  rows: Rows;
+}>;
+
+async function readStored(
+  databases: Databases,
+  parts: readonly BundlePart[],
+  fewDueOf: ReadonlySet<number>,
+): Promise<Stored> {
   const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
   const { db: first } = databases;
   const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
-  const [[places = [], ...stored], ...others] = await Promise.all([
+  const [[found = [], ...stored], ...others] = await Promise.all([
     rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [], fewDueOf)]),
     ...[...shares].flatMap(([db, share]) =>
       db && db !== first ? [rowsOf(db, storedIn(db, share, fewDueOf))] : [],
     ),
   ]);
-  const known = [stored, ...others];
-  const targets = new Map(places.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+  const all = [stored, ...others];
+  const targets = new Map(found.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
   const rows = rowsByKey(
-    known.flatMap(([, found = []]) => found),
-    known.flatMap(([, , found = []]) => found),
+    all.flatMap(([, found = []]) => found),
+    all.flatMap(([, , found = []]) => found),
     targets,
   );
-  const bundles = new Map(
-    known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])),
-  );
+  const bundles = all.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row] as const));
+  return { bundles: new Map(bundles), targets, rows };
+}
+
+/** The bundles of the parts, as many as have bodies that may be held at once, and the parts that are left over. */
+function openBundles(
+  parts: readonly BundlePart[],
+  { bundles, targets, rows }: Stored,
+  isDue: (row: DeliveryRow | undefined) => boolean,
+) {
   const missing: BundlePart[] = [];
   const unknown: BundlePart[] = [];
   const rest: BundlePart[] = [];
   const opened: Opened[] = [];
-  let room = HELD_BYTES;
+  let freeBytes = HELD_BYTES;
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
     const header: StoredHeader | undefined = row && JSON.parse(row.header);
@@ -149,16 +183,15 @@ export async function loadDeliveries(
     else if (header.version > VERSION) unknown.push(...own);
     else {
       const one = opening(row, header, own, { targets, rows, isDue });
-      if (one.bytes > room && room < HELD_BYTES) rest.push(...own);
+      if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);
       else {
-        room -= one.bytes;
+        freeBytes -= one.bytes;
         missing.push(...one.missing);
         opened.push(one);
       }
     }
   }
-  await loadBodies(databases, opened);
-  return { works: opened.flatMap(deliveriesIn), missing, unknown, rest };
+  return { opened, missing, unknown, rest };
 }
 
 async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
@@ -283,14 +316,14 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
 /** In portions that one round trip may bring. */
 function portionsOf(opened: readonly Opened[]): Opened[][] {
   const portions: Opened[][] = [];
-  let room = 0;
+  let freeBytes = 0;
   for (const one of opened) {
-    if (one.stored.size > room || portions.length === 0) {
+    if (one.stored.size > freeBytes || portions.length === 0) {
       portions.push([]);
-      room = BODY_BYTES;
+      freeBytes = BODY_BYTES;
     }
     portions.at(-1)?.push(one);
-    room -= one.stored.size;
+    freeBytes -= one.stored.size;
   }
   return portions;
 }
@@ -366,7 +399,7 @@ async function recordIn(
   rows: readonly DeliveryRow[],
   also: readonly D1PreparedStatement[],
 ): Promise<readonly unknown[]> {
-  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (fateOf(row) ? "plain" : "own"));
+  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
   const results = await db.batch<RawRow>([
     ...(plain.length > 0 ? [settingBits(db, plain)] : []),
     ...(own.length > 0 ? recording(db, own) : []),

@@ -13,19 +13,19 @@
  */
 import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
-import { ageLimitOf } from "../core/retry/policy.ts";
+import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, retryPolicyOf } from "./destinations.ts";
 import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
 import { anyOf, both, type Half, isInBundle } from "./sql.ts";
 
 /** The masks of a pack, as their columns are named. */
-const FATES = ["waiting", "in_flight", "delivered", "cancelled"] as const;
+const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
-export type Fate = (typeof FATES)[number];
+export type PackedState = (typeof MASKS)[number];
 
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
-export function fateOf(row: DeliveryRow): Fate | undefined {
+export function packedStateOf(row: DeliveryRow): PackedState | undefined {
   const { state, reason, attempts, generation, replay, log, lastError } = row;
   if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
@@ -43,33 +43,21 @@ function isPlainSuccess({ reason, lastStatus, endedAt, log: [first, ...others] }
   return first.status === lastStatus && first.at >= 0 && endedAt === first.at + first.latencyMs;
 }
 
-/** The deliveries of a pack as the rows that they would have. @param destination whose retry policy sets their age limit */
+/**
+ * The deliveries of a pack as the rows that they would have.
+ * @param destination whose retry policy sets their age limit; null: the default policy
+ */
 export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"> | null): DeliveryRow[] {
   const { bundleId, reason, nextAttemptAt, recoverAt } = pack;
-  const policy = retryPolicyOf(destination ?? { retry: null });
-  const giveUpAt = pack.giveUpAt ?? 0;
-  // The first entry counts if an index has several, so it is put into the maps last.
-  const ends = endsIn(pack.ends).reverse();
-  const attempts = new Map(ends.filter(({ status }) => status !== undefined).map((end) => [end.index, end]));
-  const cancellations = new Map(
-    ends.filter(({ status }) => status === undefined).map((end) => [end.index, end]),
-  );
   const rowOf = (index: number, columns: Partial<DeliveryRow> & Pick<DeliveryRow, "state">): DeliveryRow => ({
+    ...WITHOUT_ATTEMPT,
     destinationId: pack.destinationId,
     eventId: eventAt(bundleId, index),
-    reason: null,
-    attempts: 0,
-    nextAttemptAt: null,
-    generation: 0,
-    firstAttemptAt: null,
-    giveUpAt,
-    endedAt: null,
-    lastStatus: null,
-    lastError: null,
-    replay: null,
-    log: [],
+    giveUpAt: pack.giveUpAt ?? 0,
     ...columns,
   });
+  const policy = retryPolicyOf(destination ?? { retry: null });
+  const { attempts, cancellations } = endsByIndex(pack);
   return [
     ...indexesIn([pack.waiting0, pack.waiting1]).map((i) =>
       rowOf(i, { state: "waiting", reason, nextAttemptAt }),
@@ -77,22 +65,50 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
     ...indexesIn([pack.inFlight0, pack.inFlight1]).map((i) =>
       rowOf(i, { state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt }),
     ),
-    ...indexesIn([pack.delivered0, pack.delivered1]).map((i) => {
-      const { at = 0, latencyMs = 0, status } = attempts.get(i) ?? {};
-      return rowOf(i, {
-        state: "delivered",
-        attempts: 1,
-        firstAttemptAt: at,
-        giveUpAt: ageLimitOf(policy, at, at),
-        endedAt: at + latencyMs,
-        lastStatus: status ?? null,
-        log: [{ at, latencyMs, ...(status !== undefined && { status }) }],
-      });
-    }),
+    ...indexesIn([pack.delivered0, pack.delivered1]).map((i) =>
+      rowOf(i, deliveredColumns(attempts.get(i), policy)),
+    ),
     ...indexesIn([pack.cancelled0, pack.cancelled1]).map((i) =>
       rowOf(i, { state: "cancelled", reason: CANCELLED, endedAt: cancellations.get(i)?.at ?? pack.endedAt }),
     ),
   ];
+}
+
+const WITHOUT_ATTEMPT = {
+  reason: null,
+  attempts: 0,
+  nextAttemptAt: null,
+  generation: 0,
+  firstAttemptAt: null,
+  endedAt: null,
+  lastStatus: null,
+  lastError: null,
+  replay: null,
+  log: [],
+} as const;
+
+function deliveredColumns({ at = 0, latencyMs = 0, status }: Partial<PackedEnd> = {}, policy: RetryPolicy) {
+  return {
+    state: "delivered",
+    attempts: 1,
+    firstAttemptAt: at,
+    giveUpAt: ageLimitOf(policy, at, at),
+    endedAt: at + latencyMs,
+    lastStatus: status ?? null,
+    log: [{ at, latencyMs, ...(status !== undefined && { status }) }],
+  } as const;
+}
+
+/** The ends of a pack by index: those of attempts, and cancellations. */
+function endsByIndex({ ends }: PackRow) {
+  // The first entry counts if an index has several, so it is put into the maps last.
+  const list = endsIn(ends).reverse();
+  const attempts = list.filter(({ status }) => status !== undefined);
+  const cancellations = list.filter(({ status }) => status === undefined);
+  return {
+    attempts: new Map(attempts.map((end) => [end.index, end])),
+    cancellations: new Map(cancellations.map((end) => [end.index, end])),
+  };
 }
 
 /** The packs of a statement that selects them. */
@@ -111,25 +127,25 @@ type Change = Readonly<{
   endedAt: number | null;
   ends: string;
 }> &
-  Readonly<Record<`${Fate}${0 | 1}`, number>>;
+  Readonly<Record<`${PackedState}${0 | 1}`, number>>;
 
 function changeOf(rows: readonly DeliveryRow[]): Change {
-  const byFate = Map.groupBy(rows, fateOf);
-  const some = (fate: Fate) => byFate.get(fate) ?? [];
+  const byState = Map.groupBy(rows, packedStateOf);
+  const some = (mask: PackedState) => byState.get(mask) ?? [];
   const [first] = rows;
   const [waiting] = some("waiting");
   const ended = [...some("delivered"), ...some("cancelled")];
   const latest = (times: readonly (number | null)[]) => Math.max(0, ...times.map((at) => at ?? 0)) || null;
-  const masks = FATES.map((fate) => [fate, maskOf(new Set(some(fate).map(indexIn)))] as const);
+  const masks = MASKS.map((mask) => [mask, maskOf(new Set(some(mask).map(indexIn)))] as const);
   return {
     destinationId: first?.destinationId ?? "",
     bundleId: bundleOf(first?.eventId ?? 0),
     ...(Object.fromEntries(
-      masks.flatMap(([fate, [low, high]]) => [
-        [`${fate}0`, low],
-        [`${fate}1`, high],
+      masks.flatMap(([mask, [low, high]]) => [
+        [`${mask}0`, low],
+        [`${mask}1`, high],
       ]),
-    ) as Record<`${Fate}${0 | 1}`, number>),
+    ) as Record<`${PackedState}${0 | 1}`, number>),
     reason: waiting?.reason ?? null,
     nextAttemptAt: waiting?.nextAttemptAt ?? null,
     recoverAt: latest(some("in_flight").map(({ nextAttemptAt }) => nextAttemptAt)),
@@ -148,10 +164,10 @@ function endOf({ eventId, endedAt, log: [attempt] }: DeliveryRow): PackedEnd {
   return { index: indexOf(eventId), at, latencyMs, status };
 }
 
-const COLUMNS = FATES.map((fate) => both((half) => `${fate}${half}`)).join(", ");
+const COLUMNS = MASKS.map((mask) => both((half) => `${mask}${half}`)).join(", ");
 
 /** A given mask without the deliveries that have rows of their own. */
-const given = (fate: Fate) => (half: Half) => `(given ->> '${fate}${half}') & ~own${half}`;
+const given = (mask: PackedState) => (half: Half) => `(given ->> '${mask}${half}') & ~own${half}`;
 
 const SET = both(
   (h) => `delivered${h} = packs.delivered${h} | (excluded.delivered${h} & ~packs.cancelled${h}),
@@ -194,12 +210,12 @@ const WRITE = `
   INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
     reason, next_attempt_at, recover_at, give_up_at, ended_at, ends)
   SELECT given ->> 'destinationId', given ->> 'bundleId',
-    ${FATES.map((fate) => both(given(fate))).join(", ")},
+    ${MASKS.map((mask) => both(given(mask))).join(", ")},
     given ->> 'reason', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
     given ->> 'endedAt', given ->> 'ends'
   FROM (
     SELECT value AS given, ${both((h) => `${ownMask(h)} AS own${h}`)} FROM json_each(?1) LIMIT -1)
-  WHERE (${FATES.map((fate) => both(given(fate), "|")).join(" | ")}) <> 0
+  WHERE (${MASKS.map((mask) => both(given(mask), "|")).join(" | ")}) <> 0
   ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
     reason = coalesce(excluded.reason, packs.reason),
     next_attempt_at = iif(excluded.reason IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
@@ -227,7 +243,7 @@ export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
 export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 
 /**
- * Sets the bits of the deliveries, all of which `fateOf` has a bit for. Returns the packs that have changed; deliveries
+ * Sets the bits of the deliveries, all of which `packedStateOf` has a bit for. Returns the packs that have changed; deliveries
  * that have rows of their own have no bit in them.
  */
 export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement {
@@ -250,7 +266,7 @@ function namesIn({ bundleId, destinationId, ...pack }: PackRow): string[] {
 
 type Pairs = readonly (readonly [bundle: number, destination: string])[];
 
-/** One statement, which reads a row for each pack and each row of its own, and neither bodies nor logs. */
+/** One statement that returns only ids and masks, so that knowing what exists does not transfer logs. */
 const KNOWN = `
   SELECT d.destination_id AS destination, d.event_id AS event, NULL AS bundle, NULL AS low, NULL AS high FROM ${OWN}
   UNION ALL

@@ -204,7 +204,7 @@ export async function lookAtWaiting(
 ): Promise<Waiting> {
   const { db: first, further = [] } = databases;
   const look = (db: D1Database) => looksOf(db, destination, range, random);
-  const [[places, ...found], ...others] = await Promise.all([
+  const [[stored, ...found], ...others] = await Promise.all([
     first.batch<RawRow>([first.prepare(DESTINATION).bind(destination), ...look(first)]),
     ...further.map((db) => db.batch<RawRow>(look(db))),
   ]);
@@ -213,7 +213,7 @@ export async function lookAtWaiting(
     interleaved(lists.map((looks) => looks[which]?.events ?? [])),
   );
   const each = inTurn(oldest, newest, between, random());
-  const row = places?.results[0];
+  const row = stored?.results[0];
   return {
     destination: row && modelOf(destinations, row),
     events: each.map((one) => one.event_id),

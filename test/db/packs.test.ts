@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
-import { fateOf, knownOf, settingBits } from "../../src/db/packs.ts";
+import { knownOf, packedStateOf, settingBits } from "../../src/db/packs.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -114,7 +114,7 @@ describe("a plain fate", () => {
     ["a reason to be cancelled of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
     ["an index that no bundle of ours has", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
   ])("is not what has %s", (_, one) => {
-    expect(fateOf(one as DeliveryRow)).toBeUndefined();
+    expect(packedStateOf(one as DeliveryRow)).toBeUndefined();
   });
 });
 
