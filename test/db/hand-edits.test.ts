@@ -45,35 +45,35 @@ async function settingsNow() {
   return gateSettingsOf(work.destination);
 }
 
-describe("from the next batch", () => {
-  test("a concurrency limit holds", async () => {
+describe("from the next batch on", () => {
+  test("a concurrency limit applies", async () => {
     await world.earnTrust(destination);
     await edit("max_concurrency", 2);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const before = world.receiver.calls.length;
-    const brought = world.bring(await world.post(10));
+    const delivered = world.bring(await world.post(10));
     await world.receiver.called(before + 2);
     await calm();
     expect(world.receiver.open()).toBe(2);
     end(204);
-    await brought;
+    await delivered;
     expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
   });
 
-  test("a pause holds", async () => {
+  test("a pause applies", async () => {
     await edit("status", "paused");
     await world.bring(await world.post());
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "paused" }]);
   });
 
-  test("a retry policy holds", async () => {
+  test("a retry policy applies", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", '{"schedule":[7],"jitter":"none"}');
     expect(await world.bring(await world.post())).toEqual([{ retryIn: 7 }]);
   });
 
-  test("an address holds", async () => {
+  test("a URL applies", async () => {
     await edit("url", "https://new.example/hook");
     await world.bring(await world.post());
     expect(world.receiver.to("https://new.example/hook")).toHaveLength(1);
@@ -121,20 +121,20 @@ describe("nonsense", () => {
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
-  test("in a retry policy counts as the default one", async () => {
+  test("in a retry policy counts as the default policy", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", "{not json");
     expect(await world.bring(await world.post())).toEqual([{ retryIn: 23 }]);
   });
 });
 
-describe("an event that somebody removes", () => {
+describe("an event that an operator cancels", () => {
   const cancel = (event: number) => execute(documented("'event_removed'", event));
 
   test.each([
-    ["has not been tried", async () => {}],
+    ["has not been attempted", async () => {}],
     [
-      "is to be tried again",
+      "is to be retried",
       async (message: DeliveryName) => {
         world.receiver.script(urlOf(destination), 500);
         await world.bring([message]);
@@ -149,7 +149,7 @@ describe("an event that somebody removes", () => {
         await edit("status", "active");
       },
     ],
-  ])("is not sent any more when it %s, and its neighbours are", async (_, before) => {
+  ])("is no longer sent when it %s, and its neighbours are", async (_, before) => {
     const messages = await world.post(3);
     const [, gone] = messages;
     if (!gone) throw new Error("Three were posted");
@@ -168,7 +168,7 @@ describe("an event that somebody removes", () => {
     ]);
   });
 
-  test("stays as it was when it has been delivered", async () => {
+  test("stays delivered when it has been delivered", async () => {
     const [message] = await world.post();
     await world.bring([message]);
     await cancel(message?.event ?? 0);
