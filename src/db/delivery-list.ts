@@ -15,7 +15,7 @@
  */
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, eventAt, headerAt, indexOf } from "../core/bundle.ts";
+import { bundleOf, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { eventNames, type IdRange, idRangeOf } from "./bundles.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
@@ -26,6 +26,7 @@ import {
   type DeliveryRow,
   deliveries,
   destinations,
+  type PackRow,
   packs,
   type StoredState,
 } from "./schema.ts";
@@ -276,7 +277,7 @@ async function packedIn(
   filter: DeliveryFilter,
   byIndex: boolean,
 ): Promise<Found> {
-  const { state, before } = walk;
+  const { state } = walk;
   if (state === "dead") return { found: [], upto: undefined };
   const isHeaderAsked = filter.type !== undefined || filter.tenant !== undefined;
   const walked = { destinationId: sql<string>`walk.destination`, bundleId: sql<number | null>`walk.event` };
@@ -295,20 +296,7 @@ async function packedIn(
     .leftJoin(destinations, eq(destinations.id, walked.destinationId))
     .where(sql`${walked.bundleId} IS NOT NULL OR walk.n = ${STEPS}`)
     .limit(PACKS);
-  const found = read.flatMap(({ pack, destination, acceptedAt, header }) => {
-    if (!pack) return [];
-    const isOfEvent = (event: number) =>
-      isEventWanted(filter, {
-        acceptedAt,
-        owner: destination?.tenant,
-        about: header ? headerAt(header, indexOf(event)) : undefined,
-      });
-    return packedRows(pack, destination)
-      .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
-      .filter((row) => before === undefined || descending(row, before) > 0)
-      .filter(({ eventId }) => isOfEvent(eventId))
-      .map((row) => foundOf(row, destination));
-  });
+  const found = read.flatMap((one) => wantedIn(one, state, filter));
   const last = read.at(-1);
   const isEnd = read.length < PACKS && last?.n !== STEPS;
   const first = (bundle: number | null) => (bundle === null ? 1 : eventAt(bundle, 0));
@@ -317,6 +305,35 @@ async function packedIn(
   return { found, upto };
 }
 
+type ReadPack = Readonly<{
+  pack: PackRow | null;
+  destination: Destination | null;
+  acceptedAt: number | null;
+  header: StoredHeader | null;
+}>;
+
+/** The deliveries of a pack that pass the filter, and come after where the page starts. */
+function wantedIn(
+  { pack, destination, acceptedAt, header }: ReadPack,
+  state: StoredState | undefined,
+  filter: DeliveryFilter,
+): Stored[] {
+  if (!pack) return [];
+  const { before } = filter;
+  const isOfWantedEvent = ({ eventId }: DeliveryRow) =>
+    isEventWanted(filter, {
+      acceptedAt,
+      owner: destination?.tenant,
+      about: header ? headerAt(header, indexOf(eventId)) : undefined,
+    });
+  return packedRows(pack, destination)
+    .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
+    .filter((row) => before === undefined || descending(row, before) > 0)
+    .filter(isOfWantedEvent)
+    .map((row) => foundOf(row, destination));
+}
+
+/** Whether retries are few enough to be found by their index and sorted. */
 async function areFewRetries(db: D1Database): Promise<boolean> {
   const counted = await db
     .prepare(`SELECT ${countUpTo("?1", RETRYING_ROWS)} + ${countUpTo("?1", IN_FLIGHT_PACKS)} AS count`)

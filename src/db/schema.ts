@@ -11,6 +11,9 @@
  * D1 allows 100), or whose billed rows depend on their shape (a named index, a recursive walk). A comment on each says
  * what that saves. Fragments that several statements share are in sql.ts.
  *
+ * **The order of the folder**: columns, schema, sql, shards; bundles and destinations; packs; notifications and
+ * replay-counters; deliveries; waiting, lists, replays, sweep; what counts and removes. Each builds only on those before.
+ *
  * Drizzle cannot express `WITHOUT ROWID`, triggers and views: they are added to the generated migration by hand, and
  * tests hold this file and the migrations together. Columns named `…_at` are epoch milliseconds.
  */

@@ -4,7 +4,7 @@
  *
  * Partial indexes are named with INDEXED BY where SQLite's planner, which has no statistics on D1, would rather walk the
  * primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
- * query literally, or the index cannot be used: so each stands here once.
+ * query literally, or the index cannot be used: so each is written here once.
  */
 import { HALF } from "../core/pack.ts";
 

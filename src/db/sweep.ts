@@ -1,8 +1,8 @@
 /**
  * What the sweep reads and writes: its lease and progress, lost and overdue deliveries, scheduled bundles, cursors.
  *
- * Everything it looks for is one bounded statement, raw because of what it counts: a page of a hundred bundles is checked
- * with one row read for each bundle and pack, instead of one query each.
+ * Raw SQL, because each search is one bounded statement: a page of bundles is compared with its packs and rows inside of
+ * SQLite, which saves a query for each bundle and returns only the deliveries that are lost.
  */
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
@@ -138,7 +138,7 @@ export function fitting<T extends Readonly<{ planned: number }>>(
 const NEXT = `
   SELECT id, accepted_at AS acceptedAt, planned FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
 
-/** SQL: pairs of bundle and destination with more planned deliveries than bits and rows. No delivery is looked up itself. */
+/** SQL: pairs of bundle and destination with more planned deliveries than bits and rows: counted, not looked up. */
 const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
     b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
