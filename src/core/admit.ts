@@ -53,7 +53,7 @@ export type AdmitResult = Readonly<{
   events?: readonly CircuitEvent[];
 }>;
 
-export type Admission = Readonly<{ state: GateState; result: AdmitResult }>;
+type Admission = Readonly<{ state: GateState; result: AdmitResult }>;
 
 export function admit(
   before: GateState,

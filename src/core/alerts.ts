@@ -1,6 +1,6 @@
 /**
- * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds over
- * all destinations, and a sweep that has stalled.
+ * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds
+ * over all destinations, and a sweep that has stalled.
  *
  * Alert state and digest are part of the gate's state, so that they cost no row. A flapping circuit does not cause an
  * alert for every change: a problem is published at once, the same problem again only after a while, and its end
@@ -155,7 +155,7 @@ export const thresholds = [
   "backlog_growth",
 ] as const;
 
-export type Threshold = (typeof thresholds)[number];
+type Threshold = (typeof thresholds)[number];
 
 const RETRY_RATE = 0.1;
 const DEAD_RATE = 0.01;
@@ -286,7 +286,7 @@ function rounded(value: number): number {
 }
 
 /** The sweep runs every minute; one that takes long or fails once is not a stall. */
-export const STALLED_AFTER_MS = 5 * 60_000;
+const STALLED_AFTER_MS = 5 * 60_000;
 
 /** @param heartbeatAt when a sweep last completed, epoch ms; null before the first, which is not a stall yet */
 export function isStalled(heartbeatAt: number | null, now: number): heartbeatAt is number {

@@ -28,8 +28,8 @@ export function grown(window: Window, maxConcurrency: number): Window {
 }
 
 /**
- * After a failure. One outage sets one threshold, however many attempts were under way; and none when there was only one
- * at a time, because then the concurrency was not the cause.
+ * After a failure. One outage sets one threshold, however many attempts were under way; and none when there was only
+ * one at a time, because then the concurrency was not the cause.
  */
 export function halved(window: Window): Window {
   const size = Math.max(1, window.size / 2);

@@ -1,7 +1,7 @@
 /**
- * The state of a destination: its circuit, concurrency window, hold, attempt duration and adaptive limit. The gate owns
- * it. A Worker that holds a lease has a copy, and updates it with the same function after each attempt, so that it stops
- * at the failure that blocks the destination and widens with successes without calling the gate.
+ * The state of a destination: its circuit, concurrency window, hold, attempt duration and adaptive limit. The gate
+ * owns it. A Worker that holds a lease has a copy, and updates it with the same function after each attempt, so that
+ * it stops at the failure that blocks the destination and widens with successes without calling the gate.
  */
 
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit-breaker.ts";
@@ -63,7 +63,9 @@ export function destinationStateAt(destinationState: DestinationState, now: numb
   return circuit === destinationState.circuit ? destinationState : { ...destinationState, circuit };
 }
 
-/** What blocks the destination at `now`; undefined when it admits attempts, if only the probe of a half-open circuit. */
+/**
+ * What blocks the destination at `now`; undefined when it admits attempts, if only the probe of a half-open circuit.
+ */
 export function blockedBy(
   destinationState: DestinationState,
   settings: Pick<GateSettings, "paused">,
@@ -162,9 +164,9 @@ function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"]
 export type CircuitEvent = "circuit_opened" | "circuit_half_open" | "circuit_closed" | "held" | "hold_ended";
 
 /** A state as last seen. `holding`: the beginning of a hold has been logged, and its end has not. */
-export type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
+type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
 
-export type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
+type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
 
 /** The events between two states, each once; what time alone has changed by `now` comes first. */
 export function circuitChange(

@@ -90,12 +90,12 @@ export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
     : { ...drainSchedule, expected: drainSchedule.expected - 1 };
 }
 
-export type DrainDecision = Readonly<{
+type DrainDecision = Readonly<{
   drainSchedule: DrainSchedule;
   /** Drains to enqueue. */
   drains: number;
   /** Drains that then work at the same time, at most: each reads past what the others have leased. */
-  abreast: number;
+  drainsAtWork: number;
 }>;
 
 /** The alarm went off: how many drains to enqueue, and when it is due next. */
@@ -103,7 +103,7 @@ export function drainsDue(state: GateState, now: number): DrainDecision {
   const none = (at: number | null) => ({
     drainSchedule: { ...state.drainSchedule, at },
     drains: 0,
-    abreast: 0,
+    drainsAtWork: 0,
   });
   if (state.drainSchedule.waitingSince === 0) return none(null);
   const block = blockedBy(state.destinationState, { paused: false }, now);
@@ -111,7 +111,7 @@ export function drainsDue(state: GateState, now: number): DrainDecision {
   const drains = drainsMissing(state, now);
   if (drains <= 0) return none(now + LOST_MS);
   const drainSchedule = { ...withExpected(state.drainSchedule, drains, now), at: now + LOST_MS };
-  return { drainSchedule, drains, abreast: drainsWanted(state, now) };
+  return { drainSchedule, drains, drainsAtWork: drainsWanted(state, now) };
 }
 
 /** How many drains the window and the rate can occupy: one invocation has a few connections only. */

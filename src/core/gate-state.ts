@@ -53,7 +53,7 @@ export type HistoryEntry = Readonly<{
 }>;
 
 /** A settled lease's deliveries, and when it was settled. */
-export type SettledLease = readonly [at: number, deliveries: PackedNumbers];
+type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 
 /** How much may be in flight under leases that are granted without a write (see write-behind.ts). */
 export type Slack = Readonly<{
@@ -104,8 +104,8 @@ export type GateState = Readonly<{
 
 const HISTORY = 20;
 /**
- * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several times
- * as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
+ * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several
+ * times as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
  */
 const SETTLED_LENGTH = 8_000;
 /** Characters of a settled lease in JSON beside its deliveries. */

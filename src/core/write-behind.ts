@@ -1,5 +1,6 @@
 /**
- * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is billed.
+ * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is
+ * billed.
  *
  * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
  * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
@@ -65,8 +66,8 @@ export type Step = Readonly<{
 }>;
 
 /**
- * The memory of a new incarnation. It assumes the worst about its predecessor's slack: that all of it is in flight, that
- * the rate's burst is spent, and that any delivery may have been settled up to now.
+ * The memory of a new incarnation. It assumes the worst about its predecessor's slack: that all of it is in flight,
+ * that the rate's burst is spent, and that any delivery may have been settled up to now.
  * @param stored undefined when nothing is stored
  */
 export function restored(stored: GateState | undefined, now: number): Memory {
@@ -105,7 +106,7 @@ export function afterDecision(before: Memory, after: GateState, now: number): St
     : withWrite(before, memory, now);
 }
 
-export type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
+type AlarmStep = Step & Readonly<{ drains: number; drainsAtWork: number }>;
 
 /**
  * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
@@ -117,15 +118,15 @@ export function afterAlarm(before: Memory, now: number): AlarmStep {
   const isDue =
     state.drainSchedule.at !== null &&
     (state.drainSchedule.at <= now || blockedBy(state.destinationState, { paused: false }, now));
-  const { drainSchedule, drains, abreast } = isDue
+  const { drainSchedule, drains, drainsAtWork } = isDue
     ? drainsDue(state, now)
-    : { drainSchedule: state.drainSchedule, drains: 0, abreast: 0 };
+    : { drainSchedule: state.drainSchedule, drains: 0, drainsAtWork: 0 };
   const memory = { ...fired, state: { ...state, drainSchedule } };
   const step =
     memory.isBehind || !isSame(drainSchedule, state.drainSchedule)
       ? withWrite(fired, memory, now)
       : withAlarm(fired, memory, now, false);
-  return { ...step, drains, abreast };
+  return { ...step, drains, drainsAtWork };
 }
 
 function withState(before: Memory, state: GateState, now: number): Memory {

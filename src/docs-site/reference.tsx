@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Document, Method, Operation, Parameter } from "../api/openapi/document.ts";
 import { type JsonSchema, resolved } from "../api/openapi/examples.ts";
 import { kinds, problemExample } from "../api/problems.ts";
-import { quoted } from "../dashboard/components/curl.ts";
+import { quoted } from "../dashboard/format.ts";
 import { Brand, Head, Skip } from "../dashboard/components/layout.tsx";
 import { Prose } from "../dashboard/components/parts.tsx";
 import { PolicyTable } from "../dashboard/simulator/page.tsx";

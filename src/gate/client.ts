@@ -63,7 +63,9 @@ export function claimTestAtGate(
   return call(services, destination, (gate) => gate.claimTest());
 }
 
-/** The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too. */
+/**
+ * The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too.
+ */
 export async function holdAtGate(services: GateServices, destination: string, until: number): Promise<void> {
   const events = await call(services, destination, (gate) => gate.hold(until));
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });

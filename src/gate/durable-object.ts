@@ -75,7 +75,9 @@ export class DestinationGate extends DurableObject<Env> {
     return events;
   }
 
-  /** The destination was deleted and nothing waits for it: removes all that is stored, and the alarm. Safe to repeat. */
+  /**
+   * The destination was deleted and nothing waits for it: removes all that is stored, and the alarm. Safe to repeat.
+   */
   async forget(): Promise<void> {
     try {
       await this.ctx.storage.deleteAlarm();
@@ -156,15 +158,15 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /**
-   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus drains
-   * find the deliveries leased.
+   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus
+   * drains find the deliveries leased.
    */
   override async alarm(): Promise<void> {
     const now = Date.now();
     const step = afterAlarm(this.#load(now), now);
     // Before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await this.#save(step);
-    const sent = await this.#enqueueDrains(step.drains, step.abreast);
+    const sent = await this.#enqueueDrains(step.drains, step.drainsAtWork);
     if (sent === step.drains) return;
     await this.#decide((current, at) => ({
       state: { ...current, drainSchedule: afterUnsent(current.drainSchedule, step.drains - sent, at) },
@@ -172,9 +174,9 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** Returns how many the queue took. A call that failed may have enqueued some: at worst they come twice. */
-  async #enqueueDrains(drains: number, abreast: number): Promise<number> {
+  async #enqueueDrains(drains: number, drainsAtWork: number): Promise<number> {
     const destination = this.#destination();
-    const message = { body: { destination, drains: abreast } };
+    const message = { body: { destination, drains: drainsAtWork } };
     let sent = 0;
     try {
       while (sent < drains) {

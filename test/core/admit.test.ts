@@ -37,14 +37,14 @@ function granted(state: GateState, ask: AdmitRequest = fresh, settings: GateSett
   return { state: next, grant: result.grant, result };
 }
 
-describe("an open door", () => {
+describe("a gate that is not blocked", () => {
   it("lets a whole group in under one lease, beginning with one", () => {
     const { grant } = granted(gate());
     expect(grant).toMatchObject({ deliveries: [1, 2, 3], slots: 3, width: 1, startWithinMs: 1000 });
     expect(grant.expiresInMs).toBe(1000 + 15_000 + 10_000);
   });
 
-  it("gives no more slots than the asker has connections, and no more width than the window", () => {
+  it("gives no more slots than the caller has connections, and no more width than the window", () => {
     const many = { ...fresh, deliveries: Array.from({ length: 50 }, (_, i) => i) };
     expect(granted(gate(wide), many).grant).toMatchObject({ slots: 6, width: 6 });
     expect(granted(gate({ window: { size: 2.9, threshold: 9 } }), many).grant).toMatchObject({
@@ -95,7 +95,7 @@ describe("an open door", () => {
     expect(result).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
   });
 
-  it("has a delivery looked at again that was settled after the asker had looked it up", () => {
+  it("has a delivery read again that was settled after the caller had read it", () => {
     const { state, grant } = granted(gate(wide));
     const settlement = { lease: grant.id, signals: [], left: 0 };
     const after = settle(state, settlement, steady, now + 100, 0).state;
@@ -105,13 +105,13 @@ describe("an open door", () => {
       grant: { deliveries: [4] },
       inFlight: { deliveries: [3], until: now + 200 },
     });
-    // The question may have been under way for longer than it seems: the asker can tell.
+    // The request may have been under way for longer than it seems: the caller knows.
     const settled = [{ delivery: 3, msAgo: 100 }];
     expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null, settled });
     expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
   });
 
-  it("hands its condition on, for the worker to go on with", () => {
+  it("grants a copy of the destination's state, for the worker to go on with", () => {
     const state = gate(wide);
     expect(granted(state).grant.destinationState).toEqual(state.destinationState);
   });
@@ -157,7 +157,7 @@ describe("a refusal", () => {
     expect(granted(gate({ tookMs: 20_000 }), drain).grant.deliveries).toEqual([7, 8, 9]);
   });
 
-  it("is looked up without changing anything, and matches what an ask would be told", () => {
+  it("is read without changing anything, and matches the refusal of a request", () => {
     expect(refusalAt(held, "backlog", steady, now)).toEqual({ reason: "hold", until: now + 10_000 });
     expect(refusalAt(gate(), "backlog", steady, now)).toBeUndefined();
   });
@@ -202,7 +202,7 @@ describe("a half-open circuit", () => {
 });
 
 describe("a pause that asks have met", () => {
-  it("is followed by traffic from one, even if nobody says that it was lifted", () => {
+  it("is followed by traffic from one, even if the gate is not told that it was lifted", () => {
     const { state } = admit(gate(wide), fresh, paused, now);
     expect(granted(state).grant.width).toBe(1);
   });
@@ -285,13 +285,13 @@ describe("through any history of a gate", () => {
           state = next;
           now = Math.max(now + 1, result.refused?.until ?? 0);
         }
-        throw new Error("asked sixty times, each time when told to");
+        throw new Error("asked sixty times, each time when refused until");
       }),
       { numRuns: 300 },
     );
   });
 
-  it("a closed door opens when everything that keeps it shut is over", () => {
+  it("a blocked gate admits again when everything that blocks it is over", () => {
     const opensAt = ({ after: { destinationState, leases, tat }, now }: Moment) =>
       Math.max(
         now,

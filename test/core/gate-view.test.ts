@@ -37,7 +37,7 @@ describe("the view of a gate", () => {
     expect(viewOf(state, settings, NOW + 100).rateTokens).toBe(3);
   });
 
-  it("says why the door is shut and until when, and remembers how it came to that", () => {
+  it("says why it is blocked and until when, and has the history of it", () => {
     const { state, result } = admit(newGateState(NOW), ask, settings, NOW);
     const signal = {
       at: NOW,

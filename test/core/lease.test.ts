@@ -108,21 +108,22 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a delivery is never in two live leases, and is told apart when it would be", () => {
+  it("a delivery is never in two live leases, and is reported as in flight when it would be", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { granted, others, result, step } of momentsOf(history)) {
           if (!result || step.do !== "ask") continue;
           const busy = new Set(others.flatMap(({ deliveries }) => deliveries));
           expect(granted?.deliveries.filter((id) => busy.has(id)) ?? []).toEqual([]);
-          const told = [result.grant, result.refused, result.inFlight].flatMap(
+          const named = [result.grant, result.refused, result.inFlight].flatMap(
             (part) => part?.deliveries ?? [],
           );
           // A drain comes back for what its connections could not start in time anyway.
-          const most = result.grant && step.ask.lane === "backlog" ? told.length : step.ask.deliveries.length;
+          const most =
+            result.grant && step.ask.lane === "backlog" ? named.length : step.ask.deliveries.length;
           const unheld = step.ask.deliveries.filter((id) => !result.inFlight?.deliveries.includes(id));
           const inOrder = [...unheld.slice(0, most - (result.inFlight?.deliveries.length ?? 0))];
-          expect(told.toSorted()).toEqual([...inOrder, ...(result.inFlight?.deliveries ?? [])].toSorted());
+          expect(named.toSorted()).toEqual([...inOrder, ...(result.inFlight?.deliveries ?? [])].toSorted());
         }
       }),
       { numRuns: 300 },

@@ -70,7 +70,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
     let now = start;
     let state: GateState = newGateState(now);
     const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: TOOK_MS, lateMs: 3_000 } as const;
-    const signsOf = (count: number): AttemptSignal[] =>
+    const signalsOf = (count: number): AttemptSignal[] =>
       Array.from({ length: count }, () => ({
         at: now,
         health: "healthy",
@@ -85,7 +85,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       return result.grant;
     };
     const end = ({ id, deliveries }: Grant) => {
-      const settlement = { lease: id, signals: signsOf(deliveries.length), left: 0, continues: true };
+      const settlement = { lease: id, signals: signalsOf(deliveries.length), left: 0, continues: true };
       state = settle(state, settlement, settings, now, 0).state;
     };
     for (let minute = 0; minute < 61; minute++, now += 60_000) {

@@ -120,11 +120,11 @@ function withResult(rollups: GateState["rollups"], result: Result): GateState["r
 type GateObject = ReturnType<typeof gateObject>;
 
 let delivery = 0;
-/** One delivery is let in, arrives and is settled. */
+/** One delivery is admitted, delivered and settled. */
 function deliver(gate: GateObject, tookMs = 5, deliveries = 1): void {
   const ids = Array.from({ length: deliveries }, () => (delivery += 1));
   const grant = gate.admit({ deliveries: ids })?.grant;
-  if (!grant) throw new Error("The door is open");
+  if (!grant) throw new Error("It was refused");
   gate.pass(tookMs);
   gate.settle(
     grant.id,
@@ -215,7 +215,7 @@ describe("a change that may wait", () => {
     ["that lasts longer than the slack", { startWithinMs: 60_000 }, {}],
     ["under another limit", {}, { maxConcurrency: 9 }],
     ["at another rate", {}, { ratePerSecond: 9_999 }],
-    ["beside which others are turned away", { deliveries: [1, 2, 3] }, { ratePerSecond: 1, rateBurst: 1 }],
+    ["beside which others are refused", { deliveries: [1, 2, 3] }, { ratePerSecond: 1, rateBurst: 1 }],
   ])("is no lease %s", (_, ask, settings) => {
     const gate = busy();
     gate.admit({ lane: "backlog", deliveries: [500] });
@@ -304,9 +304,9 @@ describe("a change that may wait", () => {
       ({ destinationState }) => ({ destinationState: { ...destinationState, heldUntil: start } }),
     ],
     ["delivery that died without an attempt", (state) => afterUnattemptedDead(state, 1, start).state],
-    ["call of the bell", (state) => scheduleDrain(state, start)],
+    ["backlog to be drained", (state) => scheduleDrain(state, start)],
     ["test event", () => ({ testedAt: start })],
-    ["toll that was paid", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
+    ["digest that was sent", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
     ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
     [
       "notice",
@@ -333,7 +333,7 @@ describe("a change that may wait", () => {
     expect(gate.alarmAt()).toBeNull();
   });
 
-  it("is written without slack when nobody has asked for a while", () => {
+  it("is written without slack when there was no request for a while", () => {
     const gate = busy();
     gate.pass(3_000);
     deliver(gate, 0);
@@ -353,7 +353,7 @@ describe("a change that may wait", () => {
     expect(gate.alarmAt()).toBeGreaterThan(gate.now());
   });
 
-  it("is written by the alarm that goes off for the bell, and does not put the bell off", () => {
+  it("is written by the alarm that goes off for drains, and does not delay the drains", () => {
     const gate = busy();
     const drain = gate.admit({ lane: "backlog", deliveries: [500] })?.grant;
     deliver(gate, 0);
@@ -400,7 +400,7 @@ describe("a new incarnation", () => {
     expect(gate.admit({ deliveries: [200] })?.grant?.slots).toBe(1);
   });
 
-  it("lets in nothing that was looked up before it began, and does not know who was let in unstored", () => {
+  it("admits nothing that was read from D1 before it began, and does not know what was granted unstored", () => {
     const { gate } = crashed();
     expect(gate.admit({ deliveries: [7], lookedUpMsAgo: 1 })).toMatchObject({
       inFlight: { deliveries: [7] },
@@ -480,7 +480,7 @@ const doing = fc.oneof(
   },
 );
 
-/** Plays a history over several instances; `check` sees each grant that has reached its asker. */
+/** Plays a history over several instances; `check` sees each grant that has reached its caller. */
 function play(
   opening: number,
   steps: readonly (typeof doing extends fc.Arbitrary<infer S> ? S : never)[],
@@ -542,7 +542,7 @@ describe("through evictions, crashes, lost answers, changed limits and instances
       fc.property(life, ([cap, steps]) => {
         play(cap, steps, (granted, others, capOf) => {
           if (!granted.by.isCurrent) unstored += 1;
-          // One that is cut off does not hear of a limit that is raised, and lowered again, within its last seconds.
+          // One that is cut off does not learn of a limit that is raised, and lowered again, within its last seconds.
           const limit = capOf(granted.by.isCurrent ? 0 : BEHIND_MS);
           expect(slotsOf([...others, granted] as never)).toBeLessThanOrEqual(limit);
         });

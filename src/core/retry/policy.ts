@@ -1,9 +1,9 @@
 /**
  * A destination's retry policy: its JSON form (`retry`), what that resolves to, and a preview of what it does.
  *
- * The JSON is in seconds and snake_case, and nothing in it is required: what is left out comes from the preset, which is
- * `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid one
- * resolves to a policy that a transition can use without checking it again.
+ * The JSON is in seconds and snake_case, and nothing in it is required: what is left out comes from the preset, which
+ * is `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid
+ * one resolves to a policy that a transition can use without checking it again.
  */
 import { z } from "zod";
 import type { Delays } from "./backoff.ts";

@@ -79,7 +79,7 @@ export type StatedLimits = Readonly<{
 }>;
 
 /** A header's value by its lower-case name, or null. */
-export type HeaderOf = (name: string) => string | null;
+type HeaderOf = (name: string) => string | null;
 
 /** The longest hold for such advice. */
 const LONGEST_MS = 60 * 60_000;
