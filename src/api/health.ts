@@ -4,7 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
-import { type Fullness, readSystemHealth, type SystemHealth } from "../db/stats.ts";
+import { type DatabaseSize, readSystemHealth, type SystemHealth } from "../db/stats.ts";
 import { faultOf } from "../log.ts";
 import { CONTENT_TYPE, expose } from "../metrics/exposition.ts";
 import { scrape } from "../metrics/families.ts";
@@ -97,7 +97,7 @@ function secondsSince(at: number, now: number): number {
   return Math.floor((now - at) / 1000);
 }
 
-function roomView({ name, bytes, headroomBytes }: Fullness): z.infer<typeof roomSchema> {
+function roomView({ name, bytes, headroomBytes }: DatabaseSize): z.infer<typeof roomSchema> {
   return { name, bytes, headroom_bytes: headroomBytes };
 }
 

@@ -2,12 +2,11 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, findDestination } from "../db/destinations.ts";
-import { beginReplay, countCandidates, LARGEST } from "../db/replay-steps.ts";
+import { beginReplay, countCandidates, LARGEST, partsOf } from "../db/replay-steps.ts";
 import {
   changeReplay,
   findReplay,
   listReplays,
-  partsOf,
   type Replay,
   type ReplayChange,
   replayUnderWay,
@@ -114,7 +113,7 @@ function replayView(replay: Replay): z.infer<typeof replaySchema> {
     state: replay.state,
     reason: replay.reason,
     total: replay.total,
-    moved: replay.moved,
+    moved: replay.requeued,
     delivered: replay.delivered,
     failed: replay.failed,
     pace_per_minute: Math.round(replay.pace * 10) / 10,

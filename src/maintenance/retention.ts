@@ -13,12 +13,12 @@
  */
 
 import {
+  destinationFacts,
   oldBundles,
   oldTombstones,
   type Removed,
   removeEnded,
   removeTombstones,
-  standingsOf,
   withoutDeliveries,
 } from "../db/retention.ts";
 import { countQueries, inTurn } from "../db/shards.ts";
@@ -86,16 +86,16 @@ async function removeFrom(
   const bounds = { ...PAGE, horizon: now - services.config.retentionMs };
   const from = await readCursor(db, "retention");
   const done: Removed[] = [];
-  let after = from.event;
+  let after = from.row;
   let isEnd = false;
   do {
     const { bundles, upto, isLast } = await oldBundles(db, after, bounds);
     if (bundles.length > 0)
-      done.push(await removeEnded(db, bundles, await standingsOf(services.db, bundles), now));
+      done.push(await removeEnded(db, bundles, await destinationFacts(services.db, bundles), now));
     after = isLast ? 0 : upto;
     isEnd = isLast;
   } while (!isEnd && mayGoOn());
-  if (after !== from.event) await moveCursor(db, "retention", { at: 0, event: after });
+  if (after !== from.row) await moveCursor(db, "retention", { at: 0, row: after });
   return { done, more: !isEnd };
 }
 
@@ -127,8 +127,8 @@ export async function removeDeleted(services: Services): Promise<void> {
       old.map(({ id }) => id),
     );
   const last = old.length < TOMBSTONES ? undefined : old.at(-1);
-  const after = last ? { at: last.at, event: last.row } : { at: 0, event: 0 };
-  if (after.at !== from.at || after.event !== from.event) await moveCursor(db, "tombstones", after);
+  const after = last ? { at: last.at, row: last.row } : { at: 0, row: 0 };
+  if (after.at !== from.at || after.row !== from.row) await moveCursor(db, "tombstones", after);
 }
 
 /** Removes those of the destinations that have no deliveries and whose gates could be reached. */

@@ -6,18 +6,17 @@
  * whose message arrives twice finds the cursor moved or its time not come, and does nothing.
  */
 
+import type { ReplayReason } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
-import { advanceReplay, findPortion, type Portion } from "../db/replay-steps.ts";
+import { advanceReplay, findPortion, type Part, type Portion, partsOf } from "../db/replay-steps.ts";
 import {
   cancelReplaysOf,
   changeReplay,
   findReplayJob,
   overdueReplays,
-  type Part,
-  partsOf,
   type Replay,
   type ReplayChange,
   summedUp,
@@ -132,7 +131,7 @@ async function portionOf({ config }: Services, { db, replay }: Part, size: numbe
 }
 
 /** Why a replay is not at its full speed. */
-function reasonOf({ status }: Destination, health: Health): string | null {
+function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
   if (status === "paused") return "destination_paused";
   return health === "stable" ? null : health;
 }

@@ -128,7 +128,7 @@ describe("GET /v1/deliveries", () => {
         await event(id, [A, B], { deliverAt: NOW + days * DAY });
       await event(15, [A]);
       await insertRow("sweeps", { id: 1, watermark: 14, heartbeat_at: NOW });
-      await insertRow("cursors", { name: "scheduled_checked", at: NOW, event_id: 10 });
+      await insertRow("cursors", { name: "scheduled_checked", at: NOW, row_id: 10 });
     });
 
     it("is listed as queued until its time, after what is to be delivered at once, the first due first", async () => {
@@ -164,7 +164,7 @@ describe("GET /v1/deliveries", () => {
 
     it("is no longer listed as queued once it has an outcome, or its time has been looked after", async () => {
       await delivery(A, 12, "cancelled");
-      await env.DB.prepare("UPDATE cursors SET at = ?1, event_id = 14")
+      await env.DB.prepare("UPDATE cursors SET at = ?1, row_id = 14")
         .bind(NOW + DAY)
         .run();
       expect(await walk("&state=queued")).toEqual([["a15", "b13"], ["a13", "b11"], ["a11"]]);

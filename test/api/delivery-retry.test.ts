@@ -44,7 +44,7 @@ it("begins another life, with the limit of one that has not been attempted", asy
   await delivery("dead", { give_up_at: NOW + 100 * HOUR, first_attempt_at: NOW - HOUR });
   const { json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
   expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
-  expect(await stored()).toMatchObject({ life: 1, first_attempt_at: null });
+  expect(await stored()).toMatchObject({ generation: 1, first_attempt_at: null });
 });
 
 it("says that a repeated one is under way already", async () => {

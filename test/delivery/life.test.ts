@@ -76,7 +76,7 @@ test("a delivery changes state as the model says, whatever happens to it", async
       await look(place);
       await fc.asyncModelRun(() => place, commands);
       await endWell(place);
-      for (const { moved } of place.model.replays.values()) replayed += moved;
+      for (const { requeued } of place.model.replays.values()) replayed += requeued;
     },
   );
   await fc.assert(property, { numRuns: RUNS, seed: 7 });

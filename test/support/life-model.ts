@@ -35,13 +35,13 @@ export type Replay = Readonly<{
   state: string;
   createdAt: number;
   total: number;
-  moved: number;
+  requeued: number;
   delivered: number;
   failed: number;
 }>;
 
-/** What had ended as a replay means it when it began, and has not begun again since; and how many it has moved. */
-type Meant = { readonly left: Set<string>; readonly total: number; moved: number };
+/** What had ended as a replay means it when it began, and has not begun again since; and how many it has requeued. */
+type Meant = { readonly left: Set<string>; readonly total: number; requeued: number };
 
 export type Model = {
   readonly lives: Map<string, Told>;
@@ -85,7 +85,7 @@ export async function compare(model: Model, { sent, afterEnd, early }: Witness, 
 
 async function storedReplays(): Promise<Replay[]> {
   const { results } = await env.DB.prepare(
-    `SELECT id, destination_id AS destination, include, state, created_at AS createdAt, total, moved, delivered,
+    `SELECT id, destination_id AS destination, include, state, created_at AS createdAt, total, requeued, delivered,
        failed FROM replays`,
   ).all<Replay>();
   return results;
@@ -95,7 +95,7 @@ async function storedReplays(): Promise<Replay[]> {
 function learnOf(replay: Replay, { replays, lives }: Model): void {
   if (replays.has(replay.id)) return;
   const meant = [...lives].filter(([, { row }]) => row && isMeant(replay, row));
-  replays.set(replay.id, { left: new Set(meant.map(([key]) => key)), total: meant.length, moved: 0 });
+  replays.set(replay.id, { left: new Set(meant.map(([key]) => key)), total: meant.length, requeued: 0 });
 }
 
 function isMeant({ destination, include, createdAt }: Replay, row: DeliveryRow): boolean {
@@ -106,12 +106,12 @@ function isMeant({ destination, include, createdAt }: Replay, row: DeliveryRow):
 /** A higher number is another life: somebody must have asked for it. */
 function beginAgain(model: Model, key: string, row: DeliveryRow, replays: readonly Replay[]): void {
   const before = model.lives.get(key);
-  if (!before || row.life <= (before.row?.life ?? 0)) return;
+  if (!before || row.generation <= (before.row?.generation ?? 0)) return;
   const replay = replays.find(({ id }) => id === row.replay);
   const asked = replay ? before.row && isMeant(replay, before.row) : model.retried.has(key);
   expect(asked, `${key} has begun again, and nobody asked for it`).toBe(true);
   const meant = replay && model.replays.get(replay.id);
-  if (meant) meant.moved += 1;
+  if (meant) meant.requeued += 1;
   for (const { left } of model.replays.values()) left.delete(key);
   model.lives.set(key, { may: [unborn], giveUpAt: row.giveUpAt });
 }
@@ -156,12 +156,12 @@ export async function leftOpen({ lives, replays }: Model): Promise<string[]> {
   ];
 }
 
-function wrongOf({ id, state, total, moved, delivered, failed }: Replay, meant?: Meant): string[] {
+function wrongOf({ id, state, total, requeued, delivered, failed }: Replay, meant?: Meant): string[] {
   return [
     !["completed", "cancelled"].includes(state) && `${id} is ${state}`,
     total !== meant?.total && `${id} says that it means ${total}, not ${meant?.total}`,
-    moved !== meant?.moved && `${id} counts ${moved} of ${meant?.moved}`,
+    requeued !== meant?.requeued && `${id} counts ${requeued} of ${meant?.requeued}`,
     state === "completed" && meant?.left.size !== 0 && `${id} has left out ${[...(meant?.left ?? [])]}`,
-    delivered + failed !== moved && `${id} counts ${delivered} and ${failed} ends of ${moved}`,
+    delivered + failed !== requeued && `${id} counts ${delivered} and ${failed} ends of ${requeued}`,
   ].filter((line) => line !== false);
 }

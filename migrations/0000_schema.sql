@@ -10,7 +10,7 @@ CREATE TABLE `api_keys` (
 	`revoked_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `api_keys_standing` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
+CREATE INDEX `api_keys_unrevoked` ON `api_keys` (`id`) WHERE revoked_at IS NULL;--> statement-breakpoint
 CREATE INDEX `api_keys_by_tenant` ON `api_keys` (`tenant`,`id`) WHERE revoked_at IS NULL;
 --> statement-breakpoint
 CREATE TABLE `backlog_snapshots` (
@@ -39,7 +39,7 @@ CREATE TABLE `counts` (
 CREATE TABLE `cursors` (
 	`name` text PRIMARY KEY NOT NULL,
 	`at` integer NOT NULL,
-	`event_id` integer NOT NULL
+	`row_id` integer NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE `deliveries` (
@@ -49,7 +49,7 @@ CREATE TABLE `deliveries` (
 	`reason` text,
 	`attempts` integer DEFAULT 0 NOT NULL,
 	`next_attempt_at` integer,
-	`life` integer DEFAULT 0 NOT NULL,
+	`generation` integer DEFAULT 0 NOT NULL,
 	`first_attempt_at` integer,
 	`give_up_at` integer NOT NULL,
 	`ended_at` integer,
@@ -94,7 +94,7 @@ CREATE TABLE `destinations` (
 );
 --> statement-breakpoint
 CREATE INDEX `destinations_by_tenant` ON `destinations` (`tenant`,`id`) WHERE deleted_at IS NULL;--> statement-breakpoint
-CREATE INDEX `destinations_ever_of_tenant` ON `destinations` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `destinations_by_tenant_with_deleted` ON `destinations` (`tenant`,`id`);--> statement-breakpoint
 CREATE INDEX `destinations_deleted` ON `destinations` (`deleted_at`) WHERE deleted_at IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `idempotency_keys` (
 	`tenant` text NOT NULL,
@@ -146,7 +146,7 @@ CREATE TABLE `replays` (
 	`reason` text,
 	`cursor` integer DEFAULT 0 NOT NULL,
 	`total` integer DEFAULT 0 NOT NULL,
-	`moved` integer DEFAULT 0 NOT NULL,
+	`requeued` integer DEFAULT 0 NOT NULL,
 	`delivered` integer DEFAULT 0 NOT NULL,
 	`failed` integer DEFAULT 0 NOT NULL,
 	`pace` real NOT NULL,
@@ -224,7 +224,7 @@ CREATE TRIGGER `destinations_removed` AFTER DELETE ON `destinations` BEGIN
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
 END;
 --> statement-breakpoint
-CREATE TRIGGER `deliveries_ended_in_pack` BEFORE INSERT ON `deliveries` WHEN new.`life` = 0 AND EXISTS (
+CREATE TRIGGER `deliveries_ended_in_pack` BEFORE INSERT ON `deliveries` WHEN new.`generation` = 0 AND EXISTS (
 	SELECT 1 FROM `packs` WHERE `destination_id` = new.`destination_id` AND `bundle_id` = new.`event_id` / 128
 		AND (((`delivered0` | `cancelled0`) & iif(new.`event_id` % 128 < 50, 1 << (new.`event_id` % 128), 0)) | ((`delivered1` | `cancelled1`) & iif(new.`event_id` % 128 < 50, 0, 1 << (new.`event_id` % 128 - 50)))) <> 0)
 BEGIN
