@@ -202,9 +202,6 @@ export type RetryPolicy = {
   readonly retryAfter: "floor" | "instead";
 };
 
-/** For a policy that only its age limit ends. A number, and not Infinity, so that it survives JSON. */
-export const unlimitedAttempts = Number.MAX_SAFE_INTEGER;
-
 /**
  * When a delivery is given up, epoch ms: so long after its first attempt, or, while it has had none, so long after it
  * could first be sent.

@@ -10,7 +10,10 @@
 
 import type { Delays, Jitter } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
-import { type RetryPolicy, unlimitedAttempts } from "./policy.ts";
+import type { RetryPolicy } from "./policy.ts";
+
+/** For a policy that only its age limit ends. A number, and not Infinity, so that it survives JSON. */
+export const unlimitedAttempts = Number.MAX_SAFE_INTEGER;
 
 export const presetNames = [
   "breakwater",

@@ -1,8 +1,8 @@
 /** Choosing a policy, and editing it. What is left empty is as the preset has it. */
 import type { FC } from "hono/jsx";
 import type { Delays } from "../../core/retry/backoff.ts";
-import { type RetryPolicy, type RetrySpec, unlimitedAttempts } from "../../core/retry/policy.ts";
-import { presetNames, presets, spanText } from "../../core/retry/presets.ts";
+import type { RetryPolicy, RetrySpec } from "../../core/retry/policy.ts";
+import { presetNames, presets, spanText, unlimitedAttempts } from "../../core/retry/presets.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { nameOf } from "../components/destination-table.tsx";
 import { type Form, numberIn, textIn } from "../components/forms.tsx";
