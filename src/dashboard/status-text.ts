@@ -179,9 +179,9 @@ function sentence(words: string): string {
 
 export type DeliveryText = Readonly<{ tone: Tone; short: string; says: string }>;
 
-type Shown = Pick<
+type Shown = { readonly reason?: string | undefined } & Pick<
   DeliveryJson,
-  "state" | "reason" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
+  "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
 /** @param acceptedAt epoch ms, of the event */

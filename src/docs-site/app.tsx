@@ -6,7 +6,7 @@ import { Hono } from "hono";
 import { etag } from "hono/etag";
 import { secureHeaders } from "hono/secure-headers";
 import type { Document } from "../api/openapi/document.ts";
-import { kinds } from "../api/problems.ts";
+import { problemTypes } from "../api/problems.ts";
 import { versionOf } from "../dashboard/assets.ts";
 import { forms, page, parts, tokens } from "../dashboard/style.ts";
 import { Reference } from "./reference.tsx";
@@ -86,7 +86,7 @@ export function createDocs(documentOf: () => Document) {
 }
 
 function statusOf(slug: string): string | undefined {
-  return Object.entries(kinds).find(([, kind]) => kind.slug === slug)?.[0];
+  return Object.entries(problemTypes).find(([, kind]) => kind.slug === slug)?.[0];
 }
 
 const guarded = secureHeaders({

@@ -3,7 +3,7 @@ import { raw } from "hono/html";
 import type { FC } from "hono/jsx";
 import type { Document, Method, Operation, Parameter } from "../api/openapi/document.ts";
 import { type JsonSchema, resolved } from "../api/openapi/examples.ts";
-import { kinds, problemExample } from "../api/problems.ts";
+import { problemTypes, problemExample } from "../api/problems.ts";
 import { quoted } from "../dashboard/components/curl.ts";
 import { Brand, Head, Skip } from "../dashboard/components/layout.tsx";
 import { Prose } from "../dashboard/components/parts.tsx";
@@ -336,7 +336,7 @@ const Problems: FC = () => (
       Whatever is refused is answered with <code>application/problem+json</code> (RFC 9457): each field that
       is at fault, what is wrong with it, and what would be right.
     </p>
-    {Object.entries(kinds).map(([status, { title }]) => (
+    {Object.entries(problemTypes).map(([status, { title }]) => (
       <article class="operation" aria-labelledby={`problem-${status}`}>
         <h3 id={`problem-${status}`}>
           <a href={`#problem-${status}`}>
@@ -344,7 +344,7 @@ const Problems: FC = () => (
           </a>
         </h3>
         <Code
-          text={JSON.stringify(problemExample(Number(status) as keyof typeof kinds), null, 2)}
+          text={JSON.stringify(problemExample(Number(status) as keyof typeof problemTypes), null, 2)}
           label="Example"
         />
       </article>

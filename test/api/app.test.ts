@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 

@@ -1,7 +1,7 @@
 /** What a tenant may have, and what one request may make, is bounded at the door, in one step with the insert. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { type Config, capsOf, parseConfig } from "../../src/config.ts";
 import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";

@@ -204,7 +204,7 @@ describe("GET /v1/deliveries", () => {
     [
       "destination=x",
       "destination",
-      "is not a field here",
+      "is not a known field",
       "destination_id, state, type, status, reason, since, until, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],

@@ -45,11 +45,11 @@ describe("GET /v1/destinations/:id/health", () => {
       destination_id: id,
       status: "active",
       circuit: "closed",
-      window: 1,
+      concurrency_window: 1,
       in_flight: 0,
       max_concurrency: 10,
       rate_tokens: 100,
-      door: null,
+      blocked: null,
       waiting: { rate: 2, slow: 1 },
       last_15_minutes: { first_attempts: 0, retries: 0, retry_ratio: 0, storm: false },
       transitions: [],
@@ -68,11 +68,11 @@ describe("GET /v1/destinations/:id/health", () => {
       circuit: "open",
       trips: 1,
       held_until: heldUntil,
-      window: 1,
+      concurrency_window: 1,
       in_flight: 0,
-      door: { reason: "hold", until: heldUntil },
+      blocked: { reason: "hold", until: heldUntil },
       last_15_minutes: { first_attempts: 0, retries: 120, failures: 120, retry_ratio: 120, storm: true },
-      transitions: [{ what: "circuit_opened" }, { what: "held" }],
+      transitions: [{ kind: "circuit_opened" }, { kind: "held" }],
     });
     expect(Date.parse(json.circuit_until)).toBeGreaterThan(Date.now());
   });
@@ -82,7 +82,7 @@ describe("GET /v1/destinations/:id/health", () => {
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("GET", `/v1/destinations/${id}/health`);
-    expect(json).toMatchObject({ status: "paused", door: { reason: "paused", until: null } });
+    expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused", until: null } });
   });
 
   it("tells of a pause and its reason while it lasts, and when it has been lifted", async () => {
@@ -95,15 +95,15 @@ describe("GET /v1/destinations/:id/health", () => {
       .bind(NOW - 5000)
       .run();
     const transitions = async () => (await call("GET", `/v1/destinations/${id}/health`)).json.transitions;
-    const paused = { at: new Date(NOW - 5000).toISOString(), what: "paused", reason: "gone" };
+    const paused = { at: new Date(NOW - 5000).toISOString(), kind: "paused", reason: "gone" };
     expect(await transitions()).toEqual([paused]);
     await call("POST", `/v1/destinations/${id}/resume`);
-    expect(await transitions()).toEqual([paused, { at: expect.any(String), what: "resumed" }]);
+    expect(await transitions()).toEqual([paused, { at: expect.any(String), kind: "resumed" }]);
     now = Date.now() + 60_000;
     await call("POST", `/v1/destinations/${id}/pause`);
     const seen = await transitions();
-    expect(seen.map(({ what }: { what: string }) => what)).toEqual(["paused", "resumed", "paused"]);
-    expect(seen[2]).toEqual({ at: new Date(now).toISOString(), what: "paused", reason: "manual" });
+    expect(seen.map(({ kind }: { kind: string }) => kind)).toEqual(["paused", "resumed", "paused"]);
+    expect(seen[2]).toEqual({ at: new Date(now).toISOString(), kind: "paused", reason: "manual" });
   });
 
   it("is 503 when the gate cannot be reached", async () => {
@@ -126,7 +126,10 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const id = await destination(call);
     await gateOf(id).hold(Date.now() + 3_600_000);
     const once = await call("POST", `/v1/destinations/${id}/clear-hold`);
-    expect(once).toMatchObject({ status: 200, json: { destination_id: id, held_until: null, door: null } });
+    expect(once).toMatchObject({
+      status: 200,
+      json: { destination_id: id, held_until: null, blocked: null },
+    });
     const twice = await call("POST", `/v1/destinations/${id}/clear-hold`);
     expect(twice).toMatchObject({ status: 200, json: { transitions: once.json.transitions } });
   });
@@ -136,7 +139,7 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("POST", `/v1/destinations/${id}/clear-hold`);
-    expect(json).toMatchObject({ status: "paused", door: { reason: "paused" } });
+    expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused" } });
   });
 
   it("is 503 and says when to come back while the gate cannot be reached, and 404 for nobody's", async () => {

@@ -70,15 +70,15 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     [3_600, 3_600],
     [604_800, 604_800],
     [null, 86_400],
-  ])("lets the old one sign for %j seconds", async (overlap_seconds, seconds) => {
+  ])("lets the old one sign for %j seconds", async (overlap_s, seconds) => {
     const { id } = await create();
-    const { json } = await rotate(id, { overlap_seconds });
+    const { json } = await rotate(id, { overlap_s });
     expect(Date.parse(json.previous_secrets[0].expires_at)).toBe(NOW + seconds * 1000);
   });
 
   it("ends the old one at once when no overlap is wanted", async () => {
     const { id, secret } = await create();
-    const { json } = await rotate(id, { overlap_seconds: 0 });
+    const { json } = await rotate(id, { overlap_s: 0 });
     expect(json.previous_secrets).toEqual([]);
     const headers = await headersAt(id, NOW);
     expect([accepts(secret, headers), accepts(json.secret, headers)]).toEqual([false, true]);
@@ -86,7 +86,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
 
   it("signs with both until the old one expires, and then with the new one", async () => {
     const { id, secret } = await create();
-    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const { json } = await rotate(id, { overlap_s: 60 });
     const during = await headersAt(id, NOW + 59_999);
     expect([accepts(secret, during), accepts(json.secret, during)]).toEqual([true, true]);
     const after = await headersAt(id, NOW + 60_000);
@@ -98,7 +98,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     const { id, secret } = await create();
     const own = newSecret("hmac-sha256");
     const first = await rotate(id, { secret: own });
-    const again = await rotate(id, { secret: own, overlap_seconds: 0 });
+    const again = await rotate(id, { secret: own, overlap_s: 0 });
     expect(first.json.secret).toBe(own);
     expect(again.json).toEqual(first.json);
     const headers = await headersAt(id, NOW);
@@ -107,8 +107,8 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
 
   it("lets every secret sign until its own time is over, however often it is rotated meanwhile", async () => {
     const { id, secret } = await create();
-    const second = (await rotate(id, { overlap_seconds: 7_200 })).json.secret;
-    const { json } = await rotate(id, { overlap_seconds: 3_600 });
+    const second = (await rotate(id, { overlap_s: 7_200 })).json.secret;
+    const { json } = await rotate(id, { overlap_s: 3_600 });
     const secrets = [secret, second, json.secret];
     const signing = async (at: number) => {
       const headers = await headersAt(id, at);
@@ -127,32 +127,32 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   it("leaves only the new secret when no overlap is wanted, however many were signing", async () => {
     const { id } = await create();
     for (let i = 0; i < 3; i++) await rotate(id);
-    const { json } = await rotate(id, { overlap_seconds: 0 });
+    const { json } = await rotate(id, { overlap_s: 0 });
     expect(json.previous_secrets).toEqual([]);
     expect((await headersAt(id, NOW))["webhook-signature"]).toMatch(/^v1,\S+$/);
   });
 
   it("refuses a sixth rotation while five secrets still sign, and says when the next may be made", async () => {
     const { id, secret } = await create();
-    for (const overlap_seconds of [500, 400, 300, 900, 600]) await rotate(id, { overlap_seconds });
+    for (const overlap_s of [500, 400, 300, 900, 600]) await rotate(id, { overlap_s });
     const before = await findDestination(env.DB, id, undefined);
     const { status, json, headers, text } = await rotate(id);
     expect([status, headers.get("retry-after")]).toEqual([409, "300"]);
     expect(json.detail).toBe(
-      "5 secrets before this one still sign: the next rotation may be made at 2026-11-21T09:05:00.000Z, or now with overlap_seconds 0, which ends them",
+      "5 secrets before this one still sign: the next rotation may be made at 2026-11-21T09:05:00.000Z, or now with overlap_s 0, which ends them",
     );
     expect(text).not.toContain("whsec_");
     expect(await findDestination(env.DB, id, undefined)).toEqual(before);
     expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
     const later = testApi({ services: { now: () => NOW + 300_000 } });
     expect((await later.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(200);
-    expect((await rotate(id, { overlap_seconds: 0 })).status).toBe(200);
+    expect((await rotate(id, { overlap_s: 0 })).status).toBe(200);
   });
 
   it("signs once with a secret that is taken up again", async () => {
     const { id } = await create();
     const [a, b] = [newSecret("hmac-sha256"), newSecret("hmac-sha256")];
-    await rotate(id, { secret: a, overlap_seconds: 60 });
+    await rotate(id, { secret: a, overlap_s: 60 });
     await rotate(id, { secret: b });
     const { json } = await rotate(id, { secret: a });
     expect(json.previous_secrets).toHaveLength(2);
@@ -201,7 +201,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   it("is the way out when the secret cannot be opened", async () => {
     const { id } = await create();
     await env.DB.prepare("UPDATE destinations SET secret = 'nonsense'").run();
-    const { status, json } = await rotate(id, { overlap_seconds: 0 });
+    const { status, json } = await rotate(id, { overlap_s: 0 });
     expect(status).toBe(200);
     expect(accepts(json.secret, await headersAt(id, NOW))).toBe(true);
   });
@@ -217,10 +217,10 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   });
 
   it.each([
-    [{ overlap_seconds: -1 }, "overlap_seconds"],
-    [{ overlap_seconds: 604_801 }, "overlap_seconds"],
-    [{ overlap_seconds: 1.5 }, "overlap_seconds"],
-    [{ overlap_seconds: "60" }, "overlap_seconds"],
+    [{ overlap_s: -1 }, "overlap_s"],
+    [{ overlap_s: 604_801 }, "overlap_s"],
+    [{ overlap_s: 1.5 }, "overlap_s"],
+    [{ overlap_s: "60" }, "overlap_s"],
     [{ secret: "whsec_abc" }, "secret"],
     [{ secret: newSecret("ed25519"), signature: "hmac-sha256" }, "secret"],
     [{ signature: "rsa" }, "signature"],
@@ -245,8 +245,8 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   });
 
   it.each([
-    ["overlap_seconds=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
-    ['{"overlap_seconds":', {}, 400],
+    ["overlap_s=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ['{"overlap_s":', {}, 400],
     ["[]", {}, 400],
   ])("refuses %s: what is there must be JSON", async (body, headers, status) => {
     const { id } = await create();
@@ -308,7 +308,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
 
   it("publishes both keys during a rotation, the current one first", async () => {
     const { id, public_key } = await create({ signature: "ed25519" });
-    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const { json } = await rotate(id, { overlap_s: 60 });
     const published = async (at: number) =>
       (await keysOfDestination(id, at)).json.keys.map(({ whpk }: { whpk: string }) => whpk);
     expect(await published(NOW + 59_999)).toEqual([json.public_key, public_key]);
@@ -332,17 +332,17 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
   });
 });
 
-describe("POST /v1/master-keys/reseal", () => {
+describe("POST /v1/rotate-master-key", () => {
   const newer = `k2:${btoa("2".repeat(32))}`;
   const both = vaultOf(keysOf(`${newer},${MASTER_KEYS}`));
   const newest = vaultOf(keysOf(newer));
 
   /** Steps until the end, as the command does. */
-  async function resealAll(at = NOW) {
+  async function rotateAll(at = NOW) {
     const admin = testApi({ services: { vault: both, now: () => at } });
     const steps = [];
     for (let query = "", more = true; more && steps.length < 10; ) {
-      const { status, json } = await admin.call("POST", `/v1/master-keys/reseal${query}`);
+      const { status, json } = await admin.call("POST", `/v1/rotate-master-key${query}`);
       expect(status).toBe(200);
       steps.push(json);
       more = json.next_cursor !== null;
@@ -367,7 +367,7 @@ describe("POST /v1/master-keys/reseal", () => {
   it("seals what the older key has sealed anew, after which the newer opens all of it", async () => {
     const { id, secret } = await create();
     const { json } = await rotate(id);
-    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [], next_cursor: null }]);
+    expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [], next_cursor: null }]);
     const row = await findDestination(env.DB, id, undefined);
     expect(await newest.unseal(id, row?.secret ?? "")).toBe(json.secret);
     const [previous] = row?.previousSecrets ?? [];
@@ -379,7 +379,7 @@ describe("POST /v1/master-keys/reseal", () => {
   it("goes in steps of a hundred, through the deleted ones too, and has nothing to do the second time", async () => {
     await fill(250);
     await call("DELETE", `/v1/destinations/dst_${"0".repeat(20)}`);
-    const count = async () => (await resealAll()).map(({ resealed }) => resealed);
+    const count = async () => (await rotateAll()).map(({ rotated }) => rotated);
     expect(await count()).toEqual([100, 100, 50]);
     const { results } = await env.DB.prepare("SELECT id, secret FROM destinations").all<{
       id: string;
@@ -391,9 +391,9 @@ describe("POST /v1/master-keys/reseal", () => {
 
   it("drops an expired secret", async () => {
     const { id } = await create();
-    await rotate(id, { overlap_seconds: 60 });
+    await rotate(id, { overlap_s: 60 });
     await rotate(id);
-    await resealAll(NOW + 60_000);
+    await rotateAll(NOW + 60_000);
     const row = await findDestination(env.DB, id, undefined);
     expect(row?.previousSecrets).toEqual([{ secret: expect.any(String), expires_at: NOW + DAY_MS }]);
   });
@@ -403,7 +403,7 @@ describe("POST /v1/master-keys/reseal", () => {
     await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k0.AAAA' WHERE id = ?1")
       .bind(lost.id)
       .run();
-    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [lost.id], next_cursor: null }]);
+    expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [lost.id], next_cursor: null }]);
     const row = await findDestination(env.DB, fine.id, undefined);
     expect(await newest.unseal(fine.id, row?.secret ?? "")).toBe(fine.secret);
     expect((await findDestination(env.DB, lost.id, undefined))?.secret).toBe("hmac-sha256.k0.AAAA");
@@ -417,7 +417,7 @@ describe("POST /v1/master-keys/reseal", () => {
       return both.seal(place, secret);
     };
     const slow = testApi({ services: { vault: { ...both, seal } } });
-    await slow.call("POST", "/v1/master-keys/reseal");
+    await slow.call("POST", "/v1/rotate-master-key");
     const row = await findDestination(env.DB, id, undefined);
     expect(await vault.unseal(id, row?.secret ?? "")).toBe(rotated);
   });
@@ -428,8 +428,8 @@ describe("POST /v1/master-keys/reseal", () => {
       { scopes: ["read", "events:write"] },
     ] as const) {
       const other = testApi({ authenticate: async () => principal });
-      expect((await other.call("POST", "/v1/master-keys/reseal")).status).toBe(403);
+      expect((await other.call("POST", "/v1/rotate-master-key")).status).toBe(403);
     }
-    expect((await call("POST", "/v1/master-keys/reseal?cursor=x")).status).toBe(422);
+    expect((await call("POST", "/v1/rotate-master-key?cursor=x")).status).toBe(422);
   });
 });

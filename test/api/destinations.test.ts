@@ -206,7 +206,7 @@ describe("POST /v1/destinations", () => {
     [{ rate_burst: 100_001 }, "rate_burst", "is 100001", "a whole number from 1 to 100000"],
     [{ breaker: 1 }, "breaker", "is 1", "an object of failure_ratio"],
     [{ breaker: { failure_ratio: 1.1 } }, "breaker.failure_ratio", "is 1.1", "a number from 0.05 to 1"],
-    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a field here", "one of failure_ratio"],
+    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a known field", "one of failure_ratio"],
     [{ breaker: { cooldown_s: 46 } }, "breaker.max_cooldown_s", "is 45", "at least the cooldown_s of 46"],
     [
       { breaker: { cooldown_s: 9, max_cooldown_s: 8 } },
@@ -218,9 +218,9 @@ describe("POST /v1/destinations", () => {
     [{ retry: { max_attempts: 0 } }, "retry.max_attempts", "is 0", "from 1 to 100"],
     [{ retry: { schedule: [5, 0] } }, "retry.schedule[1]", "is 0", "seconds from 1"],
     [{ retry: { base: 5 } }, "retry.factor", "is missing", "base, factor and cap together"],
-    [{ retry: { tries: 5 } }, "retry.tries", "is not a field here", "one of preset"],
-    [{ status: "paused" }, "status", "is not a field here", "one of url, tenant"],
-    [{ id: "dst_1" }, "id", "is not a field here", "one of url, tenant"],
+    [{ retry: { tries: 5 } }, "retry.tries", "is not a known field", "one of preset"],
+    [{ status: "paused" }, "status", "is not a known field", "one of url, tenant"],
+    [{ id: "dst_1" }, "id", "is not a known field", "one of url, tenant"],
   ];
 
   const cases = invalid.map(([fields, field, fault, expected]) => ({ fields, field, fault, expected }));
@@ -346,7 +346,7 @@ describe("GET /v1/destinations", () => {
     ["cursor=nonsense", "cursor", 'is "nonsense"', "next_cursor"],
     [`cursor=${btoa('"evt_1"')}`, "cursor", expect.any(String), "next_cursor"],
     ["tenant=a/b", "tenant", 'is "a/b"', "1 to 64"],
-    ["state=dead", "state", "is not a field here", "tenant, limit, cursor"],
+    ["state=dead", "state", "is not a known field", "tenant, limit, cursor"],
   ])("refuses ?%s", async (query, field, fault, expected) => {
     const { status, json } = await testApi().call("GET", `/v1/destinations?${query}`);
     expect(status).toBe(422);
@@ -420,9 +420,9 @@ describe("PATCH /v1/destinations/:id", () => {
   });
 
   it.each([
-    [{ tenant: "other" }, "tenant", "is not a field here"],
-    [{ secret: whsec(24) }, "secret", "is not a field here"],
-    [{ status: "paused" }, "status", "is not a field here"],
+    [{ tenant: "other" }, "tenant", "is not a known field"],
+    [{ secret: whsec(24) }, "secret", "is not a known field"],
+    [{ status: "paused" }, "status", "is not a known field"],
     [{ url: null }, "url", "is null"],
     [{ url: "https://10.0.0.1/" }, "url", "points to 10.0.0.1"],
     [{ timeout_ms: 0 }, "timeout_ms", "is 0"],

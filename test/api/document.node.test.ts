@@ -3,7 +3,7 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
-import { story } from "../../src/api/openapi/examples.ts";
+import { schemaExamples } from "../../src/api/openapi/examples.ts";
 import { schemaFaults } from "../support/schema-faults.ts";
 
 const document = documentOf(createApp());
@@ -32,7 +32,7 @@ test("every tag is explained, and none is explained in vain", () => {
 });
 
 test("the story tells of schemas and fields that are there", () => {
-  const strange = Object.entries(story).flatMap(([name, told]) =>
+  const strange = Object.entries(schemaExamples).flatMap(([name, told]) =>
     Object.keys(told).filter((field) => schemas[name]?.properties?.[field] === undefined),
   );
   expect(strange).toEqual([]);
@@ -40,7 +40,7 @@ test("the story tells of schemas and fields that are there", () => {
 
 test("the example of deliver_at could have been posted with the event of the story", () => {
   const { example } = schemas.NewEvent?.properties?.deliver_at ?? {};
-  const { timestamp } = story.Event as { timestamp: string };
+  const { timestamp } = schemaExamples.Event as { timestamp: string };
   const aheadMs = Date.parse(String(example)) - Date.parse(timestamp);
   expect(aheadMs).toBeGreaterThan(0);
   expect(aheadMs).toBeLessThan(30 * 86_400_000);

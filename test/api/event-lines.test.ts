@@ -1,7 +1,7 @@
 /** A batch of lines is what the same batch is as JSON; its faults are named by their lines. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/auth.ts";
+import { scopes } from "../../src/api/context.ts";
 import { newEvent } from "../../src/api/events.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
@@ -118,7 +118,7 @@ describe("a fault", () => {
     expect(json.errors).toEqual([
       { line: 3, field: "type", fault: 'is "a b"', expected: expect.stringContaining("letters") },
       { line: 4, field: "data", fault: "is missing", expected: "any JSON value" },
-      { line: 4, field: "x", fault: "is not a field here", expected: expect.stringContaining("type, data") },
+      { line: 4, field: "x", fault: "is not a known field", expected: expect.stringContaining("type, data") },
       {
         line: 5,
         field: "event",

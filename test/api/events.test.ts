@@ -144,7 +144,7 @@ describe("POST /v1/events", () => {
       "an unknown field",
       { type: "a", data: 1, payload: 2 },
       "payload",
-      "is not a field here",
+      "is not a known field",
       "type, data, tenant, deliver_at",
     ],
   ])("refuses %s and names the field", async (_what, body, field, fault, expected) => {
@@ -298,7 +298,7 @@ describe("POST /v1/events/batch", () => {
       { events: [{ type: "a", data: 1, x: 1 }] },
       {
         field: "events[0].x",
-        fault: "is not a field here",
+        fault: "is not a known field",
         expected: "one of type, data, tenant, deliver_at",
       },
     ],

@@ -69,7 +69,7 @@ describe("POST /v1/keys", () => {
     [{ scopes: ["read"], tenant: "a b" }, "tenant", 'is "a b"'],
     [{ scopes: ["read"], expires_at: "tomorrow" }, "expires_at", 'is "tomorrow"'],
     [{ scopes: ["read"], expires_at: "2026-11-21T09:00:00Z" }, "expires_at", "which has passed"],
-    [{ scopes: ["read"], hash: "x" }, "hash", "is not a field here"],
+    [{ scopes: ["read"], hash: "x" }, "hash", "is not a known field"],
   ])("refuses %j", async (body, field, fault) => {
     const { status, json } = await testApi().call("POST", "/v1/keys", body);
     expect(status).toBe(422);

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { addToCount } from "../../src/db/stats.ts";
 import { readExposed } from "../support/exposed.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
@@ -214,7 +214,7 @@ describe("/v1/stats", () => {
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
       keyed_requests: 0,
-      coverage: { total: 2, asked: 2, sampled: null, unreachable: 0 },
+      coverage: { total: 2, queried: 2, sampled: null, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
     expect(series).toHaveLength(15);

@@ -1,7 +1,7 @@
 /** The reserved tenant `operator`: only the operator posts to it and creates in it. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 

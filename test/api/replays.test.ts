@@ -51,10 +51,10 @@ describe("POST /v1/replays", () => {
       state: "running",
       reason: null,
       total: 5,
-      moved: 0,
+      requeued: 0,
       delivered: 0,
       failed: 0,
-      pace_per_minute: 100,
+      current_rate_per_minute: 100,
       created_at: iso(NOW),
       updated_at: iso(NOW),
       ended_at: null,
@@ -181,7 +181,7 @@ describe("a replay", () => {
     const api = testApi();
     await api.call("POST", `/v1/replays/${json.id}/pause`);
     const once = await api.call("POST", `/v1/replays/${json.id}/resume`);
-    expect(once.json).toMatchObject({ state: "running", reason: null, pace_per_minute: 100 });
+    expect(once.json).toMatchObject({ state: "running", reason: null, current_rate_per_minute: 100 });
     expect((await api.call("POST", `/v1/replays/${json.id}/resume`)).json).toEqual(once.json);
     expect(api.steps).toEqual([{ replay: json.id }]);
   });

@@ -34,7 +34,7 @@ test("a secret is shown in the answer that begins its use, and nowhere else", as
   await tell("PATCH", path, { secret: own });
   await tell("POST", `${path}/pause`);
   await tell("POST", `${path}/resume`);
-  await tell("POST", "/v1/master-keys/reseal");
+  await tell("POST", "/v1/rotate-master-key");
   for (const secret of [`${own} `, own.slice(6), [own], { own }])
     await tell("POST", "/v1/destinations", { url: URL_, secret });
   await tell("POST", "/v1/destinations", { url: URL_, secret: own, signature: "ed25519" });

@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Principal, scopes } from "../../src/api/auth.ts";
+import { type Principal, scopes } from "../../src/api/context.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import {
   bodyFor,
@@ -21,7 +21,7 @@ import {
 const PUBLIC = ["GET /v1/destinations/{id}/jwks.json", "GET /v1/health"];
 
 /** Operations on the installation itself, which belongs to no tenant: a tenant's key may not. */
-const OPERATORS = ["POST /v1/master-keys/reseal", "GET /metrics"];
+const OPERATORS = ["POST /v1/rotate-master-key", "GET /metrics"];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);
 

@@ -233,7 +233,7 @@ describe("a destination", () => {
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
     expect(status).toBe(422);
     expect(html).toContain(
-      "overlap_seconds is 35996400; expected a whole number of seconds from 0 to 604800",
+      "overlap_s is 35996400; expected a whole number of seconds from 0 to 604800",
     );
     expect(html).not.toContain("Create destination");
   });

@@ -33,7 +33,7 @@ export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi
     const form = await c.req.parseBody();
     const hours = numberIn(form, "overlap_hours");
     const rotation = {
-      overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours,
+      overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
       // A form that does not say which secret it means to replace replaces none.
       secret_version: numberIn(form, "secret_version") ?? 0,
     };
