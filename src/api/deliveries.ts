@@ -88,15 +88,17 @@ const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "c
 
 const time = z.iso.datetime();
 
-const httpCause = z.string().regex(/^http_[1-9][0-9]{2}$/);
+/** `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. */
+const httpCause = (error?: string) => z.string().regex(/^http_[1-9][0-9]{2}$/, { error });
 
-const cause = z.union([z.enum(networkErrors), httpCause]) as unknown as z.ZodType<Cause>;
+const cause = z.union([z.enum(networkErrors), httpCause()]) as unknown as z.ZodType<Cause>;
 
 const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
 
-const deliveryReason = z.union([z.enum(deliveryReasons), httpCause], {
-  error: REASON_EXPECTED,
-}) as unknown as z.ZodType<DeliveryReason>;
+const deliveryReason = z.union([
+  z.enum(deliveryReasons, { error: REASON_EXPECTED }),
+  httpCause(REASON_EXPECTED),
+]) as unknown as z.ZodType<DeliveryReason>;
 
 const attempt = z.object({
   at: time.openapi({ description: "When the attempt started." }),

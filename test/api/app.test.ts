@@ -40,7 +40,7 @@ describe("authentication", () => {
     [
       "two words",
       "Bearer s3cret key",
-      "Authorization has more than a key after Bearer; expected Bearer and a key",
+      "Authorization has more than one word after Bearer; expected Bearer and a key",
     ],
     ["a key of nobody", "Bearer s3cret-key", "The key is not valid: it is unknown, revoked or expired"],
   ])("says of %s what is wrong with it, and repeats no key", async (_what, authorization, detail) => {

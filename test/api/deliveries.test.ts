@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import { deliveryReasons } from "../../src/core/reasons.ts";
 import { RETRIES_SORTED } from "../../src/db/delivery-list.ts";
 import type { StoredState } from "../../src/db/schema.ts";
 import { deliveryId, eventId, eventNumber } from "../../src/ids.ts";
@@ -208,7 +209,8 @@ describe("GET /v1/deliveries", () => {
       "destination_id, state, type, status, reason, since, until, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
-    ["reason=It%20died", "reason", 'is "It died"', "one of the words"],
+    ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],
+    ["reason=http_5xx", "reason", 'is "http_5xx"', "as in http_503"],
     ["type=a..b", "type", 'is "a..b"', "letters, digits"],
     ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
     ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
