@@ -139,7 +139,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     const { status, json, headers, text } = await rotate(id);
     expect([status, headers.get("retry-after")]).toEqual([409, "300"]);
     expect(json.detail).toBe(
-      "5 secrets before this one still sign: the next rotation may be made at 2026-11-21T09:05:00.000Z, or now with overlap_s 0, which ends them",
+      "5 previous secrets still sign: rotate again at 2026-11-21T09:05:00.000Z, or now with overlap_s 0, which ends them",
     );
     expect(text).not.toContain("whsec_");
     expect(await findDestination(env.DB, id, undefined)).toEqual(before);

@@ -119,7 +119,7 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
       </div>
       <p>
         {`${says}. `}
-        {isHeldUp(delivery) && <a href="/docs#stuck-in-retries">What to do</a>}
+        {isHeldUp(delivery) && <a href="/docs#troubleshooting">What to do</a>}
       </p>
       <AttemptTrack
         track={trackOf(delivery, acceptedAt, now)}
