@@ -103,7 +103,7 @@ export const NOT_YOUR_TENANT =
 export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
   const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
   if (lacking === "") return undefined;
-  const fault = `includes ${lacking}, which your key lacks`;
+  const fault = `grants ${lacking}, which your key lacks`;
   const expected = `only scopes that your key has: ${own.join(", ")}`;
   return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
 }

@@ -138,7 +138,7 @@ describe("a key", () => {
     expect(json.errors).toEqual([
       {
         field: "expires_at",
-        fault: `is ${later}, when the key that asks has expired`,
+        fault: `is ${later}, after your own key expires`,
         expected: `${end} at the latest`,
       },
     ]);
@@ -268,8 +268,8 @@ describe("a key that makes keys", () => {
         [
           {
             field: "scopes",
-            fault: `asks for ${lacking}, which the key itself lacks`,
-            expected: expect.stringMatching(/^no more than /),
+            fault: `grants ${lacking}, which your key lacks`,
+            expected: expect.stringMatching(/^only scopes that your key has: /),
           },
         ],
       ]);

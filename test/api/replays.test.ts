@@ -196,6 +196,6 @@ describe("a replay", () => {
     const { json } = await begin();
     await env.DB.prepare("UPDATE replays SET state = ?1").bind(state).run();
     const answer = await testApi().call("POST", `/v1/replays/${json.id}/${turn}`);
-    expect([answer.status, answer.json.detail]).toEqual([409, `The replay is ${state}: it has ended`]);
+    expect([answer.status, answer.json.detail]).toEqual([409, `The replay has ended: it is ${state}`]);
   });
 });
