@@ -33,7 +33,7 @@ async function fail(id: string, retries: number): Promise<void> {
 }
 
 describe("GET /v1/destinations/:id/health", () => {
-  it("shows the gate as it stands and what waits, by reason", async () => {
+  it("shows the gate's state and the number of waiting deliveries by reason", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await wait(id, 1, "rate");
@@ -56,7 +56,7 @@ describe("GET /v1/destinations/:id/health", () => {
     });
   });
 
-  it("shows an open circuit, a hold and a storm, until when, and how it came to that", async () => {
+  it("shows an open circuit, a hold and a storm, until when, and the transitions that led to them", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await fail(id, 120);
@@ -77,7 +77,7 @@ describe("GET /v1/destinations/:id/health", () => {
     expect(Date.parse(json.circuit_until)).toBeGreaterThan(Date.now());
   });
 
-  it("says that a paused destination lets nothing in, until a person decides", async () => {
+  it("shows a paused destination as blocked, without an end", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
@@ -85,7 +85,7 @@ describe("GET /v1/destinations/:id/health", () => {
     expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused", until: null } });
   });
 
-  it("tells of a pause and its reason while it lasts, and when it has been lifted", async () => {
+  it("shows a pause with its reason while it lasts, and its end", async () => {
     let now = NOW;
     const { call } = testApi({ services: { gates: env.GATES, now: () => now } });
     const id = await destination(call);
@@ -113,7 +113,7 @@ describe("GET /v1/destinations/:id/health", () => {
     expect(status).toBe(503);
   });
 
-  it("is 404 for a destination that is not there", async () => {
+  it("is 404 for an unknown destination", async () => {
     const { call } = testApi();
     const { status } = await call("GET", "/v1/destinations/dst_00000000000000000000/health");
     expect(status).toBe(404);
@@ -142,7 +142,7 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused" } });
   });
 
-  it("is 503 and says when to come back while the gate cannot be reached, and 404 for nobody's", async () => {
+  it("is 503 with Retry-After while the gate cannot be reached, and 404 for an unknown destination", async () => {
     const away = {
       idFromName: (name: string) => name,
       get: () => ({ clearHold: () => Promise.reject("away") }),

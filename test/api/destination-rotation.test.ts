@@ -1,4 +1,4 @@
-/** Rotating secrets, publishing public keys, and replacing the master key. */
+/** Rotating secrets, publishing public keys, and rotating the master key. */
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -46,7 +46,7 @@ function accepts(secret: string, headers: Record<string, string>): boolean {
 }
 
 describe("POST /v1/destinations/:id/rotate-secret", () => {
-  it("makes a new secret, shows it this once, and lets the old one sign for a day", async () => {
+  it("makes a new secret, shows it only then, and lets the old one sign for a day", async () => {
     const { id, secret } = await create();
     const { status, json } = await rotate(id);
     expect(status).toBe(200);
@@ -94,7 +94,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([accepts(secret, after), accepts(json.secret, after)]).toEqual([false, true]);
   });
 
-  it("takes a secret of the caller's own, and a repeat of it changes nothing", async () => {
+  it("accepts a secret of the caller's own, and a repeated request changes nothing", async () => {
     const { id, secret } = await create();
     const own = newSecret("hmac-sha256");
     const first = await rotate(id, { secret: own });
@@ -105,7 +105,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([accepts(secret, headers), accepts(own, headers)]).toEqual([true, true]);
   });
 
-  it("lets every secret sign until its own time is over, however often it is rotated meanwhile", async () => {
+  it("lets every secret sign until its own overlap ends, however often it is rotated meanwhile", async () => {
     const { id, secret } = await create();
     const second = (await rotate(id, { overlap_s: 7_200 })).json.secret;
     const { json } = await rotate(id, { overlap_s: 3_600 });
@@ -132,7 +132,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await headersAt(id, NOW))["webhook-signature"]).toMatch(/^v1,\S+$/);
   });
 
-  it("refuses a sixth rotation while five secrets still sign, and says when the next may be made", async () => {
+  it("refuses a further rotation while five previous secrets still sign, and says when the next is possible", async () => {
     const { id, secret } = await create();
     for (const overlap_s of [500, 400, 300, 900, 600]) await rotate(id, { overlap_s });
     const before = await findDestination(env.DB, id, undefined);
@@ -149,7 +149,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await rotate(id, { overlap_s: 0 })).status).toBe(200);
   });
 
-  it("signs once with a secret that is taken up again", async () => {
+  it("signs once with a previous secret that becomes the current one again", async () => {
     const { id } = await create();
     const [a, b] = [newSecret("hmac-sha256"), newSecret("hmac-sha256")];
     await rotate(id, { secret: a, overlap_s: 60 });
@@ -161,7 +161,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([a, b].map((each) => accepts(each, headers))).toEqual([true, true]);
   });
 
-  it("makes no second secret when a request is repeated that names the version to be replaced", async () => {
+  it("rotates once when a request that names the version to replace is repeated", async () => {
     const { id } = await create();
     const first = await rotate(id, { secret_version: 1 });
     expect(first).toMatchObject({ status: 200, json: { secret_version: 2 } });
@@ -179,7 +179,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     ["{}"],
     ["[1,null,{}]"],
     ['[{"secret":7,"expires_at":"never"}]'],
-  ])("signs with the current secret alone when a person has made the older ones %s", async (edited) => {
+  ])("signs with the current secret only when the older ones were edited into %s", async (edited) => {
     const { id, secret } = await create();
     await env.DB.prepare("UPDATE destinations SET previous_secrets = ?1").bind(edited).run();
     const headers = await headersAt(id, NOW);
@@ -187,7 +187,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await call("GET", `/v1/destinations/${id}`)).json.previous_secrets).toEqual([]);
   });
 
-  it("changes over to ed25519, with both kinds of signature during the overlap, and stays there", async () => {
+  it("changes to ed25519, with both kinds of signature during the overlap, and keeps it", async () => {
     const { id, secret } = await create();
     const { json, text } = await rotate(id, { signature: "ed25519" });
     expect(json).toMatchObject({ signature: "ed25519", public_key: expect.stringMatching(/^whpk_/) });
@@ -198,7 +198,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await rotate(id)).json.signature).toBe("ed25519");
   });
 
-  it("is the way out when the secret cannot be opened", async () => {
+  it("replaces a secret that cannot be opened", async () => {
     const { id } = await create();
     await env.DB.prepare("UPDATE destinations SET secret = 'nonsense'").run();
     const { status, json } = await rotate(id, { overlap_s: 0 });
@@ -206,7 +206,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect(accepts(json.secret, await headersAt(id, NOW))).toBe(true);
   });
 
-  it("lets one of two rotations at the same moment win, and tells the other", async () => {
+  it("lets one of two simultaneous rotations succeed, and refuses the other", async () => {
     const { id, secret } = await create();
     const answers = await Promise.all([rotate(id), rotate(id), rotate(id)]);
     const [winner, ...others] = answers.toSorted((a, b) => a.status - b.status);
@@ -237,7 +237,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     ["no body and no type", undefined, {}],
     ["no body as JSON", "", {}],
     ["no body as a form", "", { "content-type": "application/x-www-form-urlencoded" }],
-  ])("takes %s for an empty object", async (_what, body, headers) => {
+  ])("accepts %s as an empty object", async (_what, body, headers) => {
     const { id } = await create();
     const path = `/v1/destinations/${id}/rotate-secret`;
     const { status, json } = await call("POST", path, body, headers);
@@ -248,14 +248,14 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     ["overlap_s=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
     ['{"overlap_s":', {}, 400],
     ["[]", {}, 400],
-  ])("refuses %s: what is there must be JSON", async (body, headers, status) => {
+  ])("refuses %s: a body that is present must be JSON", async (body, headers, status) => {
     const { id } = await create();
     const answer = await call("POST", `/v1/destinations/${id}/rotate-secret`, body, headers);
     expect(answer.status).toBe(status);
     expect((await call("GET", `/v1/destinations/${id}`)).json.secret_version).toBe(1);
   });
 
-  it("finds no destination of another tenant, and lets nobody but an admin rotate", async () => {
+  it("finds no destination of another tenant, and lets only an admin rotate", async () => {
     const { id } = await create({ tenant: "acme" });
     const other = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "beta" }) });
     expect((await other.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(404);
@@ -271,7 +271,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
       authorization: null,
     });
 
-  it("publishes the key that verifies, to anybody, and lets caches keep it for a while", async () => {
+  it("publishes the key that verifies to anybody, and lets caches keep it for a while", async () => {
     const { id, public_key } = await create({ signature: "ed25519" });
     const { status, headers, json } = await keysOfDestination(id);
     expect(status).toBe(200);
@@ -315,7 +315,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
     expect(await published(NOW + 60_000)).toEqual([json.public_key]);
   });
 
-  it("has nothing to publish of a shared secret, and knows nothing of what is not there", async () => {
+  it("publishes nothing of a shared secret, and answers 404 to an unknown destination", async () => {
     const { id } = await create();
     expect((await keysOfDestination(id)).json).toEqual({ keys: [] });
     await call("DELETE", `/v1/destinations/${id}`);
@@ -323,7 +323,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
     expect((await keysOfDestination("nonsense")).status).toBe(404);
   });
 
-  it("says so when the key cannot be opened, and no more than that", async () => {
+  it("answers 503 when the secret cannot be opened, and reveals nothing else", async () => {
     const { id } = await create({ signature: "ed25519" });
     await env.DB.prepare("UPDATE destinations SET secret = 'ed25519.gone.AAAA'").run();
     const { status, text } = await keysOfDestination(id);
@@ -364,7 +364,7 @@ describe("POST /v1/rotate-master-key", () => {
     await env.DB.batch(rows.map(({ id, secret }) => insert.bind(id, URL_, secret)));
   }
 
-  it("seals what the older key has sealed anew, after which the newer opens all of it", async () => {
+  it("seals the older key's secrets with the newer key, which opens all of them afterwards", async () => {
     const { id, secret } = await create();
     const { json } = await rotate(id);
     expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [], next_cursor: null }]);
@@ -376,7 +376,7 @@ describe("POST /v1/rotate-master-key", () => {
     expect(row?.updatedAt).toBe(NOW);
   });
 
-  it("goes in steps of a hundred, through the deleted ones too, and has nothing to do the second time", async () => {
+  it("works in steps of a hundred, deleted destinations included, and has nothing to do the second time", async () => {
     await fill(250);
     await call("DELETE", `/v1/destinations/dst_${"0".repeat(20)}`);
     const count = async () => (await rotateAll()).map(({ rotated }) => rotated);
@@ -398,7 +398,7 @@ describe("POST /v1/rotate-master-key", () => {
     expect(row?.previousSecrets).toEqual([{ secret: expect.any(String), expires_at: NOW + DAY_MS }]);
   });
 
-  it("names what no key opens, leaves it as it is, and goes on", async () => {
+  it("names the secrets that no key opens, leaves them as they are, and continues", async () => {
     const [lost, fine] = [await create(), await create()];
     await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k0.AAAA' WHERE id = ?1")
       .bind(lost.id)
@@ -409,7 +409,7 @@ describe("POST /v1/rotate-master-key", () => {
     expect((await findDestination(env.DB, lost.id, undefined))?.secret).toBe("hmac-sha256.k0.AAAA");
   });
 
-  it("leaves alone what is rotated at the same moment", async () => {
+  it("leaves a secret alone that is rotated at the same time", async () => {
     const { id } = await create();
     let rotated: string | undefined;
     const seal = async (place: string, secret: string) => {
@@ -422,7 +422,7 @@ describe("POST /v1/rotate-master-key", () => {
     expect(await vault.unseal(id, row?.secret ?? "")).toBe(rotated);
   });
 
-  it("is not for keys of one tenant, nor of another scope", async () => {
+  it("is refused to keys of one tenant, and to other scopes", async () => {
     for (const principal of [
       { scopes: ["admin"], tenant: "acme" },
       { scopes: ["read", "events:write"] },

@@ -1,4 +1,4 @@
-/** Writes the types that a deployment of this very source would serve at /openapi.d.ts, for `npm run check`. */
+/** Writes the types that a deployment of this source serves at /openapi.d.ts, for `npm run check`. */
 import { writeFileSync } from "node:fs";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf, typesOf } from "../../src/api/openapi/document.ts";
