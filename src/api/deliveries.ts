@@ -105,7 +105,7 @@ const attempt = z.object({
   status: z.int().optional().openapi({ description: "The status code of the response." }),
   latency_ms: z.number(),
   error: z.enum(networkErrors).optional().openapi({ description: "Why there was no response." }),
-  note: z.string().optional().openapi({ description: "A remark, as that a `Retry-After` was ignored." }),
+  note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
   response: z.string().optional().openapi({ description: "The beginning of the response body." }),
 });
 

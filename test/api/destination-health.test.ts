@@ -49,7 +49,7 @@ describe("GET /v1/destinations/:id/health", () => {
       in_flight: 0,
       max_concurrency: 10,
       rate_tokens: 100,
-      blocked: null,
+      refusal: null,
       waiting: { rate: 2, slow: 1 },
       last_15_minutes: { first_attempts: 0, retries: 0, retry_ratio: 0, storm: false },
       transitions: [],
@@ -70,7 +70,7 @@ describe("GET /v1/destinations/:id/health", () => {
       held_until: heldUntil,
       concurrency_window: 1,
       in_flight: 0,
-      blocked: { reason: "hold", until: heldUntil },
+      refusal: { reason: "hold", until: heldUntil },
       last_15_minutes: { first_attempts: 0, retries: 120, failures: 120, retry_ratio: 120, storm: true },
       transitions: [{ kind: "circuit_opened" }, { kind: "held" }],
     });
@@ -82,7 +82,7 @@ describe("GET /v1/destinations/:id/health", () => {
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("GET", `/v1/destinations/${id}/health`);
-    expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused", until: null } });
+    expect(json).toMatchObject({ status: "paused", refusal: { reason: "paused", until: null } });
   });
 
   it("shows a pause with its reason while it lasts, and its end", async () => {
@@ -128,7 +128,7 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const once = await call("POST", `/v1/destinations/${id}/clear-hold`);
     expect(once).toMatchObject({
       status: 200,
-      json: { destination_id: id, held_until: null, blocked: null },
+      json: { destination_id: id, held_until: null, refusal: null },
     });
     const twice = await call("POST", `/v1/destinations/${id}/clear-hold`);
     expect(twice).toMatchObject({ status: 200, json: { transitions: once.json.transitions } });
@@ -139,7 +139,7 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("POST", `/v1/destinations/${id}/clear-hold`);
-    expect(json).toMatchObject({ status: "paused", blocked: { reason: "paused" } });
+    expect(json).toMatchObject({ status: "paused", refusal: { reason: "paused" } });
   });
 
   it("is 503 with Retry-After while the gate cannot be reached, and 404 for an unknown destination", async () => {

@@ -90,10 +90,12 @@ const healthSchema = z
     }),
     rate_tokens: z.number().openapi({ description: "Attempts that the rate allows at once now." }),
     latency_ms: z.number().openapi({ description: "The duration of recent attempts, as a moving average." }),
-    blocked: z
+    refusal: z
       .object({ reason: z.enum(refusalReasons), until: time.nullable() })
       .nullable()
-      .openapi({ description: "Why a waiting delivery would not be attempted now; null if it would be." }),
+      .openapi({
+        description: "Why the gate would not admit a waiting delivery now, and until when; null if it would.",
+      }),
     waiting: z.record(z.string(), z.number()).openapi({
       description: `The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`,
     }),
@@ -174,7 +176,7 @@ function healthView(row: Destination, view: GateView, waiting: Record<string, nu
     rate_per_second: Math.round(view.ratePerSecond * 100) / 100,
     rate_tokens: view.rateTokens,
     latency_ms: view.tookMs,
-    blocked: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
+    refusal: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
     waiting,
     last_15_minutes: { ...trafficView(traffic), storm: traffic.storm },
     transitions: historyOf(row, view).map(transitionView),

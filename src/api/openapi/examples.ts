@@ -93,7 +93,7 @@ const health = {
   rate_per_second: 20,
   rate_tokens: 200,
   latency_ms: 212,
-  blocked: { reason: "circuit_open", until: "2026-11-21T09:00:30.000Z" },
+  refusal: { reason: "circuit_open", until: "2026-11-21T09:00:30.000Z" },
   waiting: { circuit_open: 38 },
   last_15_minutes: { first_attempts: 90, retries: 12, failures: 14, retry_ratio: 0.13, storm: false },
   transitions: [{ at: "2026-11-21T09:00:00.000Z", kind: "circuit_opened" }],
