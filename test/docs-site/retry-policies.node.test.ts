@@ -1,4 +1,4 @@
-/** The page about retry policies and the reference describe the presets as they are. */
+/** The page about retry policies, the simulator and the reference describe the presets as they are. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
