@@ -20,7 +20,7 @@ import { registerHealth, registerMetrics } from "./health.ts";
 import { registerKeys, registerPortalLinks } from "./keys.ts";
 import { registerMasterKeyRotation } from "./master-key.ts";
 import { type Document, documentOf } from "./openapi/document.ts";
-import { typesOf } from "./openapi/types.ts";
+import { typesOf } from "./openapi/typescript.ts";
 import { registerOperationalEvents } from "./operational-events.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";

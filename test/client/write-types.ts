@@ -2,6 +2,6 @@
 import { writeFileSync } from "node:fs";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
-import { typesOf } from "../../src/api/openapi/types.ts";
+import { typesOf } from "../../src/api/openapi/typescript.ts";
 
 writeFileSync(`${import.meta.dirname}/breakwater.d.ts`, typesOf(documentOf(createApp())));
