@@ -1,7 +1,7 @@
 /**
  * Deliveries: listed, shown and retried.
  *
- * Why a delivery waits, and until when, is shown as its gate says now: the row has what was true when it began to wait.
+ * Why a delivery waits, and until when, is shown as its gate says now: the row has what was true when the wait began.
  * A gate is called once for all the deliveries of its destination on a page, and only when one of them waits.
  */
 import { createRoute, z } from "@hono/zod-openapi";

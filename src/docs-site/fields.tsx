@@ -135,8 +135,8 @@ function limitsOf(schema: JsonSchema): string[] {
   ].filter((limit) => limit !== undefined);
 }
 
-function between(least: number | undefined, most: number | undefined, unit: string): string | undefined {
-  if (least !== undefined && most !== undefined) return `${least} to ${most}${unit}`;
-  if (most !== undefined) return `at most ${most}${unit}`;
-  return least === undefined ? undefined : `at least ${least}${unit}`;
+function between(min: number | undefined, max: number | undefined, unit: string): string | undefined {
+  if (min !== undefined && max !== undefined) return `${min} to ${max}${unit}`;
+  if (max !== undefined) return `at most ${max}${unit}`;
+  return min === undefined ? undefined : `at least ${min}${unit}`;
 }

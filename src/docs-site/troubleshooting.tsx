@@ -55,7 +55,7 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "hold",
-    meaning: "The receiver has asked for a pause with `Retry-After` or its rate limits.",
+    meaning: "The receiver has asked to wait, with `Retry-After` or its rate limit headers.",
     remedy:
       "Nothing: deliveries go on when the hold ends. If it is too long, correct the receiver, then `POST /v1/destinations/{id}/clear-hold`.",
   },

@@ -56,6 +56,8 @@ export async function mistakes(breakwater: Breakwater) {
     }),
     // @ts-expect-error there is no such state
     await breakwater.GET("/v1/deliveries", { params: { query: { state: "lost" } } }),
+    // @ts-expect-error there is no such reason
+    await breakwater.GET("/v1/deliveries", { params: { query: { reason: "exhasuted" } } }),
     // @ts-expect-error there is no such route
     await breakwater.GET("/v1/nothing"),
     // @ts-expect-error events are posted, and not put
