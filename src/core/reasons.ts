@@ -101,3 +101,6 @@ export const replayReasons = [
   "destination_deleted",
 ] as const;
 export type ReplayReason = (typeof replayReasons)[number];
+
+/** A refusal, and when to expect otherwise (epoch ms); null when only an operator can end it. */
+export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
