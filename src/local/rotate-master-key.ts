@@ -4,7 +4,7 @@
  */
 import { apiClient } from "./stack.ts";
 
-type Step = Readonly<{ resealed: number; unreadable: readonly string[]; next_cursor: string | null }>;
+type Step = Readonly<{ rotated: number; unreadable: readonly string[]; next_cursor: string | null }>;
 
 const [url] = process.argv.slice(2);
 const key = process.env.ADMIN_KEY;
@@ -14,8 +14,8 @@ async function reseal(at: string, adminKey: string): Promise<number> {
   let resealed = 0;
   const unreadable: string[] = [];
   for (let query = ""; ; ) {
-    const step = await api.post<Step>(`/v1/master-keys/reseal${query}`, {});
-    resealed += step.resealed;
+    const step = await api.post<Step>(`/v1/rotate-master-key${query}`, {});
+    resealed += step.rotated;
     unreadable.push(...step.unreadable);
     if (step.next_cursor === null) break;
     query = `?cursor=${step.next_cursor}`;

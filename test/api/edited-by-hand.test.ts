@@ -1,4 +1,4 @@
-/** A column that a person has edited into nonsense never makes an error of a request that shows the row. */
+/** A column that was edited by hand into something invalid never fails a request that shows the row. */
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -37,7 +37,7 @@ describe("a limit out of its range", () => {
     ["breaker_failure_ratio", 17, { breaker: { failure_ratio: 0.5 } }],
     ["breaker_window_s", "soon", { breaker: { window_s: 60 } }],
     ["status", "who knows", { status: "active" }],
-  ])("in %s (%j) is shown as what counts", async (column, value, expected) => {
+  ])("in %s (%j) is shown as the value that applies", async (column, value, expected) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
     await env.DB.prepare(`UPDATE destinations SET ${column} = ?1`).bind(value).run();
@@ -52,7 +52,7 @@ describe("a limit out of its range", () => {
   });
 });
 
-describe("a time that is none", () => {
+describe("an invalid time", () => {
   it.each(["yesterday", 1e20, -1e20, ""])("(%j) is shown as the beginning of 1970", async (value) => {
     const { call } = testApi();
     const { json: destination } = await call("POST", "/v1/destinations", { url: "https://example.com/" });

@@ -1,4 +1,4 @@
-/** What the operator is told is what the document says: no field more, none less, and nothing that is a secret. */
+/** Operational events match the document: every field, no other, and no secret. */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
@@ -38,16 +38,16 @@ const all: readonly OperationalEvent[] = [
 ];
 
 describe.each(all.map((event) => [event.type, event] as const))("%s", (type, { data, key }) => {
-  test("has the data that is documented, and no more", () => {
+  test("has the documented data, and no more", () => {
     expect(operationalData(type).parse(data)).toEqual(data);
   });
 
-  test("says nothing of a URL but its host", () => {
+  test("contains nothing of a URL but its host", () => {
     expect(JSON.stringify(data) + key).not.toMatch(/s3cret|token|pw@/);
   });
 });
 
-test("every type is a webhook of the document, and has a key of its own", () => {
+test("every type is a webhook in the document, and has a distinct key", () => {
   const { webhooks } = documentOf(createApp()) as unknown as { webhooks: Record<string, unknown> };
   expect(Object.keys(webhooks).sort()).toEqual([...new Set(all.map(({ type }) => type))].sort());
   expect(new Set(all.map(({ key }) => key)).size).toBe(all.length);

@@ -79,7 +79,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/destinations/{id}/clear-hold": [11_000, 2],
   "POST /v1/destinations/{id}/test": [5, 2],
   "POST /v1/destinations/{id}/rotate-secret": [10, 3],
-  "POST /v1/master-keys/reseal": [200, 5],
+  "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 3],
   "POST /v1/keys": [5, 1],
   "POST /v1/portal-links": [0, 0],

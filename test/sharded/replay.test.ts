@@ -80,10 +80,10 @@ test("the dead deliveries are in all three databases", async () => {
 test("a replay counts what it selects in all databases when it begins, and requeues all of it", async () => {
   const { status, json } = await post();
   expect(status).toBe(201);
-  expect(json).toMatchObject({ state: "running", total: EVENTS, moved: 0, delivered: 0, failed: 0 });
+  expect(json).toMatchObject({ state: "running", total: EVENTS, requeued: 0, delivered: 0, failed: 0 });
   await goOn();
   expect(await states()).toEqual(Array(EVENTS).fill("delivered"));
-  const done = { state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS, failed: 0 };
+  const done = { state: "completed", total: EVENTS, requeued: EVENTS, delivered: EVENTS, failed: 0 };
   expect((await call("GET", `/v1/replays/${json.id}`)).json).toMatchObject(done);
   expect((await call("GET", "/v1/replays")).json.data).toMatchObject([done]);
 });
@@ -112,16 +112,16 @@ test("a destination has one replay at a time, and may have the next when it is c
   await goOn(2);
   await call("POST", `/v1/replays/${first.id}/cancel`);
   world.drainQueue.taken();
-  const { moved } = (await call("GET", `/v1/replays/${first.id}`)).json;
-  expect(moved).toBeGreaterThan(0);
-  expect(moved).toBeLessThan(EVENTS);
+  const { requeued } = (await call("GET", `/v1/replays/${first.id}`)).json;
+  expect(requeued).toBeGreaterThan(0);
+  expect(requeued).toBeLessThan(EVENTS);
   const { status, json: second } = await post();
   expect(status).toBe(201);
   expect(second.total).toBe((await states()).filter((state) => state === "dead").length);
   await goOn();
   expect((await call("GET", `/v1/replays/${second.id}`)).json).toMatchObject({
     state: "completed",
-    moved: second.total,
+    requeued: second.total,
   });
   expect((await states()).filter((state) => state === "dead")).toEqual([]);
 });

@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
