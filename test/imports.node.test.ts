@@ -15,7 +15,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     gate: { folders: ["gate", "core", ""], packages: [/^cloudflare:workers$/] },
     ingest: { folders: ["ingest", "db", "core", ""], packages: [/^cloudflare:workers$/] },
     metrics: { folders: ["metrics", "gate", "db", "core", ""], packages: [] },
-    notifications: { folders: ["notifications", "metrics", "ingest", "gate", "db", "core", ""], packages: [] },
+    notifications: {
+      folders: ["notifications", "metrics", "ingest", "gate", "db", "core", ""],
+      packages: [],
+    },
     replay: { folders: ["replay", "gate", "db", "core", ""], packages: [] },
     delivery: {
       folders: ["delivery", "notifications", "ingest", "gate", "db", "secrets", "core", ""],
