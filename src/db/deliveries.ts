@@ -2,6 +2,7 @@
  * What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip, and bodies
  * no more at a time than an isolate can hold.
  */
+
 import {
   type BundlePart,
   bundleOf,
@@ -18,7 +19,7 @@ import type { DeliveryKey } from "./delivery-filter.ts";
 import type { Destination } from "./destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
 import { fateOf, OWN_ROWS, ownNames, PACKS, packedRows, packsOf, settingBits, unset } from "./packs.ts";
-import { isNewEnd, replayCountersOf } from "./replay-steps.ts";
+import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 

@@ -2,6 +2,7 @@
  * Deliveries as they are shown. One with a row of its own, or a bit in a pack, is what that says; one without is so
  * far only promised by its event's plan.
  */
+
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { bundleOf, eventAt, headerAt, indexOf } from "../core/bundle.ts";
@@ -14,10 +15,11 @@ import {
   isRowWanted,
   isWanted,
 } from "./delivery-filter.ts";
-import { type Destination, destinationsByIds } from "./destinations.ts";
+import type { Destination } from "./destinations.ts";
 import { packedRows, WAITS } from "./packs.ts";
 import { bundles, type DeliveryRow, deliveries, destinations, packs, type StoredState } from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { destinationsByIds } from "./watched-destinations.ts";
 
 // §§ The destinations of deliveries that were found without them, or beyond the first database, which alone has them.
 

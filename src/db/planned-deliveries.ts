@@ -2,6 +2,7 @@
  * Deliveries as their bundle's plan promises them, with what is known of each. The plan is the only trace of a delivery
  * before its first outcome.
  */
+
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
@@ -27,11 +28,12 @@ import {
   mergedPage,
   withDestinations,
 } from "./delivery-list.ts";
-import { type Destination, destinationsByIds } from "./destinations.ts";
+import type { Destination } from "./destinations.ts";
 import { knownOf, packedRows } from "./packs.ts";
 import { bundles, type DeliveryRow, deliveries, destinations, type PackRow, packs } from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
 import { type Position, readCursor, scheduledAfter } from "./sweep.ts";
+import { destinationsByIds } from "./watched-destinations.ts";
 
 export type StoredEvent = Readonly<{
   id: number;

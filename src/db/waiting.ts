@@ -7,7 +7,7 @@ import { bundleIdOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Destination } from "./destinations.ts";
 import { countIn, hasBit, packedRows, packsOf, settingBits, WAITS, waitingOf } from "./packs.ts";
-import { countFailed } from "./replay-steps.ts";
+import { countFailed } from "./replay-counters.ts";
 import { type DeliveryRow, destinations, type PackRow } from "./schema.ts";
 import { addedUp, allOf, type Databases, sharesOf, sumOver } from "./shards.ts";
 

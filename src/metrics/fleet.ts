@@ -10,17 +10,10 @@
 import type { FiguresQuery, GateFigures } from "../core/gate-view.ts";
 import { type Counters, emptyCounters, sumOfCounters } from "../core/metrics.ts";
 import { addedSeries, type Series, type StatsWindow } from "../core/rollups.ts";
-import {
-  type Destination,
-  drawnDestinations,
-  findDestination,
-  gateSettingsOf,
-  listDestinations,
-  type Watched,
-  watchedDestinations,
-} from "../db/destinations.ts";
+import { type Destination, findDestination, gateSettingsOf, listDestinations } from "../db/destinations.ts";
 import type { Databases } from "../db/shards.ts";
 import { type Backlog, backlogOf, retriesByDestination, type Scope } from "../db/stats.ts";
+import { drawnDestinations, type Watched, watchedDestinations } from "../db/watched-destinations.ts";
 import { figuresAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
