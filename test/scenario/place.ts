@@ -45,14 +45,14 @@ export async function preparePlace(answer: (hit: Hit) => Reply, seed = 1): Promi
       await running.api.get("/v1/health");
       return running;
     },
-    lastWords: throwaway.lastWords,
+    lastWords: throwaway.lastLines,
     leave: async () => {
       await running?.kill();
       receiver.close();
       const secrets = [...receiver.secrets.values()].flatMap(secretsIn);
-      const piece = pieceIn(throwaway.said(), new Set(secrets.flatMap(piecesOf)));
+      const piece = pieceIn(throwaway.output(), new Set(secrets.flatMap(piecesOf)));
       if (piece !== undefined) throw new Error(`The stack has said ${piece}…, a piece of a secret`);
-      const [breach] = /QUOTA BREACH: .*/.exec(throwaway.said()) ?? [];
+      const [breach] = /QUOTA BREACH: .*/.exec(throwaway.output()) ?? [];
       if (breach !== undefined) throw new Error(breach);
       throwaway.discard();
     },

@@ -13,7 +13,7 @@ async function ask(times: number, quotas: { d1Queries?: number }) {
     const post = () => fetch(`${stack.url}/v1/events`, { method: "POST", headers, body });
     const statuses: number[] = [];
     while (statuses.length < times) statuses.push((await post()).status);
-    return { statuses, said: throwaway.said() };
+    return { statuses, said: throwaway.output() };
   } finally {
     await stopStack(stack);
     throwaway.discard();

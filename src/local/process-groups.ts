@@ -1,14 +1,14 @@
 /**
- * Nothing outlives its parent. A process that is killed outright runs no handler, so a watchdog does it: a
- * shell that reads a pipe which only this process holds. When the pipe closes, however that came about, it
- * ends every process group that it was told of.
+ * Child processes that end with this process, however it ends. A process that is killed outright runs no handler, so
+ * a watchdog does it: a shell that reads a pipe which only this process holds. When the pipe closes, the shell ends
+ * every process group that was registered.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import type { Writable } from "node:stream";
 
 /**
- * Reads `+group` and `-group`, a line each, until this process is gone. First politely, so that temporary files are
- * removed; what is still there after five seconds is killed. The signals of a terminal are not for it.
+ * Reads `+group` and `-group`, a line each, until this process is gone. Sends SIGTERM first, so that temporary files
+ * are removed; kills what is left after five seconds. Ignores the signals of a terminal.
  */
 const WATCHDOG = `
 trap '' HUP INT TERM
@@ -32,23 +32,23 @@ for group in $groups; do kill -KILL "-$group" 2>/dev/null; done
 
 let pipe: Writable | undefined;
 
-/** Starts the watchdog. Call before a group is started, so that it is told of in the same breath. */
-export function watchOver(): void {
+/** Starts the watchdog. Call it before starting a group, so that the group can be registered at once. */
+export function startWatchdog(): void {
   if (pipe) return;
   const watchdog = spawn("sh", ["-c", WATCHDOG, "watchdog"], {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
   pipe = watchdog.stdin;
-  // Without a shell there is no watchdog; ending in the ordinary ways works nevertheless.
+  // Without a shell there is no watchdog; children still end when this process exits normally.
   watchdog.on("error", () => {});
   pipe.on("error", () => {});
   watchdog.unref();
   (pipe as Writable & { unref: () => void }).unref();
 }
 
-/** Has a process group end with this process, until its own end: the group of a child that leads it. */
-export function endGroupWithUs(child: ChildProcess): void {
+/** Ends the process group that this child leads when this process ends. */
+export function endGroupOnExit(child: ChildProcess): void {
   const { pid } = child;
   if (pid === undefined) return;
   const end = () => signalGroup(child, "SIGKILL");
@@ -56,13 +56,13 @@ export function endGroupWithUs(child: ChildProcess): void {
   process.prependOnceListener("exit", end);
   child.once("exit", () => {
     process.off("exit", end);
-    // The leader may leave children behind, and nobody else will end them.
+    // The leader may leave children behind.
     end();
     pipe?.write(`-${pid}\n`);
   });
 }
 
-/** Signals the whole group of a child; one that has ended already is left alone. */
+/** Signals the whole group that a child leads, if it is still there. */
 export function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   if (pid === undefined) return;
   try {
@@ -72,24 +72,24 @@ export function signalGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void
   }
 }
 
-const LOOK_MS = 500;
+const POLL_MS = 500;
 
 /**
- * Calls back once when whoever has started this process is gone: nobody is told of a parent's end, so it is
- * looked for. Under npm that is npm, which puts a shell between itself and a script.
+ * Calls back once when the process that started this one is gone. There is no signal for that, so it is polled.
+ * Under npm that process is npm, which puts a shell between itself and a script.
  */
 export function whenOrphaned(then: () => void): void {
   const parent = process.ppid;
   const npm = process.env.npm_lifecycle_event === undefined ? undefined : parentOf(parent);
   const timer = setInterval(() => {
-    if (process.ppid === parent && (npm === undefined || isThere(npm))) return;
+    if (process.ppid === parent && (npm === undefined || isAlive(npm))) return;
     clearInterval(timer);
     then();
-  }, LOOK_MS);
+  }, POLL_MS);
   timer.unref();
 }
 
-/** Undefined where it cannot be told, and for what has no parent but the system. */
+/** Undefined when it cannot be found out, and for children of init. */
 function parentOf(pid: number): number | undefined {
   try {
     const parent = Number(execFileSync("ps", ["-o", "ppid=", "-p", String(pid)], { encoding: "utf8" }));
@@ -99,7 +99,7 @@ function parentOf(pid: number): number | undefined {
   }
 }
 
-function isThere(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {

@@ -1,11 +1,11 @@
 /**
- * Where every delivery stands, asked of the public API the way any user could: one list of deliveries for
- * each destination that still has something under way, and one list of destinations.
+ * What the demo knows of each customer: from Breakwater's public API, as any user could ask it, and from the
+ * receiver's log, against which everything shown is checked.
  */
 
 import type { Hit } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
-import { type Fate, type Posted, QUIET_S } from "./scenario.ts";
+import { type Posted, type Profile, RETRY_AFTER_S } from "./scenario.ts";
 
 /** What the demo reads of a delivery, as the API shows it. */
 type DeliveryJson = Readonly<{
@@ -17,52 +17,52 @@ type DeliveryJson = Readonly<{
 }>;
 
 /** A destination of the demo. */
-export type Customer = Readonly<{ id: string; path: string; fate: Fate }>;
+export type Customer = Readonly<{ id: string; path: string; profile: Profile }>;
 
-export type DemoStanding = Readonly<{
+export type Progress = Readonly<{
   customer: Customer;
-  /** Deliveries that accepted events have promised it. */
+  /** Deliveries of accepted events. */
   planned: number;
-  /** Those of them that have an outcome of any kind. */
+  /** Those that the API lists. */
   deliveries: readonly DeliveryJson[];
   status: "active" | "paused" | "deleted";
 }>;
 
-export type State = DeliveryJson["state"];
+type State = DeliveryJson["state"];
 
 type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
 type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
 
-export function countOf({ deliveries }: DemoStanding, ...states: readonly State[]): number {
+export function countOf({ deliveries }: Progress, ...states: readonly State[]): number {
   return deliveries.filter(({ state }) => states.includes(state)).length;
 }
 
-export function hasEnded(standing: DemoStanding): boolean {
-  return countOf(standing, "delivered", "dead", "cancelled") === standing.planned;
+export function hasEnded(progress: Progress): boolean {
+  return countOf(progress, "delivered", "dead", "cancelled") === progress.planned;
 }
 
 /**
- * `before` is what was seen last: what has ended is not asked for again. One request after the other:
- * wrangler dev before 4.129.1 dies when a connection of its own is used again after five idle seconds
+ * Reads the progress of every customer: one list of destinations, and the deliveries of each destination whose
+ * deliveries had not all ended in `before`. One request after the other: wrangler dev before 4.129.1 dies when a connection of its own is used again after five idle seconds
  * (cloudflare/workers-sdk#15252), and many at once leave many idle.
  */
-export async function readStandings(
+export async function readProgress(
   api: ApiClient,
   customers: readonly Customer[],
   posted: readonly Posted[],
-  before: readonly DemoStanding[],
-): Promise<DemoStanding[]> {
+  before: readonly Progress[],
+): Promise<Progress[]> {
   const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
-  const standings: DemoStanding[] = [];
+  const all: Progress[] = [];
   for (const customer of customers) {
     const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
     const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
-    const last = before.find((standing) => standing.customer === customer);
+    const last = before.find((progress) => progress.customer === customer);
     const done = last && last.planned === planned && hasEnded(last);
     const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
-    standings.push({ customer, planned: Math.max(planned, deliveries.length), deliveries, status });
+    all.push({ customer, planned: Math.max(planned, deliveries.length), deliveries, status });
   }
-  return standings;
+  return all;
 }
 
 async function deliveriesTo(api: ApiClient, destination: string): Promise<DeliveryJson[]> {
@@ -77,9 +77,7 @@ async function deliveriesTo(api: ApiClient, destination: string): Promise<Delive
   return found;
 }
 
-// §§ What the receiver saw of one destination, in figures. Breakwater's own word is not evidence of what it
-// did; the log of the other side is.
-
+/** What the receiver's log says of one destination: what Breakwater says of itself is no evidence. */
 export type Evidence = Readonly<{
   attempts: number;
   /** Successful receptions beyond the first of an event. */
@@ -87,29 +85,30 @@ export type Evidence = Readonly<{
   unsigned: number;
   /** Events of which two attempts had different bytes. */
   altered: number;
-  refused: number;
+  failed: number;
   /** Requests under way at once, at the most. */
   atOnce: number;
-  quiets: number;
-  /** Of each request that arrived while the receiver had asked for quiet: how long after it had, in ms. */
+  /** Answers with 429 and Retry-After. */
+  holds: number;
+  /** Of each request that arrived before Retry-After was over: how long after the answer, in ms. */
   early: readonly number[];
 }>;
 
-/** Requests that were on their way when the receiver asked for quiet are not held against anybody. */
+/** Requests that were on their way when the 429 was answered do not count as early. */
 const ON_THE_WAY_MS = 250;
 
 export function evidenceOf(hits: readonly Hit[]): Evidence {
   const byEvent = [...Map.groupBy(hits, ({ id }) => id).values()];
-  const quiets = hits.filter(({ status }) => status === 429);
+  const holds = hits.filter(({ status }) => status === 429);
   return {
     attempts: hits.length,
     duplicates: byEvent.reduce((sum, same) => sum + Math.max(0, same.filter(succeeded).length - 1), 0),
     unsigned: hits.filter(({ verified }) => !verified).length,
     altered: byEvent.filter((same) => new Set(same.map(({ body }) => body)).size > 1).length,
-    refused: hits.filter((hit) => !succeeded(hit)).length,
+    failed: hits.filter((hit) => !succeeded(hit)).length,
     atOnce: Math.max(0, ...hits.map(({ at }) => hits.filter((other) => isOpenAt(other, at)).length)),
-    quiets: quiets.length,
-    early: hits.flatMap(({ at }) => quiets.flatMap(({ answeredAt = at }) => intoQuiet(at - answeredAt))),
+    holds: holds.length,
+    early: hits.flatMap(({ at }) => holds.flatMap(({ answeredAt = at }) => earlyBy(at - answeredAt))),
   };
 }
 
@@ -121,16 +120,14 @@ function isOpenAt({ at, answeredAt = Number.POSITIVE_INFINITY }: Hit, moment: nu
   return at <= moment && moment < answeredAt;
 }
 
-function intoQuiet(ms: number): number[] {
-  return ms > ON_THE_WAY_MS && ms < QUIET_S * 1000 ? [ms] : [];
+function earlyBy(ms: number): number[] {
+  return ms > ON_THE_WAY_MS && ms < RETRY_AFTER_S * 1000 ? [ms] : [];
 }
 
-// §§ What the gate of a destination is doing at this moment, told from the outside: from its status and from
-// what its waiting deliveries say they wait for.
-
-export type CircuitSummary = Readonly<
-  | { kind: "open" }
-  /** Open, and working off what has waited. */
+/** What a destination's gate is doing, inferred from its status and from why its deliveries wait. */
+export type GateStatus = Readonly<
+  | { kind: "active" }
+  /** Active, with a backlog. */
   | { kind: "draining"; reason: string }
   | { kind: "held"; until: number }
   | { kind: "circuit_open"; until: number }
@@ -139,11 +136,11 @@ export type CircuitSummary = Readonly<
   | { kind: "deleted" }
 >;
 
-export function circuitSummaryOf(standing: DemoStanding, now: number): CircuitSummary {
-  if (standing.status === "deleted") return { kind: "deleted" };
-  if (standing.status === "paused") return { kind: "paused" };
-  const first = standing.deliveries.find(({ state }) => state === "waiting");
-  if (!first) return { kind: "open" };
+export function gateStatusOf(progress: Progress, now: number): GateStatus {
+  if (progress.status === "deleted") return { kind: "deleted" };
+  if (progress.status === "paused") return { kind: "paused" };
+  const first = progress.deliveries.find(({ state }) => state === "waiting");
+  if (!first) return { kind: "active" };
   const until = Date.parse(first.waiting_until ?? "");
   switch (first.reason) {
     case "circuit_open":
@@ -158,30 +155,30 @@ export function circuitSummaryOf(standing: DemoStanding, now: number): CircuitSu
 }
 
 /** In a few words, for the table. */
-export function circuitText(door: CircuitSummary, standing: DemoStanding, now: number): string {
-  switch (door.kind) {
-    case "open":
-      return "open";
+export function gateStatusText(status: GateStatus, progress: Progress, now: number): string {
+  switch (status.kind) {
+    case "active":
+      return "active";
     case "draining":
-      return isSlow(door)
-        ? `open, ${standing.customer.fate.settings.max_concurrency} at a time`
-        : "open, draining";
+      return isSlow(status)
+        ? `active, ${progress.customer.profile.settings.max_concurrency} at a time`
+        : "active, draining";
     case "held":
-      return `held ${secondsTo(door.until, now)} s`;
+      return `held ${secondsTo(status.until, now)} s`;
     case "circuit_open":
-      return `circuit open ${secondsTo(door.until, now)} s`;
+      return `circuit open ${secondsTo(status.until, now)} s`;
     case "probing":
       return "probing with one";
     case "paused":
       return "paused: gone";
     case "deleted":
-      return `deleted, ${countOf(standing, "cancelled")} cancelled`;
+      return `deleted, ${countOf(progress, "cancelled")} cancelled`;
   }
 }
 
-/** Whether deliveries wait for those before them, and for nothing else. */
-export function isSlow(door: CircuitSummary): boolean {
-  return door.kind === "draining" && (door.reason === "slow" || door.reason === "concurrency");
+/** Whether deliveries wait only for a free slot. */
+export function isSlow(status: GateStatus): boolean {
+  return status.kind === "draining" && (status.reason === "slow" || status.reason === "concurrency");
 }
 
 /** Whole seconds, never less than one while there is something to wait for. */
@@ -189,37 +186,31 @@ export function secondsTo(until: number, now: number): number {
   return Math.max(1, Math.ceil((until - now) / 1000));
 }
 
-// §§ Whether the demo may be believed: every promise that it shows is checked against what the receiver saw.
+/** Leases admitted before the 429 learn of the hold from the gate within a second, and stop. */
+const ADMITTED_MS = 1_000 + ON_THE_WAY_MS;
 
-/** What was let in before the receiver asked for quiet hears of it from the gate within a second, and then stops. */
-const LET_IN_MS = 1_000 + ON_THE_WAY_MS;
-
-/** What went wrong, in sentences; empty when nothing did. */
-export function faultsOf(standing: DemoStanding, posted: readonly Posted[], hits: readonly Hit[]): string[] {
-  const { customer, planned } = standing;
+/** Which promises were broken, by the receiver's log, in sentences; empty when none was. */
+export function faultsOf(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): string[] {
+  const { customer, planned } = progress;
   const { unsigned, altered, atOnce, early } = evidenceOf(hits);
-  const limit = customer.fate.settings.max_concurrency;
-  const late = early.filter((ms) => ms > LET_IN_MS).length;
-  const ended = countOf(standing, "delivered", "dead", "cancelled");
+  const limit = customer.profile.settings.max_concurrency;
+  const late = early.filter((ms) => ms > ADMITTED_MS).length;
+  const ended = countOf(progress, "delivered", "dead", "cancelled");
   const faults = [
     unsigned > 0 && `${unsigned} requests had a signature that did not verify`,
     altered > 0 && `${altered} events changed their bytes between attempts`,
     atOnce > limit && `${atOnce} requests were under way at once; its limit is ${limit}`,
-    late > 0 && `${late} requests were let in while it had asked for quiet`,
+    late > 0 && `${late} requests were admitted during its Retry-After`,
     ended < planned && `${planned - ended} of ${planned} deliveries have not ended`,
-    ...endFaults(standing, posted, hits),
+    ...endFaults(progress, posted, hits),
   ];
-  return faults.flatMap((fault) => (fault ? [`${customer.fate.name}: ${fault}`] : []));
+  return faults.flatMap((fault) => (fault ? [`${customer.profile.name}: ${fault}`] : []));
 }
 
-function endFaults(
-  standing: DemoStanding,
-  posted: readonly Posted[],
-  hits: readonly Hit[],
-): (string | false)[] {
-  const { customer } = standing;
-  const delivered = countOf(standing, "delivered");
-  if (customer.fate.ends === "given up") {
+function endFaults(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): (string | false)[] {
+  const { customer } = progress;
+  const delivered = countOf(progress, "delivered");
+  if (customer.profile.ends === "dead") {
     return [delivered > 0 && `${delivered} deliveries to a receiver that is gone count as delivered`];
   }
   const arrived = new Set(hits.filter(succeeded).map(({ id }) => id));
