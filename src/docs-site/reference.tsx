@@ -15,13 +15,13 @@ import { Stuck } from "./troubleshooting.tsx";
 
 type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;
 
-/** `$KEY` stands for the key: an example is copied, and a key has no business in a page. */
+/** `$BREAKWATER_KEY` stands for the key: an example is copied, and a key has no business in a page. */
 export function curlOf({ method, path, operation, origin }: Named): string {
   const { security, parameters = [], requestBody } = operation;
   const body = requestBody?.content["application/json"]?.example;
   return [
     [`curl ${flagOf(method, body)}${word(`${origin}${filled(path, parameters)}`)}`],
-    security.length > 0 ? ['-H "Authorization: Bearer $KEY"'] : [],
+    security.length > 0 ? ['-H "Authorization: Bearer $BREAKWATER_KEY"'] : [],
     body === undefined ? [] : [`--json ${word(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
   ]
     .flat()
@@ -270,7 +270,7 @@ const Beginning: FC<{ document: Document; origin: string }> = ({ document, origi
       operation stands the scope that it needs. This page is made of <a href="/openapi.json">/openapi.json</a>
       , which tools can read; <a href="/openapi.d.ts">/openapi.d.ts</a> says the same to TypeScript.
     </p>
-    <Code text={`export KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
+    <Code text={`export BREAKWATER_KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
   </section>
 );
 

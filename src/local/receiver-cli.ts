@@ -93,7 +93,7 @@ function createCommand(url: string, secret: string): string {
   return [
     "Create a destination for it:",
     "",
-    `curl localhost:8787/v1/destinations -H "Authorization: Bearer $BREAKWATER_KEY" \\`,
+    `curl ${process.env.BREAKWATER_URL || "http://localhost:8787"}/v1/destinations -H "Authorization: Bearer $BREAKWATER_KEY" \\`,
     `  --json '${JSON.stringify({ url, secret })}'`,
   ].join("\n");
 }
