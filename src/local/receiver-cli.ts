@@ -73,10 +73,10 @@ function numberIn(values: Flags["values"], name: string, least: number, most: nu
 }
 
 function lineOf({ at, id, body, rejection }: Hit, { status, afterMs = 0 }: Reply): string {
-  const verdict = rejection === undefined ? "verified" : `not verified: ${rejection}`;
+  const result = rejection === undefined ? "verified" : `not verified: ${rejection}`;
   const answer = afterMs > 0 ? `${status} after ${afterMs} ms` : status;
   const time = new Date(at).toISOString().slice(11, 19);
-  return `${time}  ${id || "(no id)"}  ${typeIn(body) ?? "(no type)"}  ${verdict}  → ${answer}`;
+  return `${time}  ${id || "(no id)"}  ${typeIn(body) ?? "(no type)"}  ${result}  → ${answer}`;
 }
 
 /** The event's type, as the Standard Webhooks payload has it. */

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import {
-  slowlyBy,
+  randomLatency,
   strictBatch,
   strictD1,
   strictEnv,
@@ -340,15 +340,15 @@ test("a breach is told once for each quota, with what was called and no values",
     await expect(late).rejects.toThrow();
   }
   expect(told).toEqual([
-    { quota: "d1Queries", limit: 0, asked: 1, where: "SELECT * FROM events WHERE id = ?" },
+    { quota: "d1Queries", limit: 0, used: 1, where: "SELECT * FROM events WHERE id = ?" },
   ]);
 });
 
 describe("calls that take time", () => {
   const waited = async (kind: "d1" | "gate" | "queue", seed: number) => {
     const order: (number | "work")[] = [];
-    const slowly = slowlyBy(seededRandom(seed), async (ms) => void order.push(ms));
-    for (let i = 0; i < 2_000; i++) await slowly(kind, async () => void order.push("work"));
+    const latency = randomLatency(seededRandom(seed), async (ms) => void order.push(ms));
+    for (let i = 0; i < 2_000; i++) await latency(kind, async () => void order.push("work"));
     const trips = Array.from({ length: 2_000 }, (_, i) => order.slice(3 * i, 3 * i + 3));
     expect(trips.every(([, work]) => work === "work")).toBe(true);
     return trips.map(([there, , back]) => Number(there) + Number(back));
@@ -374,8 +374,8 @@ describe("calls that take time", () => {
 
   test("are slow in their failures as well", async () => {
     const waits: number[] = [];
-    const slowly = slowlyBy(seededRandom(1), async (ms) => void waits.push(ms));
-    await expect(slowly("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
+    const latency = randomLatency(seededRandom(1), async (ms) => void waits.push(ms));
+    await expect(latency("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
     expect(waits).toHaveLength(2);
   });
 });

@@ -138,8 +138,8 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     troubles: () => troubles,
     fetch: receivers.fetch,
     log: (line) => void log.push(line),
-    onBreach: (name, { quota, limit, asked, where }) =>
-      void breaches.push(`${name} went beyond ${quota} (${limit}) with ${asked}: ${where}`),
+    onBreach: (name, { quota, limit, used, where }) =>
+      void breaches.push(`${name} went beyond ${quota} (${limit}) with ${used}: ${where}`),
   });
   const { db, gates, invocations, invoke } = platform;
 

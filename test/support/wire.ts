@@ -121,8 +121,8 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
         carry(life, kind, `${name}: ${call}`, then),
       );
       // A timer that nobody waits for any more ends with its invocation: that is no breach.
-      const onBreach = ({ quota, asked, where }: Breach) => {
-        if (!life.ended && !life.over) breaches.push(`${name} went beyond ${quota} with ${asked}: ${where}`);
+      const onBreach = ({ quota, used, where }: Breach) => {
+        if (!life.ended && !life.over) breaches.push(`${name} went beyond ${quota} with ${used}: ${where}`);
       };
       const quotas = new Invocation({ now: clock.now, onBreach });
       await handler(strictServices(services, quotas)).finally(() => quotas.handlerReturned());
