@@ -3,10 +3,10 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { Recorder } from "../../src/delivery/recorder.ts";
+import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
-import { wireOf } from "../support/wire.ts";
 import {
   calm,
   execute,
@@ -122,23 +122,23 @@ test("a crash behind the first destination's record repeats the others alone", a
   const quick = await newDestination();
   const slow = await newDestination();
   const others = [slow, await newDestination()];
-  // The clock of the wire moves by itself.
+  // The clock of the runtime moves by itself.
   const late = () => world.clock.sleep(700).then(() => new Response(null, { status: 204 }));
   for (const id of others) world.receiver.script(urlOf(id), late, 204);
   const messages = (await world.post()).map((name) => messageFor(name));
-  const wire = wireOf(world);
+  const runtime = faultyRuntime(world);
   const brought = async () => {
     const { batch, fates } = batchOf("breakwater-deliveries", messages);
-    const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
+    const survived = await runtime.invoke("consume", (services) => consumeDeliveries(services, batch));
     return { survived, fates };
   };
-  wire.arm((call) => call.includes(WRITE), "crash");
+  runtime.failNext((call) => call.includes(WRITE), "crash");
   expect(await brought()).toEqual({ survived: false, fates: Array(3).fill("left") });
   expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
     [quick, "delivered"],
   ]);
 
-  wire.mend();
+  runtime.stopFailing();
   // Until the leases of the dead one are over.
   world.clock.pass(120_000);
   expect(await brought()).toEqual({ survived: true, fates: Array(3).fill("acked") });

@@ -5,7 +5,7 @@ import type { GateView } from "../../src/core/gate-view.ts";
 import type { AttemptMetric } from "../../src/core/metrics.ts";
 import { newRollups, type Rollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
-import { calmView } from "../support/calm-view.ts";
+import { idleGateView } from "../support/idle-gate-view.ts";
 
 /** When it is, in the scene: always. */
 export const NOW = Date.parse("2026-11-20T14:03:22.000Z");
@@ -25,7 +25,7 @@ export function door(shape: Shape, view: Partial<GateView> = {}): Door {
     newRollups(NOW - MINUTES * MINUTE_MS),
   );
   const minutes = recentTraffic(rollups, NOW);
-  return { view: { ...calmView, minutes, traffic: trafficSum(minutes), ...view }, rollups };
+  return { view: { ...idleGateView, minutes, traffic: trafficSum(minutes), ...view }, rollups };
 }
 
 /** The newest attempts are those that failed. */

@@ -1,5 +1,5 @@
-/** Every call failing in every way: see support/every-fault.ts. */
-import { failEveryCall } from "../../support/every-fault.ts";
-import { storiesOfSendingAgain } from "../../support/stories/sending-again.ts";
+/** Every call failing in every way: see support/faults/every-fault.ts. */
+import { failEveryCall } from "../../support/faults/every-fault.ts";
+import { resendingScenarios } from "../../support/faults/sending-again.ts";
 
-failEveryCall(storiesOfSendingAgain);
+failEveryCall(resendingScenarios);

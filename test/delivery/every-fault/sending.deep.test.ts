@@ -1,5 +1,5 @@
-/** Every call failing in every way: see support/every-fault.ts. */
-import { failEveryCall } from "../../support/every-fault.ts";
-import { storiesOfSending } from "../../support/stories/sending.ts";
+/** Every call failing in every way: see support/faults/every-fault.ts. */
+import { failEveryCall } from "../../support/faults/every-fault.ts";
+import { sendingScenarios } from "../../support/faults/sending.ts";
 
-failEveryCall(storiesOfSending);
+failEveryCall(sendingScenarios);

@@ -1,5 +1,5 @@
-/** Every call failing in every way: see support/every-fault.ts. */
-import { failEveryCall } from "../../support/every-fault.ts";
-import { storiesOfWaiting } from "../../support/stories/waiting.ts";
+/** Every call failing in every way: see support/faults/every-fault.ts. */
+import { failEveryCall } from "../../support/faults/every-fault.ts";
+import { waitingScenarios } from "../../support/faults/waiting.ts";
 
-failEveryCall(storiesOfWaiting);
+failEveryCall(waitingScenarios);

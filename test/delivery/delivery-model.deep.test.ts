@@ -6,25 +6,25 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { compare, leftOpen, type Model, newModel, retry } from "../support/life-model.ts";
+import { compare, faultsAtEnd, type Model, newModel, retry } from "../support/delivery-model.ts";
 import {
-  alertState,
-  lifeDestinations,
+  answerSequence,
+  modelDestinations,
   type Real,
   resume,
   script,
   steps,
   turn,
-} from "../support/life-steps.ts";
+} from "../support/delivery-model-steps.ts";
+import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { heal, platformOf } from "../support/platform.ts";
-import { wireOf } from "../support/wire.ts";
-import { witnessOf } from "../support/witness.ts";
+import { logRequests } from "../support/request-log.ts";
 import { newDestination, newGates, newWorld, urlOf } from "../support/world.ts";
 
 const RUNS = 40;
 const STEPS = 30;
 
-const destinations = lifeDestinations.map(({ id }) => id);
+const destinations = modelDestinations.map(({ id }) => id);
 
 type Place = Readonly<{ model: Model; real: Real }>;
 
@@ -34,18 +34,18 @@ let worlds = 0;
 /** A new world with events under way for every run, so that a shorter history begins where the longer one did. */
 async function begin(): Promise<Place> {
   const world = await newWorld();
-  const witness = witnessOf(world.services);
+  const requestLog = logRequests(world.services);
   worlds += 1;
-  const wire = wireOf({ ...world, services: witness.services }, { seed: worlds });
+  const runtime = faultyRuntime({ ...world, services: requestLog.services }, { seed: worlds });
   await newGates(destinations);
-  for (const destination of lifeDestinations) await newDestination({ ...destination, retry });
-  const platform = platformOf(world, wire, destinations, worlds);
+  for (const destination of modelDestinations) await newDestination({ ...destination, retry });
+  const platform = platformOf(world, runtime, destinations, worlds);
   await platform.post(3);
-  return { model: newModel(), real: { world, witness, wire, destinations, platform } };
+  return { model: newModel(), real: { world, requestLog, runtime, destinations, platform } };
 }
 
-function look({ model, real: { witness, world } }: Place): Promise<void> {
-  return compare(model, witness, world.clock.now(), false);
+function look({ model, real: { requestLog, world } }: Place): Promise<void> {
+  return compare(model, requestLog, world.clock.now(), false);
 }
 
 async function endWell(place: Place): Promise<void> {
@@ -53,27 +53,32 @@ async function endWell(place: Place): Promise<void> {
   for (const destination of destinations) {
     real.world.receiver.script(urlOf(destination), 204);
     await resume(destination, real, model);
-    await turn(real.wire, destination, "running");
+    await turn(real.runtime, destination, "running");
   }
   await heal(real.platform);
   await look(place);
-  expect(await leftOpen(model)).toEqual([]);
+  expect(await faultsAtEnd(model)).toEqual([]);
   expect(real.platform.dropped, "let go before its outcome was on record").toEqual([]);
 }
 
 test("a delivery lives as the model has it, whatever happens to it", async () => {
   let replayed = 0;
   const history = fc.commands(steps, { maxCommands: STEPS, size: "max" });
-  const property = fc.asyncProperty(alertState, alertState, history, async (first, second, commands) => {
-    const place = await begin();
-    script(place.real, 0, first);
-    script(place.real, 1, second);
-    await place.real.platform.deliver();
-    await look(place);
-    await fc.asyncModelRun(() => place, commands);
-    await endWell(place);
-    for (const { moved } of place.model.replays.values()) replayed += moved;
-  });
+  const property = fc.asyncProperty(
+    answerSequence,
+    answerSequence,
+    history,
+    async (first, second, commands) => {
+      const place = await begin();
+      script(place.real, 0, first);
+      script(place.real, 1, second);
+      await place.real.platform.deliver();
+      await look(place);
+      await fc.asyncModelRun(() => place, commands);
+      await endWell(place);
+      for (const { moved } of place.model.replays.values()) replayed += moved;
+    },
+  );
   await fc.assert(property, { numRuns: RUNS, seed: 7 });
   expect(replayed).toBeGreaterThan(RUNS / 4);
 }, 300_000);

@@ -1,13 +1,13 @@
 /** Reading Prometheus's text format back, strictly: a line that is none of its own throws. */
-export type Exposed = Readonly<{ name: string; labels: Readonly<Record<string, string>>; value: number }>;
+export type Sample = Readonly<{ name: string; labels: Readonly<Record<string, string>>; value: number }>;
 
 const SAMPLE = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /^([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)/;
 
 /** The samples, and the type of each family. */
-export function readExposed(text: string) {
+export function parsePrometheusText(text: string) {
   const types = new Map<string, string>();
-  const samples: Exposed[] = [];
+  const samples: Sample[] = [];
   if (!text.endsWith("\n")) throw new Error("The last line is not ended");
   for (const line of text.slice(0, -1).split("\n")) {
     const [, name = "", type = ""] = /^# TYPE (\S+) (counter|gauge|histogram)$/.exec(line) ?? [];
@@ -18,7 +18,7 @@ export function readExposed(text: string) {
   return { types, samples };
 }
 
-function sampleOf(line: string): Exposed {
+function sampleOf(line: string): Sample {
   const [, name = "", labels = "", value = ""] = SAMPLE.exec(line) ?? [];
   if (name === "" || (value !== "+Inf" && Number.isNaN(Number(value)))) throw new Error(`No sample: ${line}`);
   return {

@@ -1,11 +1,11 @@
-/** Whether an answer is one that the API's own document promises: its status, its type and its body. */
+/** Compares a response with the OpenAPI document: status, content type and body. */
 import { type Described, document } from "./operations.ts";
 import { schemaFaults } from "./schema-faults.ts";
 
 type Answer = Readonly<{ status: number; headers: Headers; text: string }>;
 
 /** What is wrong with the answer, in words; empty when it is as documented. */
-export function broken({ operation }: Described, { status, headers, text }: Answer): string[] {
+export function responseFaults({ operation }: Described, { status, headers, text }: Answer): string[] {
   const promised = operation.responses[String(status)];
   if (promised === undefined) return [`the status ${status} is not documented`];
   const type = headers.get("content-type")?.split(";")[0] ?? "";

@@ -1,6 +1,6 @@
 /**
- * Beside the receivers: what each delivery was sent and answered, and whether it had ended by then. It asks
- * the database itself, past everything that may fail, so it knows of an end that the sender may not know of.
+ * A log of all requests to receivers: what was sent and answered, and whether the delivery had ended by then. It reads
+ * the database directly, not through the calls that may fail, so it sees an end that the sender does not know of.
  */
 
 import type { DeliveryName } from "../../src/core/bundle.ts";
@@ -10,19 +10,19 @@ import type { Services } from "../../src/services.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 
-/** One request as the receiver got it; `status` is undefined until it has answered. */
+/** One request; `status` is undefined until it is answered. */
 export type Sent = { readonly key: string; readonly at: number; readonly body: string; status?: number };
 
-export type Witness = Readonly<{
-  /** The services whose requests it sees. */
+export type RequestLog = Readonly<{
+  /** Services that log their requests. */
   services: Services;
   /** Every request so far. */
   sent: readonly Sent[];
-  /** Requests made although D1 said by then that the delivery had ended. */
+  /** Requests for deliveries that had ended in D1. */
   afterEnd: readonly string[];
-  /** Requests made earlier than the receiver had asked, each with how much. */
+  /** Requests made before a Retry-After was over, each with how much too early. */
   early: readonly string[];
-  /** An invocation has died: what it had been asked for, nobody knows. */
+  /** Drops all holds: an invocation died, and with it the Retry-After that it got. */
   forgetHolds: () => void;
 }>;
 
@@ -34,11 +34,11 @@ export function keyOfRow({ eventId, destinationId }: DeliveryRow): string {
   return keyOf({ event: eventId, destination: destinationId });
 }
 
-/** Holders of other leases hear of a hold within a second and the round trips of that; what is under way goes on. */
-const NEWS_MS = 6_000;
+/** Other leases learn of a hold within a second and the round trips of that; requests under way go on. */
+const HOLD_DELAY_MS = 6_000;
 
-/** Destinations must have the URLs that `urlOf` gives them */
-export function witnessOf(services: Services): Witness {
+/** Destinations must have the URLs that `urlOf` gives them. */
+export function logRequests(services: Services): RequestLog {
   const sent: Sent[] = [];
   const afterEnd: string[] = [];
   let early: readonly string[] = [];
@@ -63,7 +63,7 @@ export function witnessOf(services: Services): Witness {
     const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: String(init.body) };
     if (await hasEnded({ event, destination })) afterEnd.push(request.key);
     checkHold(request.key, 0);
-    checkHold(destination, NEWS_MS);
+    checkHold(destination, HOLD_DELAY_MS);
     sent.push(request);
     const response = await services.fetch(input, init);
     request.status = response.status;

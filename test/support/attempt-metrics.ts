@@ -1,4 +1,4 @@
-/** Attempts as they are counted: one that delivers at once, unless told otherwise, and random ones. */
+/** Attempt metrics: one that delivers at once, unless given otherwise, and random ones. */
 import fc from "fast-check";
 import { type AttemptMetric, results } from "../../src/core/metrics.ts";
 
@@ -6,7 +6,7 @@ export function metric(more: Partial<AttemptMetric> = {}): AttemptMetric {
   return { attempt: 1, result: "2xx", end: "delivered", tookMs: 40, lateMs: 300, ...more };
 }
 
-export const sampleArbitrary: fc.Arbitrary<AttemptMetric> = fc.record({
+export const attemptMetricArbitrary: fc.Arbitrary<AttemptMetric> = fc.record({
   attempt: fc.integer({ min: 1, max: 2_000 }),
   result: fc.constantFrom(...results),
   end: fc.constantFrom("delivered" as const, "again" as const, "dead" as const),

@@ -1,7 +1,7 @@
-/** A gate at which nothing is the matter and nothing has happened: what a test changes one thing of. */
+/** The view of a gate that has done nothing yet; tests change one thing of it. */
 import type { GateView } from "../../src/core/gate-view.ts";
 
-export const calmView: GateView = {
+export const idleGateView: GateView = {
   circuit: "closed",
   circuitUntil: null,
   trips: 0,

@@ -1,14 +1,13 @@
 /**
- * Everything that the delivery path asks of the outside goes over one wire, where each call has a number,
- * takes its time, and one of them can go wrong. What a Worker has begun it may not finish: when it crashes,
- * nothing of that invocation happens any more, but for what was on its way already, and the others know
- * nothing of it. Invocations may overlap; each has services of its own.
+ * A runtime for tests in which calls to the outside take time and one of them can fail. Handlers run as invocations
+ * that may overlap, each with services of its own. When an invocation crashes, it makes no further calls; calls that
+ * were under way still have their effects, and other invocations do not notice.
  *
- * Calls sleep on the standing clock before and behind the real call, for seeded random times. Nobody has to
- * move the time for that: while an invocation runs, and nothing real is under way, the first sleeper is woken.
+ * Calls sleep on the test's clock before and after the real call, for seeded random times. The clock is advanced
+ * automatically: while invocations run and no real call is under way, the first sleeper is woken.
  *
- * A crash before a call is a crash after the one before it, so crashes after each call are crashes between
- * every two awaits that can be told apart from outside.
+ * A crash before a call is the same as a crash after the previous one, so crashing after each call covers every two
+ * awaits that can be told apart from outside.
  */
 
 import { strictServices } from "../../src/local/strict/bindings.ts";
@@ -19,58 +18,58 @@ import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/br
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
 import type { World } from "./world.ts";
 
-/** `before`: the call fails and does nothing. `after`: it does its work and fails. `crash`: work and death. */
+/** `before`: the call fails and does nothing. `after`: it does its work and fails. `crash`: it works, then all ends. */
 export type Fault = "before" | "after" | "crash";
 export const faults: readonly Fault[] = ["before", "after", "crash"];
 
-export type Wire = Readonly<{
-  /** The calls made, in their order, each after the name of the handler that made it. */
+export type FaultyRuntime = Readonly<{
+  /** The calls made, in order; each name begins with the handler's. */
   calls: readonly string[];
-  /** Where invocations went beyond a quota of production's, which fails them as there; in sentences. */
+  /** Where invocations exceeded a quota of production, which fails them as in production; in sentences. */
   breaches: readonly string[];
-  /** Of the calls from now on, the first that it is goes wrong. */
-  arm: (isIt: (call: string) => boolean, fault: Fault) => void;
-  /** The call that has gone wrong since; undefined while none has. */
-  struck: () => string | undefined;
-  /** From now on, nothing goes wrong. */
-  mend: () => void;
-  /** Runs the handler so named as one invocation with everything behind its answer; false when it crashed. */
+  /** The next call for which `isIt` is true fails. */
+  failNext: (isIt: (call: string) => boolean, fault: Fault) => void;
+  /** The call that has failed since; undefined while none has. */
+  failedCall: () => string | undefined;
+  /** From now on, nothing fails. */
+  stopFailing: () => void;
+  /** Runs a handler and its background work as one invocation; false when it crashed. */
   invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<boolean>;
   /** A call that is made outside of any invocation, such as the alarm of a gate. */
   through: <T>(name: string, work: () => Promise<T>) => Promise<T>;
   /**
-   * A call that such a call makes in its turn. It takes no time: it is made inside of the gate's object, which
+   * A call that such a call makes in its turn. It takes no time: it is made inside the gate's object, which
    * the runtime does not let wait for a clock outside of it. The virtual world has alarms that take time.
    */
   inside: <T>(name: string, work: () => Promise<T>) => Promise<T>;
-  /** Something real that the test itself does while invocations may run: no time passes meanwhile. */
+  /** Real work of the test itself while invocations may run: the clock stands still meanwhile. */
   meanwhile: <T>(work: () => Promise<T>) => Promise<T>;
 }>;
 
-/** The world, with services that may be watched by others. */
+/** The world; its services may be wrapped. */
 type Outside = Pick<World, "services" | "clock" | "receiver">;
 
-export type WireOptions = Readonly<{
-  /** Of the times that calls take. */
+export type RuntimeOptions = Readonly<{
+  /** Of the latencies. */
   seed?: number;
   latencies?: Latencies;
 }>;
 
 /** How long a receiver takes to answer. */
 const ANSWER_MS = [5, 80] as const;
-/** Turns of the event loop after which whatever can go on has gone on. */
+/** Turns of the event loop after which nothing can proceed without the clock. */
 const TURNS = 4;
 
-export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
+export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): FaultyRuntime {
   const { seed = 1, latencies = usualLatencies } = options;
   const { clock, receiver } = outside;
   const random = seededRandom(seed);
   const calls: string[] = [];
   const breaches: string[] = [];
-  const lives = new Set<Life>();
+  const invocations = new Set<InvocationState>();
   let armed: Readonly<{ isIt: (call: string) => boolean; fault: Fault }> | undefined;
-  let struck: string | undefined;
-  /** Real calls under way, those that wait for a receiver included. */
+  let failedCall: string | undefined;
+  /** Real calls under way, including those that wait for a receiver. */
   let busy = 0;
   let driving: Promise<void> | undefined;
 
@@ -85,85 +84,87 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
     }
   }
 
-  async function carry<T>(
-    life: Life,
+  async function call<T>(
+    invocation: InvocationState,
     kind: CallKind | undefined,
     name: string,
     work: () => Promise<T>,
   ): Promise<T> {
-    if (life.over) return never();
+    if (invocation.over) return never();
     calls.push(name);
-    const hit = struck === undefined && armed?.isIt(name) ? armed.fault : undefined;
-    if (hit) struck = name;
+    const hit = failedCall === undefined && armed?.isIt(name) ? armed.fault : undefined;
+    if (hit) failedCall = name;
     const ms = kind ? latencies[kind](random) : 0;
     const [there, back] = [Math.round(ms / 2), Math.round(ms / 2)];
-    life.open += 1;
+    invocation.open += 1;
     const made = await outcomeOf(async () => {
       if (there > 0) await clock.sleep(there);
       if (hit === "before") throw failure(name);
       const result = await real(work);
-      if (hit === "crash") life.over = true;
+      if (hit === "crash") invocation.over = true;
       if (back > 0) await clock.sleep(back);
-      if (hit && !life.over) throw failure(name);
+      if (hit && !invocation.over) throw failure(name);
       return result;
     });
-    life.open -= 1;
-    if (life.over && !life.outside) return never();
+    invocation.open -= 1;
+    if (invocation.over && !invocation.outside) return never();
     if ("error" in made) throw made.error;
-    if (life.outside && hit === "crash") throw failure(name);
+    if (invocation.outside && hit === "crash") throw failure(name);
     return made.result;
   }
 
   async function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<boolean> {
     const behind: Promise<unknown>[] = [];
-    const work = async (life: Life) => {
-      const services = servicesOver(outside.services, behind, (kind, call, then) =>
-        carry(life, kind, `${name}: ${call}`, then),
+    const work = async (invocation: InvocationState) => {
+      const services = servicesOver(outside.services, behind, (kind, called, then) =>
+        call(invocation, kind, `${name}: ${called}`, then),
       );
-      // A timer that nobody waits for any more ends with its invocation: that is no breach.
+      // A timer that is no longer awaited ends with its invocation: that is no breach.
       const onBreach = ({ quota, used, where }: Breach) => {
-        if (!life.ended && !life.over) breaches.push(`${name} went beyond ${quota} with ${used}: ${where}`);
+        if (!invocation.ended && !invocation.over)
+          breaches.push(`${name} exceeded ${quota} with ${used}: ${where}`);
       };
       const quotas = new Invocation({ now: clock.now, onBreach });
       await handler(strictServices(services, quotas)).finally(() => quotas.handlerReturned());
       while (behind.length > 0) await Promise.all(behind.splice(0));
     };
-    return (await lived({ over: false, open: 0, ended: false }, work)).survived;
+    return (await finished({ over: false, open: 0, ended: false }, work)).survived;
   }
 
   async function through<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const life = { over: false, open: 0, ended: false, outside: true } as const;
-    const { result } = await lived({ ...life }, (own) => carry(own, "gate", name, work));
+    const invocation = { over: false, open: 0, ended: false, outside: true } as const;
+    const { result } = await finished({ ...invocation }, (own) => call(own, "gate", name, work));
     return result as T;
   }
 
-  /** Until the life has ended, or has crashed and all that was on its way has come to an end. */
-  async function lived<T>(life: Life, work: (life: Life) => Promise<T>) {
+  /** Until the invocation has ended, or has crashed and its calls under way have ended. */
+  async function finished<T>(invocation: InvocationState, work: (invocation: InvocationState) => Promise<T>) {
     const { promise: over, resolve } = Promise.withResolvers<void>();
-    life.isOver = resolve;
-    const working = work(life).finally(() => {
-      life.ended = true;
+    invocation.isOver = resolve;
+    const working = work(invocation).finally(() => {
+      invocation.ended = true;
     });
-    // Its rejection is for whoever awaits it below.
+    // Awaited below.
     working.catch(() => {});
-    lives.add(life);
+    invocations.add(invocation);
     driving ??= drive();
     await Promise.race([over, driving]);
-    const survived = life.ended || !life.over;
+    const survived = invocation.ended || !invocation.over;
     return { survived, result: survived ? await working : undefined };
   }
 
-  /** Whenever all that goes on is sleep, a receiver's too, the time moves to where the first sleeper wakes. */
+  /** Whenever everything sleeps, receivers too, advances the clock to the first sleeper. */
   async function drive(): Promise<void> {
     try {
-      for (let idle = 0; lives.size > 0; ) {
+      for (let idle = 0; invocations.size > 0; ) {
         const isBusy = busy > receiver.open();
-        // Real calls come back by themselves; a turn that waits a little leaves the machine to them.
+        // Real calls return by themselves; a timer leaves the machine to them.
         await (isBusy ? new Promise((resolve) => setTimeout(resolve)) : scheduler.wait(0));
         idle = busy > receiver.open() ? 0 : idle + 1;
-        for (const life of lives) if (life.ended || (life.over && life.open === 0)) leave(life);
-        if (idle < TURNS || lives.size === 0) continue;
-        if (!clock.wakeFirst()) throw new Error("An invocation waits for something that will never come");
+        for (const invocation of invocations)
+          if (invocation.ended || (invocation.over && invocation.open === 0)) leave(invocation);
+        if (idle < TURNS || invocations.size === 0) continue;
+        if (!clock.wakeFirst()) throw new Error("An invocation waits for something that never happens");
         idle = 0;
       }
     } finally {
@@ -171,38 +172,38 @@ export function wireOf(outside: Outside, options: WireOptions = {}): Wire {
     }
   }
 
-  function leave(life: Life): void {
-    lives.delete(life);
-    life.isOver?.();
+  function leave(invocation: InvocationState): void {
+    invocations.delete(invocation);
+    invocation.isOver?.();
   }
 
   return {
     calls,
     breaches,
-    struck: () => struck,
-    arm: (isIt, fault) => {
+    failedCall: () => failedCall,
+    failNext: (isIt, fault) => {
       armed = { isIt, fault };
-      struck = undefined;
+      failedCall = undefined;
     },
-    mend: () => {
+    stopFailing: () => {
       armed = undefined;
     },
     invoke,
     through,
     inside: (name, work) =>
-      carry({ over: false, open: 0, ended: false, outside: true }, undefined, name, work) as Promise<never>,
+      call({ over: false, open: 0, ended: false, outside: true }, undefined, name, work) as Promise<never>,
     meanwhile: real,
   };
 }
 
-/** Whether it is the call so numbered from 1; of those alone that are so named, where there is a name. */
+/** True for the nth call, counted from 1; of calls with that name only, if there is one. */
 export function nth(n: number, name?: string): (call: string) => boolean {
   let left = n;
   return (call) => (name === undefined || call === name) && --left === 0;
 }
 
-/** One invocation: over when it has crashed, with so many calls under way. What is `outside` cannot crash. */
-type Life = {
+/** One invocation: `over` when it has crashed, `open` calls under way. One that is `outside` cannot crash. */
+type InvocationState = {
   over: boolean;
   open: number;
   ended: boolean;
@@ -210,13 +211,13 @@ type Life = {
   isOver?: () => void;
 };
 
-type Carry = <T>(kind: CallKind | undefined, name: string, work: () => Promise<T>) => Promise<T>;
+type Call = <T>(kind: CallKind | undefined, name: string, work: () => Promise<T>) => Promise<T>;
 
-function servicesOver(services: Services, behind: Promise<unknown>[], carry: Carry): Services {
+function servicesOver(services: Services, behind: Promise<unknown>[], call: Call): Services {
   const over =
     (what: string, kind?: CallKind): Around =>
     (name, work) =>
-      carry(kind, `${what} ${shortened(name)}`, work);
+      call(kind, `${what} ${shortened(name)}`, work);
   const gate = over("gate", "gate");
   return {
     ...services,
@@ -231,7 +232,7 @@ function servicesOver(services: Services, behind: Promise<unknown>[], carry: Car
   };
 }
 
-/** Statements that differ in the length of a list alone have one name. */
+/** Statements that differ only in the length of a list have the same name. */
 function shortened(name: string): string {
   return name
     .replace(/\s+/g, " ")
@@ -249,7 +250,7 @@ async function outcomeOf<T>(work: () => Promise<T>): Promise<{ result: T } | { e
 }
 
 function failure(name: string): Error {
-  return new Error(`Network connection lost (${name}), as the test wants it`);
+  return new Error(`Network connection lost (${name}), injected`);
 }
 
 function never(): Promise<never> {
