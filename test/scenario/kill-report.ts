@@ -1,29 +1,29 @@
 /**
- * What the receiver's log says of a run with kills: what never came, what came more than once, and what
- * explains it. At least once is the promise; a repeat that neither a kill nor a sender's lost patience
- * explains would be a fault, and so would be more repeats than can have been in flight.
+ * Compares the receiver's log of a run with kills with the accepted events: what is missing, what arrived more than
+ * once, and why. Delivery is at least once; a repeat that neither a kill nor a timeout of the sender explains is a
+ * fault, and so are more repeats than can have been in flight.
  */
 import type { Hit } from "../../src/local/receiver.ts";
-import { deliveryOf, receptionsOf } from "./place.ts";
+import { deliveryOf, receptionsOf } from "./test-stack.ts";
 
-export type Tally = Readonly<{
-  /** Events whose acceptance was heard. */
+export type KillReport = Readonly<{
+  /** Events that were answered with 202. */
   accepted: number;
-  /** Events received although no acceptance was heard: the stack died between the commit and the answer. */
-  unheard: number;
-  /** What every event was for, together. */
+  /** Events that arrived without a 202: the stack died between the commit and the answer. */
+  unanswered: number;
+  /** All events times all destinations. */
   deliveries: number;
-  /** Of those, never answered with success while the sender still listened. */
+  /** Deliveries never answered with success before the sender's timeout. */
   lost: number;
-  /** Requests that failed, were turned away or hung. */
+  /** Requests that failed, got 429 or hung. */
   failed: number;
-  /** Receptions beyond the first of a delivery, by the kill that made them necessary. */
+  /** Repeats by the kill that caused them. */
   repeatsAfterKill: readonly number[];
-  /** Deliveries taken so shortly before each kill that they may not have been recorded. */
+  /** Deliveries answered so shortly before each kill that they may not have been recorded. */
   inFlightAtKill: readonly number[];
-  /** Repeats because the sender had given up on an answer that came after its timeout. */
-  impatient: number;
-  /** Repeats with no cause between them and the reception before. */
+  /** Repeats after an answer that came after the sender's timeout. */
+  timedOut: number;
+  /** Repeats without such a cause. */
   unexplained: number;
 }>;
 
@@ -37,37 +37,37 @@ const UNRECORDED_MS = 10_000;
 /** What can be in flight at once here: one batch of the queue and one drain's lease; each runs one at a time. */
 export const IN_FLIGHT = 100 + 60;
 
-type Cause = Readonly<{ kill: number }> | "impatient" | "unexplained";
+type Cause = Readonly<{ kill: number }> | "timedOut" | "unexplained";
 
 /**
  * @param paths where every event goes
  * @param kills when the stack was killed, epoch ms, ascending
  */
-export function tally(
+export function reportKills(
   accepted: readonly string[],
   hits: readonly Hit[],
   paths: readonly string[],
   kills: readonly number[],
-): Tally {
+): KillReport {
   const receptions = receptionsOf(hits);
-  const heard = new Set(accepted);
-  // What one destination has got was committed, so all of them must have got it.
+  const answered = new Set(accepted);
+  // An event that arrived anywhere was committed, so it must arrive everywhere.
   const events = new Set([...accepted, ...[...receptions.values()].flat().map(({ id }) => id)]);
   const causes = [...receptions.values()].flatMap((taken) => causesOf(taken, kills));
   return {
     accepted: accepted.length,
-    unheard: [...events].filter((id) => !heard.has(id)).length,
+    unanswered: [...events].filter((id) => !answered.has(id)).length,
     deliveries: events.size * paths.length,
     lost: missing([...events], receptions, paths).length,
     failed: hits.filter(({ status }) => status !== 200).length,
     repeatsAfterKill: kills.map((_, i) => causes.filter((c) => typeof c === "object" && c.kill === i).length),
     inFlightAtKill: kills.map((at) => unrecordedAt(receptions, at)),
-    impatient: causes.filter((cause) => cause === "impatient").length,
+    timedOut: causes.filter((cause) => cause === "timedOut").length,
     unexplained: causes.filter((cause) => cause === "unexplained").length,
   };
 }
 
-/** The deliveries of these events that nobody has taken while the sender listened. */
+/** The deliveries of these events that were not answered with 200 before the sender's timeout. */
 export function missing(
   events: readonly string[],
   receptions: ReadonlyMap<string, readonly Hit[]>,
@@ -77,13 +77,13 @@ export function missing(
   return all.filter((delivery) => !receptions.get(delivery)?.some(({ hungUp }) => !hungUp));
 }
 
-/** What explains each reception of a delivery beyond its first. */
+/** The cause of each repeat of a delivery. */
 function causesOf(taken: readonly Hit[], kills: readonly number[]): Cause[] {
   return taken.slice(1).map((repeat, i) => {
     const before = taken[i] ?? repeat;
     const kill = kills.findIndex((at) => at >= before.at && at <= repeat.at && isRecent(before, at));
     if (kill >= 0) return { kill };
-    return before.hungUp ? "impatient" : "unexplained";
+    return before.hungUp ? "timedOut" : "unexplained";
   });
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where the scenarios play: a stack that can be killed and started again on the same state, destinations,
- * and a receiver that outlives every kill. What the receiver has seen is what was delivered.
+ * The stack of the scenarios: it can be killed and started again on the same state, and its receiver survives that.
+ * The receiver's log is what was delivered.
  */
 
 import { type Hit, type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
@@ -9,34 +9,34 @@ import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
 import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
 
 /**
- * What production waits for minutes takes seconds here; but longer than the calls of one delivery, each of which may
- * take a second: what is only slow must not count as lost.
+ * Seconds instead of production's minutes; but longer than the calls of one delivery, each of which may take a second:
+ * a slow delivery must not count as lost.
  */
 const GRACE_SECONDS = "8";
 const CRON_MS = 2_000;
-/** Short, because the leases of a killed worker live as long as an attempt may take. */
+/** Short, because the leases of a killed Worker last as long as an attempt may take. */
 const TIMEOUT_MS = 1_000;
 
-export type Place = Readonly<{
+export type TestStack = Readonly<{
   receiver: Receiver;
-  /** Starts the stack on the state that the last one left; resolves when it has answered. */
-  start: () => Promise<Running>;
-  lastWords: () => string;
-  /** Ends whatever runs here and removes what it left, unless its output has told a secret. */
+  /** Starts the stack on its state; resolves when it answers. */
+  start: () => Promise<RunningStack>;
+  lastLines: () => string;
+  /** Kills the stack and removes its state. Throws when its output contains a secret or a quota was exceeded. */
   leave: () => Promise<void>;
 }>;
 
-export type Running = Readonly<{ api: ApiClient; kill: () => Promise<void> }>;
+export type RunningStack = Readonly<{ api: ApiClient; kill: () => Promise<void> }>;
 
 /**
- * Production's quotas hold, and every call to D1, a gate or a queue takes time.
- * @param answer what the receiver says
- * @param seed of that time
+ * Prepares a stack with production's quotas and latencies.
+ * @param answer the receiver's answers
+ * @param seed of the latencies
  */
-export async function preparePlace(answer: (hit: Hit) => Reply, seed = 1): Promise<Place> {
+export async function prepareTestStack(answer: (hit: Hit) => Reply, seed = 1): Promise<TestStack> {
   const receiver = await startReceiver(answer);
   const throwaway = await prepareThrowaway({ GRACE_SECONDS }, { latency: seed });
-  let running: Running | undefined;
+  let running: RunningStack | undefined;
   return {
     receiver,
     start: async () => {
@@ -45,13 +45,13 @@ export async function preparePlace(answer: (hit: Hit) => Reply, seed = 1): Promi
       await running.api.get("/v1/health");
       return running;
     },
-    lastWords: throwaway.lastLines,
+    lastLines: throwaway.lastLines,
     leave: async () => {
       await running?.kill();
       receiver.close();
       const secrets = [...receiver.secrets.values()].flatMap(secretsIn);
       const piece = pieceIn(throwaway.output(), new Set(secrets.flatMap(piecesOf)));
-      if (piece !== undefined) throw new Error(`The stack has said ${piece}…, a piece of a secret`);
+      if (piece !== undefined) throw new Error(`The output contains ${piece}…, a piece of a secret`);
       const [breach] = /QUOTA BREACH: .*/.exec(throwaway.output()) ?? [];
       if (breach !== undefined) throw new Error(breach);
       throwaway.discard();
@@ -59,7 +59,7 @@ export async function preparePlace(answer: (hit: Hit) => Reply, seed = 1): Promi
   };
 }
 
-function run(stack: Stack): Running {
+function run(stack: Stack): RunningStack {
   const stopFiring = keepFiring(stack.url, { everyMs: CRON_MS });
   const kill = async () => {
     stopFiring();
@@ -68,7 +68,7 @@ function run(stack: Stack): Running {
   return { api: apiClient(stack.url, THROWAWAY_KEY), kill };
 }
 
-/** A destination for every event; its retries come soon, so that a scenario does not wait for a schedule. */
+/** Creates a destination of every event type, with short retries. */
 export async function createDestination(
   api: ApiClient,
   { url, secrets }: Receiver,
@@ -85,7 +85,7 @@ export async function createDestination(
   secrets.set(path, secret);
 }
 
-/** Requests that the receiver has taken, in their order, by delivery: `path event`. */
+/** Requests that were answered with 200, in order, by delivery: `path event`. */
 export function receptionsOf(hits: readonly Hit[]): Map<string, Hit[]> {
   return Map.groupBy(
     hits.filter(({ status, verified }) => status === 200 && verified),

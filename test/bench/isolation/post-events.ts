@@ -1,4 +1,4 @@
-/** Posting: every event carries a number of its own, by which its arrival is told. */
+/** Posts events; each has a number of its own, by which its arrival is recognized. */
 import { type Running, typeOf } from "../throughput/contender.ts";
 
 export type Post = (to: Running, customers: readonly number[]) => Promise<readonly Posted[]>;
@@ -24,9 +24,9 @@ export function newPost(): Post {
       headers: { ...headers, "content-type": "application/json" },
       body: JSON.stringify({ events }),
     });
-    const said = await response.text();
+    const text = await response.text();
     if (response.status !== 202)
-      throw new Error(`A post was answered ${response.status}: ${said.slice(0, 200)}`);
+      throw new Error(`A post was answered ${response.status}: ${text.slice(0, 200)}`);
     return posted;
   };
 }

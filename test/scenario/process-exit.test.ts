@@ -1,6 +1,6 @@
 /**
  * Nothing outlives its parent: however `npm run dev` or the demo is ended, every process that it has started
- * ends with it, and its port is free. Processes are told by Linux's /proc.
+ * ends with it, and its port is free. Processes are found in Linux's /proc.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -35,7 +35,7 @@ afterAll(() => rmSync(place, { recursive: true, force: true, maxRetries: 5 }));
 
 let npm: ChildProcess | undefined;
 let started: number[] = [];
-/** Whatever a failed test has left. */
+/** What a failed test left behind. */
 afterEach(() => {
   for (const pid of started.filter(isAlive)) process.kill(pid, "SIGKILL");
   started = [];
@@ -56,7 +56,7 @@ describe.each(["Ctrl+C in the terminal", "SIGKILL of npm", "SIGKILL of the scrip
   });
 });
 
-/** @param port where the Worker answers; one that nobody knows is free when its process is gone */
+/** @param port where the Worker answers; an unknown one is free when its process is gone */
 async function endsCompletely(port: number | undefined, end: Way): Promise<void> {
   const isUp = () => (port === undefined ? commands().includes("/workerd serve") : answers(port));
   await until(isUp, { withinMs: READY_MS, otherwise: () => `the Worker has not come up:\n${commands()}` });
@@ -101,7 +101,7 @@ function statOf(pid: number): { state: string; parent: number } | undefined {
   }
 }
 
-/** One that has ended and that nobody has asked about yet is not alive. */
+/** A zombie is not alive. */
 function isAlive(pid: number): boolean {
   const state = statOf(pid)?.state;
   return state !== undefined && state !== "Z";

@@ -1,4 +1,4 @@
-/** Whose turn it is: each round begins with another one, so that none always has the machine's same mood. */
+/** The order of a round: each begins with another contender, so that none always runs under the same load. */
 
 export function inTurn<T>(all: readonly T[], round: number): readonly T[] {
   const first = round % all.length;

@@ -1,4 +1,4 @@
-/** A stack of its own for each run, its receivers, and its meters. */
+/** A stack for each run, with receivers and meters. */
 
 import { type Receiver, type Reply, startReceiver } from "../../../src/local/receiver.ts";
 import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
@@ -7,15 +7,15 @@ import { KEY, type Running, typeOf } from "../throughput/contender.ts";
 import { cpuSeconds, startChild } from "../throughput/processes.ts";
 import { type Units, usedBetween } from "./units.ts";
 
-export type Stage = Readonly<{
+export type MeteredStack = Readonly<{
   running: Running;
   api: ApiClient;
   receiver: Receiver;
   /** How the receivers answer from now on, by the number of the event and whether it comes again. */
   answering: (how: (event: number, again: boolean) => Reply) => void;
   /**
-   * Creates ones of the default tenant that take the events of type `bench.0`, `bench.1` and so on, or all the same,
-   * or each of a tenant of its own; tells their ids.
+   * Creates destinations and returns their ids: of the default tenant, for event types `bench.0`, `bench.1` and so on
+   * or all for the same type, or each of a tenant of its own.
    */
   destinations: (
     count: number,
@@ -23,13 +23,13 @@ export type Stage = Readonly<{
   ) => Promise<readonly string[]>;
   /** Resolves when so many more deliveries than before have succeeded and no message is on its way. */
   delivered: (deliveries: number) => Promise<void>;
-  /** Changes or asks the database, uncounted; answers the rows. */
+  /** Runs a statement, not metered; returns the rows. */
   sql: (sql: string, ...values: (string | number)[]) => Promise<readonly Record<string, unknown>[]>;
   /** What D1 would bill as stored. */
   bytes: () => Promise<number>;
   /** Resolves when no message is on its way. */
   quiet: () => Promise<void>;
-  /** What the clock does every minute. */
+  /** Runs the cron. */
   tick: () => Promise<void>;
   /** Reads the meters, now and when called again: what was used in between, with the CPU time in ms. */
   metered: () => Promise<() => Promise<Readonly<{ units: Units; cpuMs: number }>>>;
@@ -47,7 +47,7 @@ export function tenantOf(n: number): string {
 }
 
 /** @param latency whether calls take as long as in production */
-export async function openStage({ latency = false } = {}): Promise<Stage> {
+export async function startMeteredStack({ latency = false } = {}): Promise<MeteredStack> {
   let answer: (event: number, again: boolean) => Reply = () => ({ status: 204 });
   const seen = new Set<string>();
   let successes = 0;

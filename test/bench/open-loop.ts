@@ -1,4 +1,4 @@
-/** Posts at a steady rate, whether or not earlier ones have been answered: an open loop, as the world's traffic is. */
+/** Posts at a steady rate, whether or not earlier posts have been answered: an open loop, like real traffic. */
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Running } from "./throughput/contender.ts";
