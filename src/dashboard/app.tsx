@@ -1,9 +1,8 @@
 /**
- * The dashboard: pages for people over the same functions that the API answers machines with. For the
- * operator, and for a customer, who sees one tenant and knows of no other.
+ * The dashboard: pages over the same functions as the API, for operators, and for customers, who see one tenant only.
  *
- * Rendered here, without a build step. Nothing inline and nothing from elsewhere: the policy below forbids
- * both, so that markup which slipped through the escaping could still do nothing.
+ * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
+ * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
  */
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";
@@ -12,14 +11,14 @@ import { type Authenticate, byKey } from "../api/auth.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
+import { showNotFound, showServerError } from "./components/layout.tsx";
 import { internalClient } from "./internal-client.ts";
 import { registerDestination } from "./pages/destination.tsx";
-import { registerActions, registerLimits, registerTestEvent } from "./pages/destination-actions.tsx";
-import { nothingHere, somethingBroke } from "./pages/error-pages.tsx";
+import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEvent } from "./pages/event.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
-import { askForKey, registerPortal, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
+import { registerPortal, registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { type DashboardEnv, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
 
@@ -28,10 +27,10 @@ type Options = Readonly<{
   authenticate?: Authenticate;
 }>;
 
-/** Everything under /dashboard. Tests hand in their own services. */
+/** Serves everything under /dashboard. Tests pass their own services. */
 export function createDashboard({ services = servicesOf, authenticate = byKey() }: Options = {}) {
   const app = new Hono<DashboardEnv>();
-  app.use(guarded);
+  app.use(securityHeaders);
   app.use(csrf());
   app.use(async (c, next) => {
     c.set("services", services(c.env, c.executionCtx));
@@ -40,13 +39,13 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerAssets(app);
   registerSignIn(app, authenticate);
   registerPortal(app);
-  app.use(signedIn((c) => askForKey(c)));
+  app.use(signedIn((c) => showSignIn(c)));
   const callApi = internalClient(services);
   for (const register of [
     registerNewDestination,
     registerActions,
+    registerForms,
     registerTestEvent,
-    registerLimits,
     registerSimulator,
   ])
     register(app, callApi);
@@ -58,17 +57,17 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEvent,
   ];
   for (const register of pages) register(app);
-  app.notFound((c) => nothingHere(c));
+  app.notFound((c) => showNotFound(c));
   app.onError((error, c) => {
     const log = c.get("services")?.log ?? logToConsole;
     if ("getResponse" in error) return error.getResponse();
     log({ what: "page_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-    return somethingBroke(c);
+    return showServerError(c);
   });
   return app;
 }
 
-const guarded = secureHeaders({
+const securityHeaders = secureHeaders({
   contentSecurityPolicy: {
     defaultSrc: ["'none'"],
     scriptSrc: ["'self'"],
@@ -79,7 +78,7 @@ const guarded = secureHeaders({
     baseUri: ["'none'"],
     frameAncestors: ["'none'"],
   },
-  // Not `no-referrer`: forms would then be sent with the origin `null`, and be refused as another site's.
+  // Not `no-referrer`: browsers would then send forms with the origin `null`, which is refused as cross-site.
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
 });

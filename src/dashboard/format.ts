@@ -1,11 +1,14 @@
-/** Numbers and times as a person reads them. Pure; times in epoch ms. */
+/**
+ * Text for people and from people: numbers and times as they are read, the fields of a form as they are typed, and
+ * text for a shell. Pure; times in epoch ms.
+ */
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A span in its two largest units: "42 s", "3 min 5 s", "2 h", "3 d 4 h". Below a second: "350 ms". */
-export function spanOf(ms: number): string {
+/** A duration in its two largest units: "42 s", "3 min 5 s", "2 h", "3 d 4 h". Below a second: "350 ms". */
+export function durationOf(ms: number): string {
   if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`;
   const seconds = Math.round(ms / SECOND);
   if (seconds < 60) return `${seconds} s`;
@@ -14,9 +17,9 @@ export function spanOf(ms: number): string {
   return twoUnits(Math.round(ms / HOUR), 24, "d", "h");
 }
 
-/** A span that there may be none of. */
-export function spanIfAny(ms: number | null): string {
-  return ms === null ? "–" : spanOf(ms);
+/** A duration that may be missing. */
+export function durationOrNone(ms: number | null): string {
+  return ms === null ? "–" : durationOf(ms);
 }
 
 function twoUnits(smaller: number, each: number, large: string, small: string): string {
@@ -24,7 +27,7 @@ function twoUnits(smaller: number, each: number, large: string, small: string): 
   return `${Math.floor(smaller / each)} ${large}${rest > 0 ? ` ${rest} ${small}` : ""}`;
 }
 
-/** How long ago, from seconds on, in one unit: "just now", "42 s ago", "3 h ago". */
+/** How long ago, in one unit: "just now", "42 s ago", "3 h ago". */
 export function agoOf(at: number, now: number): string {
   const ms = now - at;
   if (ms < SECOND) return "just now";
@@ -37,9 +40,9 @@ export function agoOf(at: number, now: number): string {
   return `${Math.floor(ms / size)} ${unit} ago`;
 }
 
-/** The time left until `at`, rounded up to seconds: a countdown never says 0 before its time. */
+/** The time left until `at`, rounded up to seconds, so that a countdown never reaches 0 early. */
 export function untilOf(at: number, now: number): string {
-  return spanOf(Math.max(1, Math.ceil((at - now) / SECOND)) * SECOND);
+  return durationOf(Math.max(1, Math.ceil((at - now) / SECOND)) * SECOND);
 }
 
 const whole = new Intl.NumberFormat("en");
@@ -49,12 +52,12 @@ export function countOf(n: number): string {
   return whole.format(n);
 }
 
-/** A count that was stopped at `most`: "1,000+". */
+/** A count that stops at `most`: "1,000+". */
 export function atMost(n: number, most: number): string {
   return n >= most ? `${whole.format(most)}+` : whole.format(n);
 }
 
-/** One digit after the point at most. */
+/** At most one digit after the point. */
 export function decimalOf(n: number): string {
   return share.format(n);
 }
@@ -68,15 +71,39 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${whole.format(n)} ${n === 1 ? one : many}`;
 }
 
-/** "14:03:22" for today, "19 Nov, 14:03" before. UTC, because a server does not know where it is read. */
+/** "14:03:22" for today, "19 Nov, 14:03" before. UTC, because the server does not know the reader's time zone. */
 export function momentOf(at: number, now: number): string {
   const iso = new Date(at).toISOString();
   if (iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10)) return iso.slice(11, 19);
-  return `${dayOf(at)}, ${iso.slice(11, 16)}`;
+  return `${day.format(at)}, ${iso.slice(11, 16)}`;
 }
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 
-function dayOf(at: number): string {
-  return day.format(at);
+/** A submitted form, by field. Nothing is validated here: the API does that, and names what it expected. */
+export type Form = Readonly<Record<string, unknown>>;
+
+/** The text of a field; undefined when it is empty or missing. */
+export function textIn(form: Form, name: string): string | undefined {
+  const value = form[name];
+  return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
+}
+
+/** The number in a field, null (the API's default) when it is empty, and the text when it is not a number. */
+export function numberIn(form: Form, name: string): number | string | null {
+  const text = textIn(form, name);
+  if (text === undefined) return null;
+  const number = Number(text);
+  return Number.isFinite(number) ? number : text;
+}
+
+/** The words in a field, separated by spaces, lines or commas; null when there are none. */
+export function listIn(form: Form, name: string): readonly string[] | null {
+  const words = (textIn(form, name) ?? "").split(/[\s,]+/).filter((word) => word !== "");
+  return words.length > 0 ? words : null;
+}
+
+/** An argument for a POSIX shell: within single quotes all is literal but the single quote itself. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,6 @@
 /**
- * The API, called inside this Worker. What a form changes is changed by the route that a program would
- * have called: the same validation, scopes and tenants, and nothing of it twice. The session is its key.
+ * Calls the API inside this Worker. Forms change things through the same routes as programs do, so validation, scopes
+ * and tenants exist only once. The session takes the place of the API key.
  */
 import { createApp } from "../api/app.ts";
 import type { FieldError } from "../api/problems.ts";
@@ -10,16 +10,16 @@ import { bySession, type DashboardContext } from "./session.ts";
 export type Refused = Readonly<{
   ok: false;
   status: number;
-  /** Where what was asked for is already. */
+  /** The resource that exists already, after a repeated request. */
   location?: string;
   detail: string;
   errors: readonly FieldError[];
 }>;
 
-/** What a route answered. `json` is as the API's description has it. */
+/** `json` is as described in the API's OpenAPI document. */
 export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 
-/** @param key names the form that asks, so that it does once what it does, however often it is sent */
+/** @param key the form's Idempotency-Key, so that a form takes effect once, however often it is submitted */
 export type CallApi = (
   c: DashboardContext,
   method: string,
@@ -30,7 +30,7 @@ export type CallApi = (
 
 type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
-/** Made at the first call: whoever only looks at pages does not wait for it. */
+/** The API app is created at the first call: reading pages does not wait for it. */
 export function internalClient(services: ServicesOf): CallApi {
   let api: ReturnType<typeof createApp> | undefined;
   return async (c, method, path, body, key) => {
@@ -42,15 +42,15 @@ export function internalClient(services: ServicesOf): CallApi {
     };
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
     const request = new Request(new URL(path, c.req.url), init);
-    return answerOf(await api.fetch(request, c.env, c.executionCtx));
+    return resultOf(await api.fetch(request, c.env, c.executionCtx));
   };
 }
 
-async function answerOf(response: Response): Promise<ApiResult> {
+async function resultOf(response: Response): Promise<ApiResult> {
   const text = await response.text();
   const json = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
   if (response.ok) return { ok: true, json };
-  const { detail = "It could not be done", errors = [] } = json as Partial<Refused>;
+  const { detail = "The request could not be completed", errors = [] } = json as Partial<Refused>;
   const location = response.headers.get("location");
   return { ok: false, status: response.status, ...(location && { location }), detail, errors };
 }

@@ -1,4 +1,8 @@
-/** What a request for a page carries: the services, and the session of the person who asks. */
+/**
+ * Sessions, and the context of every page: the services and the signed-in visitor. A session is opened with an API key
+ * or by a portal link that the holder of a key has made. Its cookie is signed, and every request looks up whether the
+ * session and the key behind it are still valid.
+ */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
@@ -15,7 +19,7 @@ import type { Services } from "../services.ts";
 
 type Visitor = Readonly<{
   principal: Principal;
-  /** The signed session, as the cookie carries it. */
+  /** The signed session token of the cookie. */
   token: string;
   sessionId: string;
 }>;
@@ -24,25 +28,21 @@ export type DashboardEnv = {
   Bindings: Env;
   Variables: {
     services: Services;
-    /** Set on every page behind the door. */
+    /** Set on every page that requires a session. */
     visitor: Visitor;
   };
 };
 
 export type DashboardContext = Context<DashboardEnv>;
 
-// §§ Who sits before the screen. A session is opened with an API key, or by a portal link that the holder of
-// one has made; its cookie is signed, and every request looks up whether the session and the key behind it
-// still stand.
-
 const HOUR_MS = 60 * 60_000;
-const LASTS_MS = 12 * HOUR_MS;
-/** Longer than any portal link is valid, so that none is forgotten to have been used. */
-const REMEMBERED_MS = 30 * 24 * HOUR_MS;
+const SESSION_MS = 12 * HOUR_MS;
+/** How long a used portal link is remembered: longer than any link is valid. */
+const RETENTION_MS = 30 * 24 * HOUR_MS;
 
 /**
- * Opens a session and hands its cookie out. False when its id has opened one before.
- * @param id that of the portal link; a new one where there is none
+ * Opens a session and sets its cookie. False when the id has opened a session before.
+ * @param id the portal link's; by default a new one
  */
 export async function openSession(
   c: DashboardContext,
@@ -52,22 +52,22 @@ export async function openSession(
   const { db, config, now, background } = c.get("services");
   const createdAt = now();
   const { key: keyId = null, tenant = null, scopes } = principal;
-  const session = { id, keyId, tenant, scopes, expiresAt: createdAt + LASTS_MS };
+  const session = { id, keyId, tenant, scopes, expiresAt: createdAt + SESSION_MS };
   if (!(await insertSession(db, { ...session, createdAt }))) return false;
-  background(forgetSessions(db, createdAt - REMEMBERED_MS));
+  background(forgetSessions(db, createdAt - RETENTION_MS));
   const token = await signToken(config, "session", session);
-  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: LASTS_MS / 1000 });
+  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: SESSION_MS / 1000 });
   return true;
 }
 
-/** Ends the session for good: a copy of its cookie opens nothing any more. */
+/** Ends the session on the server: copies of its cookie are worthless from then on. */
 export async function closeSession(c: DashboardContext): Promise<void> {
   const { db, now } = c.get("services");
   await endSession(db, c.get("visitor").sessionId, now());
   deleteCookie(c, cookieName(c), cookieOptions(c));
 }
 
-/** Lets in whoever has a session, and nobody else: `refuse` answers those. */
+/** Requires a session; requests without one are answered by `refuse`. */
 export function signedIn(
   refuse: (c: DashboardContext) => Response | Promise<Response>,
 ): MiddlewareHandler<DashboardEnv> {
@@ -81,7 +81,7 @@ export function signedIn(
   };
 }
 
-/** A session as a key of the API, for the calls that the dashboard makes of it inside this Worker. */
+/** A session in place of an API key, for the dashboard's calls of the API inside this Worker. */
 export const bySession: Authenticate = async (services, token) =>
   (await visitorOf(services, token))?.principal;
 
@@ -101,12 +101,12 @@ function principalOf({ keyId, tenant, scopes }: Session): Principal {
   };
 }
 
-/** `__Host-`: browsers take it over https only, for this host alone (RFC 6265bis). */
+/** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
 function cookieName(c: DashboardContext): string {
   return isSecure(c) ? "__Host-breakwater" : "breakwater";
 }
 
-/** Lax, not Strict: a portal link is followed from somebody else's page. What changes anything checks its origin. */
+/** Lax, not Strict, because portal links are followed from other sites. Requests that change anything check the origin. */
 function cookieOptions(c: DashboardContext) {
   return { path: "/", httpOnly: true, secure: isSecure(c), sameSite: "Lax" as const };
 }

@@ -1,28 +1,27 @@
 /**
- * The state of a destination's door in words: what it does, until when, and what made it so. Pure, because
- * "why is it waiting?" is the question that this whole dashboard is there to answer.
+ * The state of a destination and of a delivery in words: what happens now, until when, and for what reason. Pure,
+ * because "why is it waiting?" is the question that the whole dashboard is there to answer. Times in epoch ms.
  */
-
 import type { DeliveryJson } from "../api/deliveries.ts";
 import type { GateView } from "../core/gate-view.ts";
-import { decimalOf, plural, spanOf, untilOf } from "./format.ts";
+import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
 
-/** How it looks at a glance. `quiet`: nothing happens, and nothing is wrong. */
+/** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */
 export type Tone = "good" | "busy" | "warn" | "bad" | "quiet";
 
 export type StatusText = Readonly<{
   tone: Tone;
-  /** One or two words, for a table: "Open", "Circuit open". */
-  short: string;
-  /** "Open for probing in 42 s". */
-  says: string;
-  /** What made it so: "12 of 20 attempts failed in the last minute". */
+  /** One or two words, for a table: "Healthy", "Circuit open". */
+  label: string;
+  /** "Circuit open, next probe in 42 s". */
+  text: string;
+  /** "12 of 20 attempts failed in the last minute". */
   reason?: string;
-  /** What to know or to do about it: a sentence of its own. */
+  /** What follows from it, or what to do about it: whole sentences. */
   hint?: string;
 }>;
 
-export type CircuitStatus = Readonly<{
+export type DestinationStatus = Readonly<{
   status: "active" | "paused";
   statusReason: string | null;
   maxConcurrency: number;
@@ -31,92 +30,89 @@ export type CircuitStatus = Readonly<{
 }>;
 
 export function statusText(
-  { status, statusReason, maxConcurrency, view }: CircuitStatus,
+  { status, statusReason, maxConcurrency, view }: DestinationStatus,
   now: number,
 ): StatusText {
-  if (status === "paused") return pausedWords(statusReason);
-  if (view === undefined) return unreachable;
-  return shutWords(view, now) ?? openWords(view, maxConcurrency, now);
+  if (status === "paused") return pausedText(statusReason);
+  if (view === undefined) return gateUnreachable;
+  return blockedText(view, now) ?? activeText(view, maxConcurrency, now);
 }
 
-const held = "What is posted meanwhile waits, and is sent when it is resumed.";
-
-/** What pauses a destination besides its owner. */
-const failureStreak: Readonly<Record<string, string>> = {
-  gone: "the receiver answered 410 Gone",
-  rejecting: "the receiver refused more than a hundred deliveries in a row",
-  failing: "nothing was delivered for five days",
-};
-
-/** Why it was paused, to follow that it was: "because the receiver answered 410 Gone", "by hand". */
-export function pauseText(reason: string): string {
-  return reason === "manual" ? "by hand" : `because ${causeOf(reason)}`;
-}
-
-function causeOf(reason: string): string {
-  return failureStreak[reason] ?? reason.replaceAll("_", " ");
-}
-
-function pausedWords(reason: string | null): StatusText {
-  if (reason === null || reason === "manual") {
-    return { tone: "quiet", short: "Paused", says: "Paused by hand", hint: held };
-  }
-  const says = "Paused until somebody resumes it";
-  return { tone: "bad", short: "Paused", says, reason: causeOf(reason), hint: held };
-}
-
-const unreachable: StatusText = {
+const gateUnreachable: StatusText = {
   tone: "warn",
-  short: "Unknown",
-  says: "Its gate does not answer at the moment",
-  hint: "Deliveries wait until it does.",
+  label: "Unknown",
+  text: "The gate of this destination is not responding",
+  hint: "Deliveries wait in the backlog until it does.",
 };
 
-function shutWords(view: GateView, now: number): StatusText | undefined {
-  const { circuitUntil, heldUntil } = view;
-  if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0))
-    return holdWords(heldUntil, now);
-  if (circuitUntil !== null) return circuitWords(view, circuitUntil, now);
-  if (view.circuit !== "half_open") return undefined;
+function pausedText(statusReason: string | null): StatusText {
+  const hint = "New events join the backlog, which is sent after you resume the destination.";
+  return statusReason === null || statusReason === "manual"
+    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint }
+    : {
+        tone: "bad",
+        label: "Paused",
+        text: "Paused until you resume it",
+        reason: disableReasonText(statusReason),
+        hint,
+      };
+}
+
+/** Why a destination was paused, to follow "paused": "because the receiver answered 410 Gone", "manually". */
+export function pauseText(reason: string): string {
+  return reason === "manual" ? "manually" : `because ${disableReasonText(reason)}`;
+}
+
+function disableReasonText(reason: string): string {
+  const texts: Readonly<Record<string, string>> = {
+    gone: "the receiver answered 410 Gone",
+    rejecting: "the receiver rejected more than a hundred deliveries in a row",
+    failing: "nothing was delivered for five days",
+  };
+  return texts[reason] ?? spelledOut(reason);
+}
+
+/** While a hold or the circuit blocks the destination; of the two, the one that lasts longer. */
+function blockedText(view: GateView, now: number): StatusText | undefined {
+  const { circuit, circuitUntil, heldUntil, trips } = view;
+  if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0)) {
+    return {
+      tone: "warn",
+      label: "On hold",
+      text: `On hold for ${untilOf(heldUntil, now)}`,
+      reason: "the receiver sent Retry-After",
+      hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
+    };
+  }
+  if (circuitUntil !== null) {
+    const failures = recentFailures(view, now);
+    return {
+      tone: "bad",
+      label: "Circuit open",
+      text: `Circuit open, next probe in ${untilOf(circuitUntil, now)}`,
+      reason: failures ?? openings(trips),
+      hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
+    };
+  }
+  if (circuit !== "half_open") return undefined;
   return {
     tone: "warn",
-    short: "Probing",
-    says: "Probing: one attempt at a time is testing the ground",
-    reason: openings(view.trips),
-    hint: "A success opens the door, beginning with one attempt at a time; a failure shuts it for longer.",
+    label: "Probing",
+    text: "Probing with one attempt at a time",
+    reason: openings(trips),
+    hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
   };
 }
 
-function holdWords(until: number, now: number): StatusText {
-  return {
-    tone: "warn",
-    short: "On hold",
-    says: `On hold for ${untilOf(until, now)}`,
-    reason: "the receiver asked for quiet with Retry-After",
-    hint: "Nobody asks it before that time, unless a person ends the hold. Traffic then begins with one attempt at a time.",
-  };
-}
+const gradualStart = "sending restarts with one attempt at a time";
 
-function circuitWords(view: GateView, until: number, now: number): StatusText {
-  const failures = failuresLately(view, now);
-  return {
-    tone: "bad",
-    short: "Circuit open",
-    says: `Open for probing in ${untilOf(until, now)}`,
-    reason: failures ?? openings(view.trips),
-    hint: `${failures ? `${sentence(openings(view.trips))} ` : ""}What is due meanwhile waits and uses up no attempt.`,
-  };
-}
-
-const MINUTE_MS = 60_000;
-
-/** What the newest failures looked like, as the reason of an opening; undefined when they are long past. */
-function failuresLately({ minutes }: GateView, now: number): string | undefined {
+/** The newest failures, as the reason why the circuit opened; undefined when they are long past. */
+function recentFailures({ minutes }: GateView, now: number): string | undefined {
   const last = minutes.findLast(({ troubled }) => troubled > 0);
   if (last === undefined) return undefined;
   const attempts = last.first + last.retries;
   if (attempts === 1) return "the last attempt failed";
-  const when = now - last.from <= MINUTE_MS ? "in the last minute" : "before it opened";
+  const when = now - last.from <= 60_000 ? "in the last minute" : "before it opened";
   return `${last.troubled} of ${plural(attempts, "attempt")} failed ${when}`;
 }
 
@@ -124,153 +120,132 @@ function openings(trips: number): string {
   return trips <= 1 ? "the circuit opened once" : `the circuit opened ${trips} times in a row`;
 }
 
-function openWords(view: GateView, maxConcurrency: number, now: number): StatusText {
+function activeText(view: GateView, maxConcurrency: number, now: number): StatusText {
   const { traffic, window, refusal } = view;
-  if (traffic.storm) return stormWords(traffic.retryRatio);
+  if (traffic.storm) {
+    const reason = `${decimalOf(traffic.retryRatio)} retries for each first attempt in the last 15 minutes`;
+    return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
+  }
   if (refusal?.reason === "rate") {
-    return {
-      tone: "busy",
-      short: "Open",
-      says: "Open, at the rate that it is allowed",
-      ...until(refusal, now),
-    };
+    const hint = refusal.until === null ? {} : { hint: `Next attempt in ${untilOf(refusal.until, now)}.` };
+    return { tone: "busy", label: "Rate limited", text: "Sending at the destination's rate limit", ...hint };
   }
   const attempts = traffic.first + traffic.retries;
   if (attempts === 0)
-    return { tone: "quiet", short: "Idle", says: "Open; nothing was sent in the last 15 minutes" };
-  const reason = succeeded(attempts, traffic.failures);
-  if (traffic.failures * 2 > attempts)
-    return { tone: "warn", short: "Failing", says: "Open, but failing", reason };
+    return { tone: "quiet", label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
+  const reason = successes(attempts, traffic.failures);
+  if (traffic.failures * 2 > attempts) return { tone: "warn", label: "Failing", text: "Failing", reason };
   if (window < maxConcurrency && traffic.failures > 0) {
-    const says = `Open, and widening: ${window} of ${maxConcurrency} at once`;
-    return { tone: "busy", short: "Widening", says, reason };
+    const text = `Recovering, with ${window} of ${maxConcurrency} concurrent attempts allowed`;
+    return { tone: "busy", label: "Recovering", text, reason };
   }
-  return { tone: "good", short: "Open", says: "Open", reason };
+  return { tone: "good", label: "Healthy", text: "Healthy", reason };
 }
 
-function stormWords(retryRatio: number): StatusText {
-  return {
-    tone: "bad",
-    short: "Storm",
-    says: "Open, but in a retry storm",
-    reason: `${decimalOf(retryRatio)} retries for each first attempt in the last 15 minutes`,
-  };
+function successes(attempts: number, failures: number): string {
+  if (attempts === 1)
+    return `the one attempt in the last 15 minutes ${failures === 0 ? "succeeded" : "failed"}`;
+  const some = failures === 0 ? `all ${attempts}` : `${attempts - failures} of ${attempts}`;
+  return `${some} attempts in the last 15 minutes succeeded`;
 }
 
-function succeeded(attempts: number, failures: number): string {
-  const well =
-    failures === 0
-      ? attempts === 1
-        ? "the one"
-        : `all ${attempts}`
-      : `${attempts - failures} of ${attempts}`;
-  return `${well} ${attempts === 1 ? "attempt" : "attempts"} of the last 15 minutes succeeded`;
-}
+export type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
 
-function until({ until: at }: { until: number | null }, now: number) {
-  return at === null ? {} : { hint: `The next may start in ${untilOf(at, now)}.` };
-}
-
-function sentence(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
-}
-
-// §§ Where a delivery stands, in words: what is next or why it waits, and until when. Pure.
-
-export type DeliveryText = Readonly<{ tone: Tone; short: string; says: string }>;
-
-type Shown = Pick<
+type Delivery = Pick<
   DeliveryJson,
   "state" | "reason" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
-/** @param acceptedAt epoch ms, of the event */
-export function deliveryText(delivery: Shown, acceptedAt: number, now: number): DeliveryText {
+/** @param acceptedAt when the event was accepted */
+export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): DeliveryText {
   switch (delivery.state) {
     case "queued":
-      return { tone: "busy", short: "Queued", says: "On its way to its first attempt" };
-    case "waiting":
-      return {
-        tone: shut.includes(delivery.reason ?? "") ? "warn" : "busy",
-        short: "Waiting",
-        says: `Waits ${waitWords(delivery, now)}`,
-      };
+      return { tone: "busy", label: "Queued", text: "Queued for the first attempt" };
+    case "waiting": {
+      const isBlocked = ["paused", "hold", "circuit_open"].includes(delivery.reason ?? "");
+      return { tone: isBlocked ? "warn" : "busy", label: "Waiting", text: waitingText(delivery, now) };
+    }
     case "retrying":
-      return { tone: "busy", short: "Retrying", says: retryWords(delivery, now) };
+      return { tone: "busy", label: "Retrying", text: retryingText(delivery, now) };
     case "delivered":
-      return { tone: "good", short: "Delivered", says: deliveredWords(delivery, acceptedAt) };
+      return { tone: "good", label: "Delivered", text: deliveredText(delivery, acceptedAt) };
     case "dead":
-      return { tone: "bad", short: "Dead", says: `Given up: ${deadWords(delivery)}` };
+      return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
     case "cancelled":
-      return { tone: "quiet", short: "Cancelled", says: "Cancelled: its destination was deleted" };
+      return { tone: "quiet", label: "Cancelled", text: "Cancelled: the destination was deleted" };
   }
 }
 
-/** Why a door is shut altogether; else it is only a matter of turns. */
-const shut: readonly string[] = ["paused", "hold", "circuit_open"];
-
-/** Follows "waits". */
+/** Why a delivery waits; follows "waiting". */
 export const reasons: Readonly<Record<string, string>> = {
-  paused: "because its destination is paused",
-  hold: "because the receiver asked for quiet",
+  paused: "because the destination is paused",
+  hold: "because the destination is on hold: the receiver sent Retry-After",
   circuit_open: "because the destination's circuit is open",
-  probing: "while one attempt is testing the ground",
-  concurrency: "because as many attempts are under way as there may be",
-  rate: "because the destination's rate is used up",
-  slow: "its turn: the destination is slow, and is served aside so that it delays nobody",
-  recovered: "to be brought again: it was lost on its way",
-  retried: "its turn to be tried again, as somebody asked",
-  replayed: "its turn in a replay",
-  sealed: "because the key that its signing secret is sealed with is missing here",
-  unresolved: "because its destination's name could not be looked up",
-  forbidden_address: "because its destination's name leads to a private address",
-  scheduled: "for the time that it was scheduled for",
+  probing: "while one attempt probes the destination",
+  concurrency: "because the destination is at capacity",
+  rate: "because the destination is rate limited",
+  slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
+  recovered: "to be sent again: it was lost on the way",
+  retried: "for a retry that was requested manually",
+  replayed: "for its turn in a replay",
+  sealed: "because the key that the destination's signing secret is sealed with is missing",
+  unresolved: "because the destination's host name cannot be resolved",
+  forbidden_address: "because the destination's host name resolves to a private address",
+  scheduled: "for its scheduled time",
 };
 
-function waitWords({ reason = "", waiting_until }: Shown, now: number): string {
-  const why = reasons[reason] ?? `(${reason.replaceAll("_", " ")})`;
-  if (reason === "paused") return `${why}, until somebody resumes it`;
+function waitingText({ reason = "", waiting_until }: Delivery, now: number): string {
+  const text = `Waiting ${reasons[reason] ?? `(${spelledOut(reason)})`}`;
+  if (reason === "paused") return `${text}, until you resume it`;
   const until = waiting_until === undefined ? now : Date.parse(waiting_until);
-  return until > now ? `${why}, for ${untilOf(until, now)} more` : why;
+  return until > now ? `${text}, for another ${untilOf(until, now)}` : text;
 }
 
-function retryWords({ reason = "", attempts, next_attempt_at }: Shown, now: number): string {
-  if (reason === "in_flight") return "Sent; there is no answer yet";
+function retryingText({ reason = "", attempts, next_attempt_at }: Delivery, now: number): string {
+  if (reason === "in_flight") return "Sent; no response yet";
   const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
   const when = at > now ? `in ${untilOf(at, now)}` : "due now";
-  return `Attempt ${attempts + 1} ${when}: the last one came to ${causeText(reason)}`;
+  return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}`;
 }
 
-function deliveredWords({ attempts, delivered_at }: Shown, acceptedAt: number): string {
-  const tries = attempts === 1 ? "at the first attempt" : `at attempt ${attempts}`;
-  return delivered_at === undefined
-    ? `Delivered ${tries}`
-    : `Delivered ${tries}, ${spanOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
+function deliveredText({ attempts, delivered_at }: Delivery, acceptedAt: number): string {
+  const text = attempts === 1 ? "Delivered at the first attempt" : `Delivered at attempt ${attempts}`;
+  if (delivered_at === undefined) return text;
+  return `${text}, ${durationOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
 }
 
-function deadWords({ reason = "", attempts }: Shown): string {
+function deadText({ reason = "", attempts }: Delivery): string {
   const after = `after ${plural(attempts, "attempt")}`;
-  const words: Readonly<Record<string, string>> = {
-    permanent: `the receiver refused it for good ${after}`,
+  const texts: Readonly<Record<string, string>> = {
+    permanent: `the receiver rejected it permanently ${after}`,
     gone: "the receiver answered 410 Gone",
-    exhausted: `all ${plural(attempts, "attempt")} failed`,
-    expired: `its time was over ${after}`,
-    forbidden_target: "its URL may not be called from here",
-    event_removed: "somebody removed the event",
-    corrupt: "what is stored of the event is damaged",
+    exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
+    expired: `it expired ${after}`,
+    forbidden_target: "requests to its URL are not allowed",
+    event_removed: "the event was deleted",
+    corrupt: "the stored event is damaged",
     poison: "it could not be processed",
   };
-  return words[reason] ?? `${reason.replaceAll("_", " ")} ${after}`;
+  return texts[reason] ?? `${spelledOut(reason)} ${after}`;
 }
 
-/** A cause as the machine names it, for people: `http_503` as "HTTP 503". */
+/** Why an attempt failed: `http_503` as "HTTP 503". */
 export function causeText(cause: string): string {
-  const words: Readonly<Record<string, string>> = {
-    timeout: "a timeout",
-    connection_lost: "a lost connection",
-    refused: "a refused connection",
-    dns: "a name that does not resolve",
-    network: "a network error",
+  const texts: Readonly<Record<string, string>> = {
+    timeout: "timeout",
+    connection_lost: "connection lost",
+    refused: "connection refused",
+    dns: "host name not resolved",
+    network: "network error",
   };
-  return words[cause] ?? cause.replace(/^http_/, "HTTP ").replaceAll("_", " ");
+  return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** A reason that this page does not know yet: "new_reason" as "new reason". */
+function spelledOut(reason: string): string {
+  return reason.replaceAll("_", " ");
+}
+
+export function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }

@@ -1,7 +1,6 @@
 /**
- * The look, in a few decisions: paper and ink, hairlines instead of boxes, one accent. Red and amber are
- * kept for trouble, so that a page without any is a page without trouble. Every pair of colours that text
- * is set in has a contrast of at least 4.5 (WCAG 2.2, 1.4.3), in both themes.
+ * The style sheet: hairlines instead of boxes and one accent colour. Red and amber are reserved for problems. All text
+ * has a contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3).
  */
 export const tokens = /* css */ `
 :root {
@@ -26,7 +25,7 @@ export const tokens = /* css */ `
 }
 `;
 
-/** The page itself: text, headings, links, header and footer, and what keyboards and phones need. */
+/** The page: text, headings, links, header and footer, and what keyboard users and phones need. */
 export const page = /* css */ `
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scrollbar-gutter: stable; }
@@ -65,34 +64,34 @@ main:focus { outline: none; }
 .break { overflow-wrap: anywhere; }
 .head { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between; gap: 0.5rem 1.5rem; margin-bottom: 0.875rem; }
 .foot { color: var(--soft); font-size: 0.8125rem; padding-bottom: 2.5rem; display: flex; flex-wrap: wrap; gap: 0.25rem 1.5rem; }
-.foot .beat::before { content: ""; display: inline-block; width: 0.4375rem; height: 0.4375rem; margin-right: 0.5rem; border-radius: 50%; background: var(--accent); }
-.foot .beat.is-late::before { background: var(--warn); }
+.foot .live-indicator::before { content: ""; display: inline-block; width: 0.4375rem; height: 0.4375rem; margin-right: 0.5rem; border-radius: 50%; background: var(--accent); }
+.foot .live-indicator.is-late::before { background: var(--warn); }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .skip { position: absolute; left: 0.5rem; top: -4rem; background: var(--accent); color: var(--on-accent); padding: 0.5rem 1rem; border-radius: var(--radius); z-index: 2; }
 .skip:focus { top: 0.5rem; color: var(--on-accent); }
 @media (prefers-reduced-motion: no-preference) { a, button { transition: color 0.12s, background-color 0.12s, border-color 0.12s; } }
 `;
 
-/** The parts that pages are made of: doors, figures, tables, panels, notices. */
+/** The components of pages: status, figures, tables, panels, notices. */
 export const parts = /* css */ `
 .tone-good { --tone: var(--accent); --wash: var(--accent-wash); }
 .tone-busy { --tone: var(--accent); --wash: var(--accent-wash); }
 .tone-warn { --tone: var(--warn); --wash: var(--warn-wash); }
 .tone-bad { --tone: var(--bad); --wash: var(--bad-wash); }
 .tone-quiet { --tone: var(--soft); --wash: var(--line); }
-.word { color: var(--tone); font-weight: 550; }
-.word::before { content: ""; display: inline-block; width: 0.5rem; height: 0.5rem; margin-right: 0.5rem; border-radius: 50%; background: var(--tone); vertical-align: 0.06em; }
-.word.tone-quiet::before, .word.tone-busy::before { background: none; box-shadow: inset 0 0 0 2px var(--tone); }
+.state { color: var(--tone); font-weight: 550; }
+.state::before { content: ""; display: inline-block; width: 0.5rem; height: 0.5rem; margin-right: 0.5rem; border-radius: 50%; background: var(--tone); vertical-align: 0.06em; }
+.state.tone-quiet::before, .state.tone-busy::before { background: none; box-shadow: inset 0 0 0 2px var(--tone); }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.25rem, 1fr)); gap: 1.25rem var(--gap); }
 .figures dt { color: var(--soft); font-size: 0.8125rem; }
 .figures dd { font-size: 1.5rem; line-height: 1.25; font-weight: 550; letter-spacing: -0.02em; }
 .figures dd small { font-size: 0.8125rem; font-weight: 400; letter-spacing: 0; color: var(--soft); margin-left: 0.25rem; }
 .figures .is-bad dd { color: var(--bad); }
 .figures .is-warn dd { color: var(--warn); }
-.door { border-left: 3px solid var(--tone); padding: 0.125rem 0 0.125rem 1.125rem; }
-.door p:first-child { font-size: clamp(1.125rem, 2.6vw, 1.375rem); line-height: 1.35; letter-spacing: -0.012em; font-weight: 550; text-wrap: pretty; }
-.door strong { color: var(--tone); font-weight: 600; }
-.door p + p { color: var(--soft); margin-top: 0.25rem; }
+.status { border-left: 3px solid var(--tone); padding: 0.125rem 0 0.125rem 1.125rem; }
+.status p:first-child { font-size: clamp(1.125rem, 2.6vw, 1.375rem); line-height: 1.35; letter-spacing: -0.012em; font-weight: 550; text-wrap: pretty; }
+.status strong { color: var(--tone); font-weight: 600; }
+.status p + p { color: var(--soft); margin-top: 0.25rem; }
 table { width: 100%; border-collapse: collapse; }
 caption { text-align: left; }
 th { font-weight: 400; color: var(--soft); font-size: 0.8125rem; text-align: left; padding: 0 0.75rem 0.5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
@@ -132,18 +131,15 @@ p + form.stack { margin-top: 1rem; }
 .narrow h1 { margin-bottom: 1.5rem; }
 .narrow .lede { margin-bottom: 1.5rem; }
 .stack { display: grid; gap: 1.125rem; }
-.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 0.375rem 1.25rem; }
-.facts dt { color: var(--soft); }
-.facts dd { overflow-wrap: anywhere; }
 .log li { display: grid; grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
 .log li:last-child { border-bottom: 0; }
 .log time { color: var(--soft); white-space: nowrap; }
-.said { color: var(--soft); margin-bottom: 1rem; }
+.summary { color: var(--soft); margin-bottom: 1rem; }
 .empty { color: var(--soft); padding: 0.75rem 0; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 
-/** What a person types into and presses. */
+/** Forms and buttons. */
 export const forms = /* css */ `
 button, .button {
   font: inherit; font-size: 0.875rem; font-weight: 550; color: var(--ink); background: var(--raised); cursor: pointer;
@@ -177,8 +173,8 @@ details > summary:hover { color: var(--accent); }
 details[open] > summary { margin-bottom: 0.875rem; }
 details + details { margin-top: 0.625rem; }
 details .copy { margin-bottom: 1rem; }
-.gatehouse { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
-.gatehouse main { padding: 0; gap: 1.5rem; }
+.signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
+.signed-out main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
   .cards thead { position: absolute; clip-path: inset(50%); }
   .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
@@ -188,61 +184,58 @@ details .copy { margin-bottom: 1rem; }
   .cards td.all { grid-column: 1 / -1; }
   .cards td.spark { display: none; }
   .log li { grid-template-columns: 1fr; gap: 0; }
-  .facts { grid-template-columns: 1fr; gap: 0; }
-  .facts dd { margin-bottom: 0.5rem; }
 }
 @media print { .top nav, .actions, .foot { display: none; } }
 `;
 
-/** Charts: drawn by the server as SVG, coloured here, so that they follow the theme. */
+/** Charts: the server draws them as SVG; they are coloured here, so that they follow the theme. */
 export const charts = /* css */ `
 .chart { display: block; }
 .chart svg { display: block; width: 100%; overflow: visible; }
-.chart .well { fill: var(--accent); }
-.chart .ill { fill: var(--bad); }
-.chart .ghost { fill: var(--line); }
+.chart .succeeded { fill: var(--accent); }
+.chart .failed { fill: var(--bad); }
+.chart .baseline { fill: var(--line); }
 .chart .grid { stroke: var(--line); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; color: var(--soft); font-size: 0.8125rem; }
 .legend span::before { content: ""; display: inline-block; width: 0.625rem; height: 0.625rem; border-radius: 2px; margin-right: 0.4375rem; background: var(--tone); }
 .tall svg { height: 8.5rem; }
-.low svg { height: 4rem; }
 .spark { vertical-align: middle; }
 .spark svg { display: block; width: 7rem; height: 1.75rem; }
-.spark .well { fill: var(--accent); }
-.spark .ill { fill: var(--bad); }
-.spark .ghost { fill: var(--line); }
+.spark .succeeded { fill: var(--accent); }
+.spark .failed { fill: var(--bad); }
+.spark .baseline { fill: var(--line); }
 .fill { display: inline-block; width: 3.25rem; height: 0.375rem; margin-right: 0.5rem; vertical-align: 0.1em; }
-.fill .most { fill: var(--line); }
-.fill .now { fill: var(--accent); }
-.fill.is-full .now { fill: var(--warn); }
-.strip .closed { fill: var(--accent-faint); }
-.strip .circuit { fill: var(--bad); }
-.strip .held { fill: var(--warn); }
-.strip .paused { fill: var(--soft); }
-.strip { margin-top: 0.75rem; }
-.strip svg { border-radius: 4px; overflow: hidden; }
-.track .line { stroke: var(--line); stroke-width: 2; vector-effect: non-scaling-stroke; }
-.track .wait { stroke: var(--line); stroke-width: 2; stroke-dasharray: 2 5; vector-effect: non-scaling-stroke; }
-.track .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
-.track text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
-.track .dot.well, .track .dot.ill { stroke: var(--paper); stroke-width: 2; }
-.track .dot.next { fill: var(--paper); stroke: var(--accent); stroke-width: 2; }
-.track .dot.accepted { fill: var(--soft); }
-.track .end { stroke: var(--bad); stroke-width: 2; }
-.lab .band { fill: var(--accent); opacity: 0.28; }
-.lab .mean { fill: var(--accent); }
-.lab .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
-.lab text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
-.lab .grid { stroke-dasharray: 1 4; }
+.fill .limit { fill: var(--line); }
+.fill .used { fill: var(--accent); }
+.fill.is-full .used { fill: var(--warn); }
+.timeline .closed { fill: var(--accent-faint); }
+.timeline .circuit { fill: var(--bad); }
+.timeline .held { fill: var(--warn); }
+.timeline .paused { fill: var(--soft); }
+.timeline { margin-top: 0.75rem; }
+.timeline svg { border-radius: 4px; overflow: hidden; }
+.attempts .past { stroke: var(--line); stroke-width: 2; vector-effect: non-scaling-stroke; }
+.attempts .future { stroke: var(--line); stroke-width: 2; stroke-dasharray: 2 5; vector-effect: non-scaling-stroke; }
+.attempts .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
+.attempts text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
+.attempts .dot.succeeded, .attempts .dot.failed { stroke: var(--paper); stroke-width: 2; }
+.attempts .dot.next { fill: var(--paper); stroke: var(--accent); stroke-width: 2; }
+.attempts .dot.accepted { fill: var(--soft); }
+.attempts .end { stroke: var(--bad); stroke-width: 2; }
+.simulation .band { fill: var(--accent); opacity: 0.28; }
+.simulation .mean { fill: var(--accent); }
+.simulation .limit { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
+.simulation text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
+.simulation .grid { stroke-dasharray: 1 4; }
 .panel figcaption { font-size: 0.875rem; font-weight: 550; margin-bottom: 0.375rem; }
 .panel svg { height: 6.5rem; }
 .panel + .axis { margin-top: -0.75rem; }
 .panel .outage { fill: var(--bad-wash); }
-.panel .well { fill: var(--accent-faint); }
-.panel .ill { fill: var(--bad); }
+.panel .succeeded { fill: var(--accent-faint); }
+.panel .failed { fill: var(--bad); }
 .panel .capacity { stroke: var(--soft); stroke-dasharray: 4 4; fill: none; vector-effect: non-scaling-stroke; }
-.panel .ground { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
+.panel .axis-line { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
 progress { appearance: none; display: block; width: 100%; height: 0.5rem; border: 0; border-radius: 0.25rem; background: var(--line); overflow: hidden; }
 progress::-webkit-progress-bar { background: var(--line); }
 progress::-webkit-progress-value { background: var(--accent); }

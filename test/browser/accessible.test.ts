@@ -1,23 +1,23 @@
 /**
- * Every page, in both themes, by axe: nothing that it counts as serious or critical, and no such thing that
- * it could not judge. The page's own policy would keep axe out, so it is set aside here, and here alone.
+ * Every page in both themes passes axe: no serious or critical violation, and none that axe could not decide. The
+ * pages' Content-Security-Policy would block axe, so these tests bypass it.
  */
 import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { describe, expect, inject } from "vitest";
+import { test } from "./browser-test.ts";
 import { pages, tour } from "./pages.ts";
-import { test } from "./story.ts";
 
-const scene = { url: inject("sceneUrl"), key: inject("sceneKey") };
+const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 const half = Math.ceil(pages.length / 2);
 
 describe.each([
   ["first", pages.slice(0, half)],
-  ["other", pages.slice(half)],
-])("of the %s pages", (_, some) => {
-  test("none has a serious fault, in either theme", { timeout: 90_000 }, async ({ browser }) => {
-    // Without motion: a theme that is changed fades in, and half faded in has no contrast.
-    const { show, leave } = await tour(browser, scene, { bypassCSP: true, reducedMotion: "reduce" });
+  ["second", pages.slice(half)],
+])("the %s half of the pages", (_, some) => {
+  test("has no serious fault in either theme", { timeout: 90_000 }, async ({ browser }) => {
+    // Without animations: while a theme fades in its colours lack contrast.
+    const { show, close } = await tour(browser, fixture, { bypassCSP: true, reducedMotion: "reduce" });
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
@@ -27,13 +27,13 @@ describe.each([
         faults.push(...found.map((fault) => `${shown.name}, ${colorScheme}: ${fault}`));
       }
     }
-    await leave();
+    await close();
     expect(faults).toEqual([]);
   });
 });
 
-test("a fault would be found", async ({ browser }) => {
-  const { show, leave } = await tour(browser, scene, { bypassCSP: true });
+test("faults are found", async ({ browser }) => {
+  const { show, close } = await tour(browser, fixture, { bypassCSP: true });
   const page = await show({ name: "sign-in", path: "/dashboard", who: "nobody" });
   await page.evaluate(() => {
     document.querySelector("label")?.replaceWith(document.createElement("input"));
@@ -42,7 +42,7 @@ test("a fault would be found", async ({ browser }) => {
   const faults = (await faultsOf(page)).join("\n");
   expect(faults).toContain("label at input");
   expect(faults).toContain("color-contrast at h1");
-  await leave();
+  await close();
 });
 
 async function faultsOf(page: Page): Promise<string[]> {
@@ -53,12 +53,12 @@ async function faultsOf(page: Page): Promise<string[]> {
   return [...violations, ...incomplete]
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .flatMap(({ id, help, nodes }) =>
-      nodes.filter(isJudged).map(({ target }) => `${id} at ${target}: ${help}`),
+      nodes.filter(isDecidable).map(({ target }) => `${id} at ${target}: ${help}`),
     );
 }
 
-/** What is behind the text of a chart axe cannot tell; its colours are those of the text around. */
-function isJudged({ html }: { html: string }): boolean {
+/** Axe cannot tell what is behind the text of a chart, which has the colours of the text around it. */
+function isDecidable({ html }: { html: string }): boolean {
   return !html.startsWith("<text ");
 }
 

@@ -1,14 +1,13 @@
-/** What was given up, and how it is sent again. */
+/** Deliveries that were given up, and sending them again. */
 import { expect } from "vitest";
-import { newDestination, postEvents } from "./destinations.ts";
-import { mark } from "./live.ts";
-import { test } from "./story.ts";
+import { test } from "./browser-test.ts";
+import { mark, newDestination, postEvents } from "./steps.ts";
 
-/** More than a replay at this pace sets to wait in its first step. */
+/** More than a replay at this rate moves to the backlog in its first step. */
 const DEAD = 24;
 const PER_MINUTE = "90";
 
-test("a replay is begun, watched, paused, resumed, and ends with everything delivered", async ({
+test("a replay is started, watched, paused and resumed, and ends with everything delivered", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -21,37 +20,33 @@ test("a replay is begun, watched, paused, resumed, and ends with everything deli
   await letters.getByText(`${DEAD} deliveries were given up.`).waitFor();
 
   endpoint.reply = { status: 200 };
-  await letters.getByLabel("A minute, to begin with").fill(PER_MINUTE);
-  await letters.getByRole("button", { name: "Replay them" }).click();
-  const unreloaded = await mark(page);
+  await letters.getByLabel("Initial rate (per minute)").fill(PER_MINUTE);
+  await letters.getByRole("button", { name: "Replay dead letters" }).click();
+  const notReloaded = await mark(page);
   const progress = letters.getByRole("progressbar");
-  await progress.and(page.getByLabel(/^[1-9]\d* of 24 have ended/)).waitFor();
+  await progress.and(page.getByLabel(/^[1-9]\d* of 24 completed/)).waitFor();
   expect(Number(await progress.getAttribute("value"))).toBeLessThan(DEAD);
-  await unreloaded();
+  await notReloaded();
 
   await letters.getByRole("button", { name: "Pause replay" }).click();
-  await page.getByText("The replay is paused.").waitFor();
+  await page.getByText("Replay paused.").waitFor();
   await letters.getByRole("button", { name: "Resume replay" }).click();
-  const stillUnreloaded = await mark(page);
+  const stillNotReloaded = await mark(page);
   await letters.getByText(`${DEAD} of ${DEAD} deliveries delivered.`).waitFor();
-  await letters.getByText("Replayed", { exact: true }).waitFor();
-  await stillUnreloaded();
-  const taken = endpoint.hits.filter(({ status }) => status === 200);
-  expect(new Set(taken.map(({ id }) => id)).size).toBe(DEAD);
+  await letters.getByText("Completed", { exact: true }).waitFor();
+  await stillNotReloaded();
+  const accepted = endpoint.hits.filter(({ status }) => status === 200);
+  expect(new Set(accepted.map(({ id }) => id)).size).toBe(DEAD);
 });
 
-test("one dead delivery is tried again from its event's page", async ({
-  signedIn: page,
-  customer,
-  endpoint,
-}) => {
+test("one dead delivery is retried from its event's page", async ({ signedIn: page, customer, endpoint }) => {
   endpoint.reply = { status: 422 };
   await newDestination(customer, endpoint);
   const [event] = await postEvents(customer, 1);
   await page.goto(`/dashboard/events/${event}`);
-  await page.getByText("Given up: the receiver refused it for good after 1 attempt.").waitFor();
+  await page.getByText("Given up: the receiver rejected it permanently after 1 attempt.").waitFor();
   endpoint.reply = { status: 200 };
-  await page.getByRole("button", { name: "Try it again" }).click();
-  await page.getByText(/It waits for its destination's door/).waitFor();
+  await page.getByRole("button", { name: "Retry now" }).click();
+  await page.getByText(/Retry requested\./).waitFor();
   await page.getByText(/Delivered at the first attempt/).waitFor();
 });

@@ -1,14 +1,14 @@
-/** The first things that anybody does here: name an address, and see something arrive there. */
+/** The first steps of every user: creating a destination, and seeing a test event arrive there. */
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { expectSecret, hookAt } from "./destinations.ts";
-import { test } from "./story.ts";
+import { test } from "./browser-test.ts";
+import { expectSecret, hookAt } from "./steps.ts";
 
 test("a destination is created, and a test event arrives, signed with the secret that was shown once", async ({
   signedIn: page,
   endpoint,
 }) => {
-  await page.getByRole("link", { name: "Or fill in a form" }).click();
+  await page.getByRole("link", { name: "Use a form instead" }).click();
   await page.getByLabel("URL").fill(hookAt(endpoint));
   await page.getByLabel("Name", { exact: true }).fill("Billing");
   await page.getByRole("button", { name: "Create destination" }).click();
@@ -18,21 +18,21 @@ test("a destination is created, and a test event arrives, signed with the secret
   await page.getByRole("link", { name: "Go to the destination" }).click();
   expect(await page.content()).not.toContain(secret);
   await page.getByRole("button", { name: "Send a test event" }).click();
-  await page.getByRole("heading", { name: "The receiver took it: HTTP 200." }).waitFor();
+  await page.getByRole("heading", { name: "The receiver accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
 });
 
-test("a test event that is refused is told of with the answer", async ({ signedIn: page, endpoint }) => {
+test("a rejected test event is shown with the response", async ({ signedIn: page, endpoint }) => {
   endpoint.reply = { status: 503 };
   await page.goto("/dashboard/destinations/new");
   await page.getByLabel("URL").fill(hookAt(endpoint));
   await page.getByRole("button", { name: "Create destination" }).click();
   await page.getByRole("link", { name: "Go to the destination" }).click();
   await page.getByRole("button", { name: "Send a test event" }).click();
-  await page.getByRole("heading", { name: "The receiver refused it: HTTP 503." }).waitFor();
+  await page.getByRole("heading", { name: "The receiver rejected it: HTTP 503" }).waitFor();
 });
 
-test("a destination with faults is not created: they are named, and what was typed is still there", async ({
+test("an invalid destination is not created: its faults are named, and what was typed is kept", async ({
   signedIn: page,
   customer,
 }) => {
@@ -49,20 +49,20 @@ test("a destination with faults is not created: they are named, and what was typ
   expect(await customer.api.get("/v1/destinations")).toMatchObject({ data: [] });
 });
 
-test("all of it is done with the keyboard alone, and one always sees where one is", async ({
+test("all of it works with the keyboard alone, and the focus is always visible", async ({
   page,
   customer,
   endpoint,
 }) => {
   await page.goto("/dashboard");
-  // The field is where one starts: it has the focus already.
+  // The field has the focus already.
   await page.keyboard.type(customer.key);
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { name: "Nothing is delivered yet." }).waitFor();
+  await page.getByRole("heading", { name: "No destinations yet" }).waitFor();
 
   await tabTo(page, "Skip to the content");
   await page.keyboard.press("Enter");
-  await tabTo(page, "Or fill in a form");
+  await tabTo(page, "Use a form instead");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "New destination" }).waitFor();
   await tabTo(page, "URL");
@@ -75,7 +75,7 @@ test("all of it is done with the keyboard alone, and one always sees where one i
   await page.getByRole("heading", { name: hookAt(endpoint) }).waitFor();
   await tabTo(page, "Send a test event");
   await page.keyboard.press("Space");
-  await page.getByRole("heading", { name: "The receiver took it: HTTP 200." }).waitFor();
+  await page.getByRole("heading", { name: "The receiver accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
 });
 
@@ -85,23 +85,23 @@ async function shownSecret(page: Page): Promise<string> {
   return secret ?? "";
 }
 
-const MOST_STOPS = 60;
+const MAX_STOPS = 60;
 
-/** Goes on with Tab until what is so called has the focus; every stop on the way must be seen as such. */
+/** Presses Tab until the element of that name has the focus, which must be visible at every stop. */
 async function tabTo(page: Page, name: string): Promise<void> {
-  // What is seen is the style sheet's doing, which may come after what it is for.
+  // The outline comes from the style sheet, which may load after the page.
   await page.waitForLoadState("load");
   const passed: string[] = [];
-  while (passed.length < MOST_STOPS) {
+  while (passed.length < MAX_STOPS) {
     await page.keyboard.press("Tab");
     const stop = await page.evaluate(() => {
       const at = document.activeElement as HTMLElement | null;
       const label = (at as HTMLInputElement | null)?.labels?.[0]?.firstChild;
       const { outlineStyle, outlineWidth } = getComputedStyle(at ?? document.body);
-      const isSeen = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 2;
-      return { name: (label ?? at)?.textContent?.trim() ?? "", isSeen };
+      const isVisible = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 2;
+      return { name: (label ?? at)?.textContent?.trim() ?? "", isVisible };
     });
-    if (!stop.isSeen) throw new Error(`The focus on "${stop.name}" is not to be seen`);
+    if (!stop.isVisible) throw new Error(`The focus on "${stop.name}" is not visible`);
     if (stop.name === name) return;
     passed.push(stop.name);
   }

@@ -1,12 +1,11 @@
-/** Nothing leaves the page's own host. Every other test watches for it as well: here the watch itself is tried. */
+/** Pages send requests to their own host alone. All browser tests watch for that; these test the watch itself. */
 import { expect, inject } from "vitest";
 import { until } from "../scenario/until.ts";
-import { newDestination, postEvents } from "./destinations.ts";
-import { signIn } from "./sign-in.ts";
-import { test } from "./story.ts";
+import { test } from "./browser-test.ts";
+import { newDestination, postEvents, signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
 
-test("a script, a style and a picture from elsewhere are not even asked for, and would be noticed", async ({
+test("a script, a style and an image of another host are blocked by the policy, and the watch notices them", async ({
   browser,
   customer,
   endpoint,
@@ -25,25 +24,28 @@ test("a script, a style and a picture from elsewhere are not even asked for, and
     put("link", { rel: "stylesheet", href: "https://evil.example/a.css" });
     put("img", { src: "https://evil.example/a.png" });
   });
-  const broken = () => faults.filter((fault) => fault.startsWith("policy broken")).map(directiveOf);
-  await until(() => new Set(broken()).size === 3, { withinMs: 10_000, otherwise: () => faults.join(", ") });
-  expect([...new Set(broken())].toSorted()).toEqual(["img-src", "script-src-elem", "style-src-elem"]);
-  expect(faults.filter((fault) => fault.startsWith("asked for"))).toEqual([]);
+  const violations = () => faults.filter((fault) => fault.startsWith("policy violated")).map(directiveOf);
+  await until(() => new Set(violations()).size === 3, {
+    withinMs: 10_000,
+    otherwise: () => faults.join(", "),
+  });
+  expect([...new Set(violations())].toSorted()).toEqual(["img-src", "script-src-elem", "style-src-elem"]);
+  expect(faults.filter((fault) => fault.startsWith("requested"))).toEqual([]);
   expect(await page.title()).not.toBe("taken over");
   await context.close();
 });
 
-test("a request to elsewhere that no policy stopped would be noticed", async ({ browser }) => {
+test("a request to another host that no policy blocks is noticed", async ({ browser }) => {
   const context = await browser.newContext({ baseURL: inject("url"), bypassCSP: true });
   const { faults } = await watch(context, inject("url"));
   const page = await context.newPage();
   await page.goto("/dashboard");
   await page.evaluate(() => fetch("https://evil.example/").catch(() => {}));
-  expect(faults).toContain("asked for https://evil.example/");
+  expect(faults).toContain("requested https://evil.example/");
   await context.close();
 });
 
-test("a whole visit asks nobody but the Worker, with a name and a type that try to", async ({
+test("a visit sends requests to the Worker alone, even where a stored name tries to add others", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -51,13 +53,13 @@ test("a whole visit asks nobody but the Worker, with a name and a type that try 
   const hostile = '"><img src=https://evil.example/x onerror="fetch(`https://evil.example/`)">';
   const { path } = await newDestination(customer, endpoint, { description: hostile });
   const [event] = await postEvents(customer, 1);
-  const asked = new Set<string>();
-  page.on("request", (request) => asked.add(new URL(request.url()).origin));
+  const origins = new Set<string>();
+  page.on("request", (request) => origins.add(new URL(request.url()).origin));
   for (const place of ["/dashboard", path, `/dashboard/events/${event}`, "/dashboard/destinations/new"]) {
     await page.goto(place);
     await page.getByRole("button", { name: "Sign out" }).waitFor();
   }
-  expect([...asked]).toEqual([inject("url")]);
+  expect([...origins]).toEqual([inject("url")]);
 });
 
 function directiveOf(fault: string): string {

@@ -1,19 +1,19 @@
-/** Every page of the scene, and how one gets there: for what must hold on all of them. */
+/** Every page of the fixture and how to reach it, for tests of all pages and for the pictures. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { eventId } from "../../src/ids.ts";
 import { apiClient } from "../../src/local/stack.ts";
-import { billing, ledger } from "../scene/cast.ts";
-import { HERO_EVENT } from "../scene/plot.ts";
-import { signIn } from "./sign-in.ts";
+import { billing, ledger } from "./fixture/destinations.ts";
+import { SHOWN_EVENT } from "./fixture/events.ts";
+import { signIn } from "./steps.ts";
 
 type Who = "admin" | "nobody" | "newcomer";
 
 export type Shown = Readonly<{
   name: string;
   path: string;
-  /** Who looks; the admin when absent. A newcomer is a customer without a destination yet. */
+  /** Who is signed in; the admin by default. A newcomer is a customer without destinations. */
   who?: Who;
-  /** What is done there, when the page is only seen after it. */
+  /** The button that leads to the page. */
   press?: string;
 }>;
 
@@ -26,32 +26,36 @@ export const pages: readonly Shown[] = [
   { name: "destination", path: destination },
   { name: "dead", path: `${destination}?state=dead` },
   { name: "replay", path: `/dashboard/destinations/${ledger.row.id}` },
-  { name: "event", path: `/dashboard/events/${eventId(HERO_EVENT)}` },
+  { name: "event", path: `/dashboard/events/${eventId(SHOWN_EVENT)}` },
   { name: "new-destination", path: "/dashboard/destinations/new" },
-  { name: "lab", path: `/dashboard/lab?destination=${billing.row.id}` },
+  { name: "simulator", path: `/dashboard/simulator?destination=${billing.row.id}` },
   { name: "test-event", path: destination, press: "Send a test event" },
   { name: "limits-saved", path: destination, press: "Save limits" },
   { name: "docs", path: "/docs", who: "nobody" },
-  { name: "nothing", path: "/dashboard/nowhere" },
+  { name: "not-found", path: "/dashboard/nowhere" },
 ];
 
-export type Scene = Readonly<{
+export type FixtureAt = Readonly<{
   url: string;
   key: string;
-  /** By which name the browser knows it; its URL when absent. */
+  /** The URL that the browser uses; `url` by default. */
   as?: string;
 }>;
 
 export type Tour = Readonly<{
   show: (shown: Shown) => Promise<Page>;
-  leave: () => Promise<void>;
+  close: () => Promise<void>;
 }>;
 
-/** Visitors of the scene, all of whose browsers look the same. */
-export async function tour(browser: Browser, scene: Scene, looks: BrowserContextOptions): Promise<Tour> {
+/** Opens pages of the fixture, each as its visitor, with the same browser options for all. */
+export async function tour(
+  browser: Browser,
+  fixture: FixtureAt,
+  options: BrowserContextOptions,
+): Promise<Tour> {
   const visitors = new Map<Who, Promise<Page>>();
   const visitor = (who: Who) => {
-    const page = visitors.get(who) ?? enter(browser, scene, who, looks);
+    const page = visitors.get(who) ?? open(browser, fixture, who, options);
     visitors.set(who, page);
     return page;
   };
@@ -62,19 +66,19 @@ export async function tour(browser: Browser, scene: Scene, looks: BrowserContext
       if (press !== undefined) await page.getByRole("button", { name: press }).click();
       return page;
     },
-    leave: async () => {
+    close: async () => {
       for (const page of visitors.values()) await (await page).context().close();
     },
   };
 }
 
-async function enter(
+async function open(
   browser: Browser,
-  { url, key, as = url }: Scene,
+  { url, key, as = url }: FixtureAt,
   who: Who,
-  looks: BrowserContextOptions,
+  options: BrowserContextOptions,
 ): Promise<Page> {
-  const context: BrowserContext = await browser.newContext({ baseURL: as, ...looks });
+  const context: BrowserContext = await browser.newContext({ baseURL: as, ...options });
   const page = await context.newPage();
   if (who === "admin") await signIn(page, key);
   if (who === "newcomer") await enterByLink(page, url, key);

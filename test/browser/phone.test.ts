@@ -1,25 +1,25 @@
-/** On a phone: nothing sticks out of any page, and what is pressed is large enough to be met. */
+/** On a phone no page is wider than the screen. */
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
+import { test } from "./browser-test.ts";
 import { pages, tour } from "./pages.ts";
-import { test } from "./story.ts";
 
 const phone = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-const scene = { url: inject("sceneUrl"), key: inject("sceneKey") };
+const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 
 test("no page scrolls sideways", { timeout: 90_000 }, async ({ browser }) => {
-  const { show, leave } = await tour(browser, scene, phone);
+  const { show, close } = await tour(browser, fixture, phone);
   const faults: string[] = [];
   for (const shown of pages) {
     const page = await show(shown);
-    faults.push(...(await sticksOut(page)).map((what) => `${shown.name}: ${what}`));
+    faults.push(...(await tooWide(page)).map((what) => `${shown.name}: ${what}`));
   }
-  await leave();
+  await close();
   expect(faults).toEqual([]);
 });
 
-/** What is wider than the screen; nothing when the page as a whole is not. */
-function sticksOut(page: Page): Promise<string[]> {
+/** The elements that are wider than the screen; none when the page as a whole fits. */
+function tooWide(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width) return [];

@@ -1,68 +1,68 @@
 /**
- * `npm run pictures`: the pages as the README shows them, in both themes, and one as a phone does. They are
- * taken from the scene, in which time stands still: they change when the pages do, and only then.
+ * `npm run pictures`: takes the README's pictures of the pages, in both themes, and one of a phone. They are taken
+ * of the fixture, whose clock stands still, so that they change only when the pages do.
  */
 import { mkdirSync, statSync } from "node:fs";
 import { chromium } from "playwright-core";
 import { projectRoot } from "../../src/local/wrangler.ts";
-import { SCENE_KEY, startScene } from "../scene/stage.ts";
-import { findBrowser, NO_BROWSER } from "./executable.ts";
-import { pages, type Scene, tour } from "./pages.ts";
+import { findBrowser, NO_BROWSER } from "./find-browser.ts";
+import { FIXTURE_KEY, startFixture } from "./fixture/start.ts";
+import { type FixtureAt, pages, tour } from "./pages.ts";
 
 const folder = `${projectRoot}.github/pictures`;
 const themes = ["light", "dark"] as const;
-const desk = { viewport: { width: 1080, height: 800 }, deviceScaleFactor: 1.25 };
+const desktop = { viewport: { width: 1080, height: 800 }, deviceScaleFactor: 1.25 };
 const phone = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };
-/** Some pages say where they are: not at another port each time. */
-const NAME = "breakwater.example";
-const tallest = 1_250;
-/** Text does not compress as a page with white on it does. */
-const tallestOf: Readonly<Record<string, number>> = { docs: 1_000 };
-const largest = 250_000;
-/** States of pages that are shown already, and what shows an id that is another each time. */
-const left = ["dead", "limits-saved", "nothing", "test-event"];
+/** Some pages show their address, and the port differs on every run. */
+const HOST = "breakwater.example";
+const maxHeight = 1_250;
+/** Text compresses less than white space. */
+const maxHeightOf: Readonly<Record<string, number>> = { docs: 1_000 };
+const maxBytes = 250_000;
+/** Further states of pages that have a picture, and a page with an id that differs on every run. */
+const skipped = ["dead", "limits-saved", "not-found", "test-event"];
 
-async function takeAll(scene: Scene): Promise<void> {
+async function takeAll(fixture: FixtureAt): Promise<void> {
   const browser = await chromium.launch({
     executablePath: findBrowser() ?? "",
-    args: [`--host-resolver-rules=MAP ${NAME} ${new URL(scene.url).host}`],
+    args: [`--host-resolver-rules=MAP ${HOST} ${new URL(fixture.url).host}`],
   });
-  const looks = { reducedMotion: "reduce" as const, locale: "en", timezoneId: "UTC" };
+  const options = { reducedMotion: "reduce" as const, locale: "en", timezoneId: "UTC" };
   for (const colorScheme of themes) {
-    const { show, leave } = await tour(browser, scene, { ...desk, ...looks, colorScheme });
-    for (const shown of pages.filter(({ name }) => !left.includes(name))) {
-      await take(await show(shown), `${shown.name}-${colorScheme}`, tallestOf[shown.name]);
+    const { show, close } = await tour(browser, fixture, { ...desktop, ...options, colorScheme });
+    for (const shown of pages.filter(({ name }) => !skipped.includes(name))) {
+      await take(await show(shown), `${shown.name}-${colorScheme}`, maxHeightOf[shown.name]);
     }
-    await leave();
+    await close();
   }
-  const { show, leave } = await tour(browser, scene, { ...phone, ...looks, colorScheme: "light" });
+  const { show, close } = await tour(browser, fixture, { ...phone, ...options, colorScheme: "light" });
   for (const shown of pages.filter(({ name }) => name === "overview")) await take(await show(shown), "phone");
-  await leave();
+  await close();
   await browser.close();
 }
 
 type Page = Awaited<ReturnType<Awaited<ReturnType<typeof tour>>["show"]>>;
 
-/** As tall as the page is, within reason. */
-async function take(page: Page, name: string, most = tallest): Promise<void> {
+/** As tall as the page, up to a limit. */
+async function take(page: Page, name: string, limit = maxHeight): Promise<void> {
   const path = `${folder}/${name}.png`;
   const { width, height } = await page.evaluate(() => ({
-    // Without the gutter that is kept free for a scroll bar.
+    // Without the scroll bar's gutter.
     width: Math.floor(document.documentElement.getBoundingClientRect().width),
     height: document.documentElement.scrollHeight,
   }));
-  const clip = { x: 0, y: 0, width, height: Math.min(height, most) };
+  const clip = { x: 0, y: 0, width, height: Math.min(height, limit) };
   await page.screenshot({ path, clip, fullPage: true, animations: "disabled", caret: "hide" });
   const { size } = statSync(path);
   console.log(`${name}.png  ${Math.round(size / 1000)} kB`);
-  if (size > largest) throw new Error(`${name}.png is larger than ${largest / 1000} kB`);
+  if (size > maxBytes) throw new Error(`${name}.png is larger than ${maxBytes / 1000} kB`);
 }
 
 if (findBrowser() === undefined) throw new Error(`No pictures: ${NO_BROWSER}`);
 mkdirSync(folder, { recursive: true });
-const runtime = await startScene();
+const runtime = await startFixture();
 try {
-  await takeAll({ url: runtime.url, key: SCENE_KEY, as: `http://${NAME}` });
+  await takeAll({ url: runtime.url, key: FIXTURE_KEY, as: `http://${HOST}` });
 } finally {
   await runtime.stop();
 }

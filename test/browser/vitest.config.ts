@@ -1,9 +1,9 @@
 /**
- * `npm run test:browser`: what people do on the pages, in a real browser before the real Worker. Where there
- * is no browser nothing is run, and that is said.
+ * `npm run test:browser`: what people do on the pages, with a real browser and the real Worker. Without a browser
+ * no test is run, and a warning says so.
  */
 import { defineConfig } from "vitest/config";
-import { findBrowser, NO_BROWSER } from "./executable.ts";
+import { findBrowser, NO_BROWSER } from "./find-browser.ts";
 
 const browser = findBrowser();
 if (browser === undefined) console.warn(`Skipped: ${NO_BROWSER}`);
@@ -15,7 +15,7 @@ export default defineConfig({
   test: {
     include: browser === undefined ? [] : ["**/*.test.ts"],
     passWithNoTests: browser === undefined,
-    globalSetup: browser === undefined ? [] : [`${here}place.ts`],
+    globalSetup: browser === undefined ? [] : [`${here}global-setup.ts`],
     environment: "node",
     pool: "forks",
     maxWorkers: 2,

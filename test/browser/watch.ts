@@ -1,40 +1,43 @@
 /**
- * What no page may do, seen from outside of it: ask another host for anything, break the policy that it was
- * sent with, throw, or complain.
+ * Notices what no page may do: send a request to another host, violate its Content-Security-Policy, throw, or log
+ * an error.
  */
 import type { BrowserContext } from "playwright-core";
 
 export type Watch = Readonly<{
-  /** What was done that may not be; empty when all was well. */
+  /** Empty when the page did nothing wrong. */
   faults: readonly string[];
 }>;
 
-/** @param origin the only one that may be asked; requests to any other are stopped */
+/** @param origin the only one that pages may send requests to; all others are aborted */
 export async function watch(context: BrowserContext, origin: string): Promise<Watch> {
   const faults: string[] = [];
   await context.route(
     (url) => url.origin !== origin,
     async (route) => {
-      faults.push(`asked for ${route.request().url()}`);
+      faults.push(`requested ${route.request().url()}`);
       await route.abort();
     },
   );
-  await context.exposeBinding("tellViolation", (_, what: string) => faults.push(`policy broken: ${what}`));
+  await context.exposeBinding("reportViolation", (_, what: string) =>
+    faults.push(`policy violated: ${what}`),
+  );
   await context.addInitScript(() => {
     document.addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) => {
-      (window as unknown as Telling).tellViolation(`${violatedDirective} ${blockedURI}`);
+      (window as unknown as Reporting).reportViolation(`${violatedDirective} ${blockedURI}`);
     });
   });
   context.on("weberror", (error) => faults.push(`threw: ${error.error().message}`));
   context.on("console", (message) => {
-    if (message.type() === "error" && !isAnswer(message.text())) faults.push(`said: ${message.text()}`);
+    if (message.type() === "error" && !isResponseStatus(message.text()))
+      faults.push(`logged: ${message.text()}`);
   });
   return { faults };
 }
 
-type Telling = { tellViolation: (what: string) => void };
+type Reporting = { reportViolation: (what: string) => void };
 
-/** The browser notes each answer from 400 on; pages that refuse something answer so by design. */
-function isAnswer(text: string): boolean {
+/** The browser logs every response from 400 on; pages that refuse something send them by design. */
+function isResponseStatus(text: string): boolean {
   return /status of 4\d\d/.test(text);
 }

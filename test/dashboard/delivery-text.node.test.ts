@@ -4,43 +4,43 @@ import { deliveryText } from "../../src/dashboard/status-text.ts";
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const inMs = (ms: number) => new Date(NOW + ms).toISOString();
 
-type Shown = Parameters<typeof deliveryText>[0];
+type Delivery = Parameters<typeof deliveryText>[0];
 
-const fresh: Shown = { state: "queued", attempts: 0, give_up_at: inMs(72 * 3_600_000) };
+const fresh: Delivery = { state: "queued", attempts: 0, give_up_at: inMs(72 * 3_600_000) };
 
-it.each<[Partial<Shown>, string]>([
-  [{}, "busy | Queued | On its way to its first attempt"],
+it.each<[Partial<Delivery>, string]>([
+  [{}, "busy | Queued | Queued for the first attempt"],
   [
     { state: "waiting", reason: "circuit_open", waiting_until: inMs(42_000) },
-    "warn | Waiting | Waits because the destination's circuit is open, for 42 s more",
+    "warn | Waiting | Waiting because the destination's circuit is open, for another 42 s",
   ],
   [
     { state: "waiting", reason: "hold", waiting_until: inMs(90_000) },
-    "warn | Waiting | Waits because the receiver asked for quiet, for 1 min 30 s more",
+    "warn | Waiting | Waiting because the destination is on hold: the receiver sent Retry-After, for another 1 min 30 s",
   ],
   [
     { state: "waiting", reason: "paused" },
-    "warn | Waiting | Waits because its destination is paused, until somebody resumes it",
+    "warn | Waiting | Waiting because the destination is paused, until you resume it",
   ],
   [
     { state: "waiting", reason: "rate", waiting_until: inMs(-1) },
-    "busy | Waiting | Waits because the destination's rate is used up",
+    "busy | Waiting | Waiting because the destination is rate limited",
   ],
   [
     { state: "waiting", reason: "something_new", waiting_until: inMs(1_000) },
-    "busy | Waiting | Waits (something new), for 1 s more",
+    "busy | Waiting | Waiting (something new), for another 1 s",
   ],
   [
     { state: "retrying", reason: "http_503", attempts: 3, next_attempt_at: inMs(65_000) },
-    "busy | Retrying | Attempt 4 in 1 min 5 s: the last one came to HTTP 503",
+    "busy | Retrying | Attempt 4 in 1 min 5 s; the last one failed: HTTP 503",
   ],
   [
     { state: "retrying", reason: "timeout", attempts: 1, next_attempt_at: inMs(-500) },
-    "busy | Retrying | Attempt 2 due now: the last one came to a timeout",
+    "busy | Retrying | Attempt 2 due now; the last one failed: timeout",
   ],
   [
     { state: "retrying", reason: "in_flight", attempts: 0, next_attempt_at: inMs(9_000) },
-    "busy | Retrying | Sent; there is no answer yet",
+    "busy | Retrying | Sent; no response yet",
   ],
   [
     { state: "delivered", attempts: 1, delivered_at: inMs(-58_800) },
@@ -51,17 +51,15 @@ it.each<[Partial<Shown>, string]>([
     "good | Delivered | Delivered at attempt 4, 1 min after it was accepted",
   ],
   [{ state: "dead", reason: "exhausted", attempts: 16 }, "bad | Dead | Given up: all 16 attempts failed"],
+  [{ state: "dead", reason: "exhausted", attempts: 1 }, "bad | Dead | Given up: the only attempt failed"],
   [{ state: "dead", reason: "gone", attempts: 1 }, "bad | Dead | Given up: the receiver answered 410 Gone"],
-  [
-    { state: "dead", reason: "expired", attempts: 1 },
-    "bad | Dead | Given up: its time was over after 1 attempt",
-  ],
+  [{ state: "dead", reason: "expired", attempts: 1 }, "bad | Dead | Given up: it expired after 1 attempt"],
   [
     { state: "dead", reason: "new_reason", attempts: 2 },
     "bad | Dead | Given up: new reason after 2 attempts",
   ],
-  [{ state: "cancelled" }, "quiet | Cancelled | Cancelled: its destination was deleted"],
-])("says of %j what is next or why it waits", (delivery, expected) => {
-  const { tone, short, says } = deliveryText({ ...fresh, ...delivery }, NOW - 60_000, NOW);
-  expect(`${tone} | ${short} | ${says}`).toBe(expected);
+  [{ state: "cancelled" }, "quiet | Cancelled | Cancelled: the destination was deleted"],
+])("the text of %j is what comes next or why it waits", (delivery, expected) => {
+  const { tone, label, text } = deliveryText({ ...fresh, ...delivery }, NOW - 60_000, NOW);
+  expect(`${tone} | ${label} | ${text}`).toBe(expected);
 });

@@ -1,5 +1,13 @@
 import { expect, it } from "vitest";
-import { agoOf, atMost, momentOf, percentOf, plural, spanOf, untilOf } from "../../src/dashboard/format.ts";
+import {
+  agoOf,
+  atMost,
+  durationOf,
+  momentOf,
+  percentOf,
+  plural,
+  untilOf,
+} from "../../src/dashboard/format.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 
@@ -16,7 +24,7 @@ it.each([
   [2 * 3_600_000 + 5 * 60_000, "2 h 5 min"],
   [76 * 3_600_000, "3 d 4 h"],
 ])("spells %d ms in its two largest units: %s", (ms, words) => {
-  expect(spanOf(ms)).toBe(words);
+  expect(durationOf(ms)).toBe(words);
 });
 
 it.each([

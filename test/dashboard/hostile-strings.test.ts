@@ -1,6 +1,6 @@
 /**
- * Whatever somebody has stored is shown as text. A page is built from harmless strings and again from
- * hostile ones: if the browser saw one element or attribute more, something would have got out.
+ * Whatever is stored is shown as text. Each page is rendered with harmless strings and with hostile ones: one element
+ * or attribute more would mean that a string escaped.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ const corpus = [
 
 beforeEach(emptyDatabase);
 
-/** One destination and one event with the string wherever a string may be. */
+/** One destination and one event with the string in every column that takes one. */
 async function store(text: string): Promise<void> {
   await insertRow("destinations", {
     id: ID,
@@ -61,7 +61,7 @@ async function store(text: string): Promise<void> {
 
 type Skeleton = readonly string[];
 
-/** The tags and the names of their attributes, as a browser's parser finds them. */
+/** The tags and the names of their attributes, as a browser's parser sees them. */
 async function skeletonOf(html: string): Promise<Skeleton> {
   const seen: string[] = [];
   const rewriter = new HTMLRewriter().on("*", {
@@ -88,7 +88,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,
     `/dashboard/events/${eventId(EVENT)}`,
-    `/dashboard/lab?destination=${ID}`,
+    `/dashboard/simulator?destination=${ID}`,
   ];
   const pages = new Map<string, string>();
   for (const path of paths) {
@@ -110,7 +110,7 @@ describe("a stored string", () => {
     }
   });
 
-  it("is there to be read", async () => {
+  it("is shown, escaped", async () => {
     for (const [path, html] of await pagesWith("<b>bold</b>")) {
       expect([path, html.includes("&lt;b&gt;bold&lt;/b&gt;")]).toEqual([path, true]);
     }

@@ -52,7 +52,7 @@ describe("a session", () => {
     expect([await at(NOW + 12 * HOUR - 1000), await at(NOW + 12 * HOUR)]).toEqual([true, false]);
   });
 
-  it("is over for every copy of its cookie once somebody signs out", async () => {
+  it("ends at sign-out for every copy of its cookie", async () => {
     const [browser, thief] = [testDashboard(), testDashboard()];
     await browser.signIn();
     thief.setCookie(browser.cookie());
@@ -64,7 +64,7 @@ describe("a session", () => {
     ]);
   });
 
-  it("ends when ADMIN_KEY is another", async () => {
+  it("ends when ADMIN_KEY changes", async () => {
     const browser = testDashboard();
     await browser.signIn();
     const rekeyed = testDashboard({ adminKey: "another-key-0123456789" });
@@ -132,7 +132,7 @@ describe("a portal link", () => {
   const enter = (browser: ReturnType<typeof testDashboard>, token: string) =>
     browser.post("/dashboard/enter", { token });
 
-  it("opens the dashboard of its tenant, and nothing of another's", async () => {
+  it("opens the dashboard of its tenant, and of no other", async () => {
     const { call } = testApi();
     await call("POST", "/v1/destinations", { url: "https://acme.example/hook", tenant: "acme" });
     const other = await call("POST", "/v1/destinations", {
@@ -156,7 +156,7 @@ describe("a portal link", () => {
     const again = testDashboard();
     expect(await enter(again, token)).toMatchObject({
       status: 403,
-      html: expect.stringContaining("has been used"),
+      html: expect.stringContaining("already been used"),
     });
     expect(again.cookie()).toBe("");
   });
@@ -220,7 +220,7 @@ describe("a portal link", () => {
     expect(answer).toMatchObject({ status: 422, json: { errors: [{ field }] } });
   });
 
-  it("is made by an admin alone, and by a tenant's for that tenant alone", async () => {
+  it("is made only with the scope admin, and with a tenant's key only for that tenant", async () => {
     const as = (principal: object) =>
       testApi({ authenticate: async () => principal as never }).call("POST", "/v1/portal-links", {
         tenant: "acme",
@@ -236,7 +236,7 @@ describe("posts", () => {
   it.each([
     ["another site", { origin: "https://evil.example", "sec-fetch-site": "cross-site" }],
     ["a sibling of the site", { origin: "https://other.breakwater.example", "sec-fetch-site": "same-site" }],
-    ["nobody known", { origin: "null", "sec-fetch-site": "cross-site" }],
+    ["an unknown origin", { origin: "null", "sec-fetch-site": "cross-site" }],
   ])("from %s are refused", async (_who, headers) => {
     const browser = testDashboard();
     await browser.signIn();
@@ -254,7 +254,7 @@ describe("posts", () => {
 });
 
 describe("every page", () => {
-  it("forbids whatever is inline or from elsewhere, and being framed", async () => {
+  it("forbids inline content, content of other hosts, and being framed", async () => {
     const browser = testDashboard();
     await browser.signIn();
     for (const path of ["/dashboard", "/dashboard/nowhere", "/dashboard/enter?token=x"]) {
@@ -272,7 +272,7 @@ describe("every page", () => {
     }
   });
 
-  it("is never kept by a browser or a proxy", async () => {
+  it("is cached by no browser and no proxy", async () => {
     const browser = testDashboard();
     await browser.signIn();
     expect((await browser.get("/dashboard")).headers.get("cache-control")).toBe("no-store");

@@ -1,4 +1,4 @@
-/** The page about retry policies, the policy lab and the reference say what the presets are, and nothing else. */
+/** The page about retry policies, the retry simulator and the reference say what the presets are, and nothing else. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";

@@ -3,12 +3,12 @@
 import { emptyCounters } from "../../src/core/metrics.ts";
 import { familiesOf } from "../../src/metrics/families.ts";
 import type { Fleet } from "../../src/metrics/fleet.ts";
-import { door, quiet } from "../scene/doors.ts";
+import { gateFixture, noTraffic } from "../browser/fixture/gates.ts";
 
 /** By series: its labels, and the values of each. Of ids one stands for all. */
 export type Exposition = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
-const figures = { view: door(quiet).view, ever: emptyCounters(0), windows: {} };
+const figures = { view: gateFixture(noTraffic).view, ever: emptyCounters(0), windows: {} };
 
 const seen: Fleet["seen"] = [
   {

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstOf, databaseNumberOf } from "../../src/core/placement.ts";
-import { readLog } from "../../src/dashboard/components/message-table.tsx";
+import { readLog } from "../../src/dashboard/components/delivery-log.tsx";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { KEY, testApi } from "../support/api.ts";

@@ -1,17 +1,17 @@
-/** Traffic as bars: what succeeded stands on the line, what failed stands on that. */
+/** Charts of traffic, in which failures are stacked on successes, and the time scale that other charts share. */
 import type { FC } from "hono/jsx";
 import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
 import { countOf, plural } from "../format.ts";
-import { windowWords } from "./parts.tsx";
+import { windowTexts } from "./parts.tsx";
 
 const STEP = 40;
 const HEIGHT = 100;
 const GAP = 6;
-/** So that one failure among a thousand successes is still to be seen. */
-const LEAST = 2;
+/** So that one failure among a thousand successes is still visible. */
+const MIN_HEIGHT = 2;
 
 export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ series, window }) => {
-  const { short, long, each } = windowWords[window];
+  const { short, long, each } = windowTexts[window];
   const top = Math.max(0, ...series.map(({ attempts }) => attempts));
   const failed = series.reduce((sum, { failures }) => sum + failures, 0);
   const all = series.reduce((sum, { attempts }) => sum + attempts, 0);
@@ -27,15 +27,15 @@ export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ seri
       </svg>
       <div class="axis" aria-hidden="true">
         <span>{`${short} ago`}</span>
-        <span>{`highest ${countOf(top)} ${each}`}</span>
+        <span>{`peak ${countOf(top)} ${each}`}</span>
         <span>now</span>
       </div>
     </figure>
   );
 };
 
-/** A small one for a row of a table, which says the figures itself. */
-export const Spark: FC<{ series: Series }> = ({ series }) => (
+/** A small chart for a row of a table, which has the figures as text. */
+export const Sparkline: FC<{ series: Series }> = ({ series }) => (
   <svg viewBox={boxOf(series)} preserveAspectRatio="none" aria-hidden="true">
     <Columns series={series} />
   </svg>
@@ -62,14 +62,18 @@ const Column: FC<{ point: SeriesPoint; x: number; top: number }> = ({
   top,
 }) => {
   const width = STEP - GAP;
-  const height = (count: number) => (count === 0 ? 0 : Math.max(LEAST, (HEIGHT * count) / top));
-  const ill = height(failures);
-  const well = Math.min(height(attempts - failures), HEIGHT - ill);
+  const height = (count: number) => (count === 0 ? 0 : Math.max(MIN_HEIGHT, (HEIGHT * count) / top));
+  const failed = height(failures);
+  const succeeded = Math.min(height(attempts - failures), HEIGHT - failed);
   return (
     <g>
-      <rect class="ghost" x={x} y={HEIGHT - 1.5} width={width} height={1.5} />
-      {well > 0 && <rect class="well" x={x} y={HEIGHT - well} width={width} height={well} />}
-      {ill > 0 && <rect class="ill" x={x} y={HEIGHT - well - ill} width={width} height={ill} />}
+      <rect class="baseline" x={x} y={HEIGHT - 1.5} width={width} height={1.5} />
+      {succeeded > 0 && (
+        <rect class="succeeded" x={x} y={HEIGHT - succeeded} width={width} height={succeeded} />
+      )}
+      {failed > 0 && (
+        <rect class="failed" x={x} y={HEIGHT - succeeded - failed} width={width} height={failed} />
+      )}
     </g>
   );
 };
@@ -81,13 +85,14 @@ export const TrafficLegend: FC = () => (
   </div>
 );
 
-// §§ A line of time on which places are logarithms of ages: a schedule that grows by a factor comes out evenly
-// spaced, and the first second is as easy to read as the last day. Pure.
-
 export type Tick = Readonly<{ x: number; label: string }>;
 
+/**
+ * A time scale on which positions are logarithms of ages: a schedule with exponential backoff is spaced evenly, and the
+ * first second is as easy to read as the last day.
+ */
 export type TimeScale = Readonly<{
-  /** Along the line, 0 to 100, of an age in ms. */
+  /** The position of an age in ms, 0 to 100. */
   place: (ageMs: number) => number;
   ticks: readonly Tick[];
 }>;
@@ -107,10 +112,10 @@ const ages: readonly (readonly [number, string])[] = [
   [30 * 24 * 3600, "30 d"],
 ];
 
-/** Room at the right for the last mark. */
+/** Leaves room at the right for the last mark. */
 const WIDTH = 98;
 
-/** A place as SVG has it; a little in from the left, so that the first mark is whole. */
+/** A position for SVG, with a margin at the left so that the first mark is whole. */
 export function percent(x: number): string {
   return `${(1 + x).toFixed(2)}%`;
 }

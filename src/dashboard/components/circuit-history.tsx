@@ -1,23 +1,26 @@
-/** What has happened to a door of late. */
+/**
+ * When a destination was blocked: its circuit was open, it was on hold, or it was paused. As a log, and as a timeline
+ * below the chart of its attempts. Times in epoch ms.
+ */
 import type { FC } from "hono/jsx";
 import type { HistoryEntry, HistoryKind } from "../../core/gate-state.ts";
 import type { GateView } from "../../core/gate-view.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { isoTime } from "../../time.ts";
-import { momentOf, spanOf } from "../format.ts";
+import { durationOf, momentOf } from "../format.ts";
 import { pauseText } from "../status-text.ts";
-import { Ago, Word } from "./parts.tsx";
+import { Ago, StateLabel } from "./parts.tsx";
 
-const turns: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; says: string }>> = {
-  circuit_opened: { tone: "bad", says: "Circuit opened" },
-  circuit_closed: { tone: "good", says: "Circuit closed" },
-  held: { tone: "warn", says: "Put on hold by the receiver" },
-  paused: { tone: "bad", says: "Paused" },
-  resumed: { tone: "good", says: "Resumed" },
-  hold_cleared: { tone: "good", says: "Hold cleared" },
+const entryTexts: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; text: string }>> = {
+  circuit_opened: { tone: "bad", text: "Circuit opened" },
+  circuit_closed: { tone: "good", text: "Circuit closed" },
+  held: { tone: "warn", text: "Put on hold by the receiver" },
+  paused: { tone: "bad", text: "Paused" },
+  resumed: { tone: "good", text: "Resumed" },
+  hold_cleared: { tone: "good", text: "Hold cleared" },
 };
 
-/** More of them are folded away. */
+/** Older entries are folded away. */
 const SHOWN = 8;
 
 export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => {
@@ -25,17 +28,17 @@ export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number 
   return (
     <section aria-labelledby="history">
       <div class="head">
-        <h2 id="history">What happened to the door</h2>
+        <h2 id="history">Status history</h2>
       </div>
       {history.length === 0 ? (
-        <p class="empty">Nothing: it has stood open.</p>
+        <p class="empty">Never interrupted: the circuit has not opened, and there was no hold or pause.</p>
       ) : (
         <>
-          <Turns history={newest.slice(0, SHOWN)} now={now} />
+          <Entries history={newest.slice(0, SHOWN)} now={now} />
           {newest.length > SHOWN && (
             <details>
-              <summary>Before that</summary>
-              <Turns history={newest.slice(SHOWN)} now={now} />
+              <summary>Earlier</summary>
+              <Entries history={newest.slice(SHOWN)} now={now} />
             </details>
           )}
         </>
@@ -44,17 +47,17 @@ export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number 
   );
 };
 
-const Turns: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => (
+const Entries: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => (
   <ol class="log">
     {history.map(({ at, what, times, until, reason }) => (
       <li>
         <time datetime={isoTime(at)}>{momentOf(at, now)}</time>
         <span>
-          <Word tone={turns[what].tone}>{turns[what].says}</Word>{" "}
+          <StateLabel tone={entryTexts[what].tone}>{entryTexts[what].text}</StateLabel>{" "}
           <span class="soft small">
             <Ago at={at} now={now} />
             {times !== undefined && `, ${times} times in a row`}
-            {until !== undefined && `, for ${spanOf(until - at)}`}
+            {until !== undefined && `, for ${durationOf(until - at)}`}
             {reason !== undefined && `, ${pauseText(reason)}`}
           </span>
         </span>
@@ -63,23 +66,60 @@ const Turns: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history,
   </ol>
 );
 
-// §§ How a door has stood over the time that the chart above it shows, on the same line of time.
+type Interruption = Readonly<{ kind: "circuit" | "held" | "paused"; from: number; to: number }>;
 
-type Props = Readonly<{
-  stretches: readonly Stretch[];
-  /** Epoch ms: the line's ends, and now, between them. */
+type History = Readonly<{
+  history: GateView["history"];
+  row: Pick<Destination, "status" | "statusChangedAt">;
+}>;
+
+/** The interruptions between `since` and `now`, cut to that time. The current pause is the destination's own. Pure. */
+export function interruptionsOf(
+  { history, row }: History,
+  since: number,
+  now: number,
+): readonly Interruption[] {
+  const all = history.flatMap(({ at, what, until = at }): Interruption[] => {
+    const endOf = (end: HistoryKind) => history.find((later) => later.what === end && later.at >= at)?.at;
+    if (what === "held") return [{ kind: "held", from: at, to: until }];
+    if (what === "circuit_opened") return [{ kind: "circuit", from: at, to: endOf("circuit_closed") ?? now }];
+    const resumedAt = what === "paused" ? endOf("resumed") : undefined;
+    return resumedAt === undefined ? [] : [{ kind: "paused", from: at, to: resumedAt }];
+  });
+  const current: Interruption[] =
+    row.status === "paused" ? [{ kind: "paused", from: row.statusChangedAt ?? now, to: now }] : [];
+  return [...(["held", "circuit", "paused"] as const).flatMap((kind) => joined(all, kind)), ...current]
+    .map((one) => ({ ...one, from: Math.max(since, one.from), to: Math.min(now, one.to) }))
+    .filter(({ from, to }) => to > from);
+}
+
+/** Those of one kind, overlapping ones joined into one: a circuit may open several times before it closes. */
+function joined(all: readonly Interruption[], kind: Interruption["kind"]): readonly Interruption[] {
+  const done: Interruption[] = [];
+  for (const next of all.filter((one) => one.kind === kind)) {
+    const last = done.at(-1);
+    if (last === undefined || next.from > last.to) done.push(next);
+    else done[done.length - 1] = { ...last, to: Math.max(last.to, next.to) };
+  }
+  return done;
+}
+
+type TimelineProps = Readonly<{
+  interruptions: readonly Interruption[];
+  /** The ends of the timeline; `now` is between them. */
   since: number;
   until: number;
   now: number;
 }>;
 
-const names: Readonly<Record<Stretch["kind"], string>> = {
+const kindTexts: Readonly<Record<Interruption["kind"], string>> = {
   circuit: "circuit open",
   held: "on hold",
   paused: "paused",
 };
 
-export const CircuitTimeline: FC<Props> = ({ stretches, since, until, now }) => {
+export const CircuitTimeline: FC<TimelineProps> = ({ interruptions, since, until, now }) => {
+  const summary = summaryOf(interruptions);
   const place = (at: number) => (100 * (at - since)) / (until - since);
   const bar = (className: string, from: number, to: number, title?: string) => (
     <rect
@@ -93,67 +133,29 @@ export const CircuitTimeline: FC<Props> = ({ stretches, since, until, now }) => 
     </rect>
   );
   return (
-    <figure class="chart strip">
-      <svg height="8" role="img" aria-label={`The door: ${wordsOf(stretches)}.`}>
+    <figure class="chart timeline">
+      <svg height="8" role="img" aria-label={`Status: ${summary}.`}>
         {bar("closed", since, now)}
-        {stretches.map(({ kind, from, to }) =>
-          bar(kind, from, to, `${names[kind]} for ${spanOf(to - from)}`),
+        {interruptions.map(({ kind, from, to }) =>
+          bar(kind, from, to, `${kindTexts[kind]} for ${durationOf(to - from)}`),
         )}
       </svg>
-      <figcaption class="axis">{`The door in that time: ${wordsOf(stretches)}`}</figcaption>
+      <figcaption class="axis">{`Status in this period: ${summary}`}</figcaption>
     </figure>
   );
 };
 
 /** "circuit open for 3 min 2 s, on hold for 40 s". */
-function wordsOf(stretches: readonly Stretch[]): string {
-  const kinds = (["circuit", "held", "paused"] as const).flatMap((kind) => {
-    const ours = stretches.filter((stretch) => stretch.kind === kind);
-    const sum = ours.reduce((total, { from, to }) => total + to - from, 0);
-    return sum === 0 ? [] : [`${names[kind]} for ${spanOf(sum)}`];
+function summaryOf(interruptions: readonly Interruption[]): string {
+  const parts = (["circuit", "held", "paused"] as const).flatMap((kind) => {
+    const ofKind = interruptions.filter((one) => one.kind === kind);
+    const totalMs = ofKind.reduce((sum, { from, to }) => sum + to - from, 0);
+    return totalMs === 0 ? [] : [`${kindTexts[kind]} for ${durationOf(totalMs)}`];
   });
-  return kinds.length === 0 ? "open all along" : kinds.join(", ");
+  return parts.length === 0 ? "no interruptions" : parts.join(", ");
 }
 
+/** Unlike that of the charts without a margin: the bars are as wide as the chart above them. */
 function percent(x: number): string {
   return `${x.toFixed(2)}%`;
-}
-
-// §§ When a door was not open, as stretches of a line of time. Pure; times in epoch ms.
-
-type Stretch = Readonly<{ kind: "circuit" | "held" | "paused"; from: number; to: number }>;
-
-type Door = Readonly<{
-  history: GateView["history"];
-  row: Pick<Destination, "status" | "statusChangedAt">;
-}>;
-
-/** Those that reach into the time from `since` to `now`, cut to it. The present pause is the destination's own. */
-export function stretchesOf({ history, row }: Door, since: number, now: number): readonly Stretch[] {
-  const closings = history.filter(({ what }) => what === "circuit_closed");
-  const all = history.flatMap(({ at, what, until = at }): Stretch[] => {
-    if (what === "held") return [{ kind: "held", from: at, to: until }];
-    if (what === "paused") {
-      const lifted = history.find((next) => next.what === "resumed" && next.at >= at);
-      return lifted ? [{ kind: "paused", from: at, to: lifted.at }] : [];
-    }
-    if (what !== "circuit_opened") return [];
-    return [{ kind: "circuit", from: at, to: closings.find((closing) => closing.at >= at)?.at ?? now }];
-  });
-  const paused: Stretch[] =
-    row.status === "paused" ? [{ kind: "paused", from: row.statusChangedAt ?? now, to: now }] : [];
-  return [...(["held", "circuit", "paused"] as const).flatMap((kind) => joined(all, kind)), ...paused]
-    .map((stretch) => ({ ...stretch, from: Math.max(since, stretch.from), to: Math.min(now, stretch.to) }))
-    .filter(({ from, to }) => to > from);
-}
-
-/** Those of one kind, in order; what touches is one: a circuit opens again and again before it closes. */
-function joined(all: readonly Stretch[], kind: Stretch["kind"]): readonly Stretch[] {
-  const done: Stretch[] = [];
-  for (const next of all.filter((stretch) => stretch.kind === kind)) {
-    const last = done.at(-1);
-    if (last === undefined || next.from > last.to) done.push(next);
-    else done[done.length - 1] = { ...last, to: Math.max(last.to, next.to) };
-  }
-  return done;
 }

@@ -1,106 +1,14 @@
-/** One delivery of an event: where it stands, its attempts on a line and one by one. */
+/** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
 import type { FC } from "hono/jsx";
 import type { DeliveryJson } from "../../api/deliveries.ts";
-import { momentOf, plural, spanOf } from "../format.ts";
-import { causeText, deliveryText } from "../status-text.ts";
+import { durationOf, momentOf, plural } from "../format.ts";
+import { capitalized, causeText, deliveryText } from "../status-text.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
-import { Word } from "./parts.tsx";
-
-// §§ The line on which a delivery's attempts lie.
-
-const LINE = 18;
-
-const names: Readonly<Record<Mark["kind"], string>> = {
-  accepted: "accepted",
-  succeeded: "an attempt that succeeded",
-  failed: "an attempt that failed",
-  next: "the next attempt",
-  now: "now",
-  given_up: "given up here",
-};
-
-const AttemptTrack: FC<{ track: Track; label: string }> = ({ track: { marks, ticks }, label }) => {
-  const at = (kind: Mark["kind"]) => marks.find((mark) => mark.kind === kind)?.x;
-  const past = at("now") ?? marks.at(-1)?.x ?? 0;
-  const end = at("given_up") ?? past;
-  return (
-    <figure class="chart track">
-      <svg height="44" role="img" aria-label={label}>
-        {ticks.map(({ x, label }) => (
-          <text x={percent(x)} y="42" text-anchor="middle">
-            {label}
-          </text>
-        ))}
-        <line class="line" x1={percent(0)} x2={percent(past)} y1={LINE} y2={LINE} />
-        {end > past && <line class="wait" x1={percent(past)} x2={percent(end)} y1={LINE} y2={LINE} />}
-        {marks.map((mark) => (
-          <MarkShape mark={mark} />
-        ))}
-      </svg>
-    </figure>
-  );
-};
-
-const MarkShape: FC<{ mark: Mark }> = ({ mark: { kind, x } }) => {
-  const title = <title>{names[kind]}</title>;
-  if (kind === "now") return <line class="now" x1={percent(x)} x2={percent(x)} y1="4" y2="32" />;
-  if (kind === "given_up") {
-    return (
-      <line class="end" x1={percent(x)} x2={percent(x)} y1={LINE - 6} y2={LINE + 6}>
-        {title}
-      </line>
-    );
-  }
-  const looks = { accepted: "accepted", succeeded: "well", failed: "ill", next: "next" }[kind];
-  return (
-    <circle class={`dot ${looks}`} cx={percent(x)} cy={LINE} r={kind === "accepted" ? 3 : 6}>
-      {title}
-    </circle>
-  );
-};
-
-// §§ A delivery's attempts on a line of time, with what is next and where it ends. Pure.
-
-type Mark = Readonly<{
-  kind: "accepted" | "succeeded" | "failed" | "next" | "now" | "given_up";
-  /** Along the line, 0 to 100. */
-  x: number;
-}>;
-
-type Track = Readonly<{ marks: readonly Mark[]; ticks: readonly Tick[] }>;
-
-/** @param acceptedAt epoch ms, of the event */
-export function trackOf(delivery: DeliveryJson, acceptedAt: number, now: number): Track {
-  const moments = momentsOf(delivery, now);
-  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)));
-  const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
-  return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
-}
-
-type Moment = Readonly<{ kind: Mark["kind"]; at: number }>;
-
-function momentsOf(delivery: DeliveryJson, now: number): Moment[] {
-  const attempts = delivery.log.map(
-    (entry): Moment => ({ kind: isSuccess(entry) ? "succeeded" : "failed", at: Date.parse(entry.at) }),
-  );
-  const next = delivery.next_attempt_at ?? delivery.waiting_until;
-  const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
-  if (isOver) return attempts;
-  return [
-    ...attempts,
-    { kind: "now", at: now },
-    ...(next === undefined ? [] : [{ kind: "next" as const, at: Math.max(now, Date.parse(next)) }]),
-    { kind: "given_up", at: Date.parse(delivery.give_up_at) },
-  ];
-}
-
-/** Every 2xx. */
-function isSuccess({ status }: DeliveryJson["log"][number]): boolean {
-  return status !== undefined && status >= 200 && status < 300;
-}
+import { StateLabel } from "./parts.tsx";
 
 type Props = Readonly<{
   delivery: DeliveryJson;
+  /** The destination's name. */
   name: string;
   acceptedAt: number;
   now: number;
@@ -108,26 +16,26 @@ type Props = Readonly<{
 }>;
 
 export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange }) => {
-  const { tone, short, says } = deliveryText(delivery, acceptedAt, now);
+  const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
   return (
-    <article class="delivery" id={delivery.id} aria-label={`${name}: ${short}`}>
+    <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
       <div class="head">
         <h3 class="break">
           <a href={`/dashboard/destinations/${delivery.destination_id}`}>{name}</a>
         </h3>
-        <Word tone={tone}>{short}</Word>
+        <StateLabel tone={tone}>{label}</StateLabel>
       </div>
       <p>
-        {`${says}. `}
-        {isHeldUp(delivery) && <a href="/docs#stuck-in-retries">What to do</a>}
+        {`${text}. `}
+        {mayNeedAction(delivery) && <a href="/docs#stuck-in-retries">What to do</a>}
       </p>
-      <AttemptTrack
-        track={trackOf(delivery, acceptedAt, now)}
-        label={`${plural(delivery.attempts, "attempt")} on a line of time. ${says}.`}
+      <AttemptTimeline
+        timeline={timelineOf(delivery, acceptedAt, now)}
+        label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
       />
       {mayChange && delivery.state === "dead" && (
         <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
-          <button type="submit">Try it again</button>
+          <button type="submit">Retry now</button>
         </form>
       )}
       {delivery.log.length > 0 && <Attempts log={delivery.log} attempts={delivery.attempts} now={now} />}
@@ -135,13 +43,14 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
   );
 };
 
-/** Whether somebody may have to do something for it to go on. */
-function isHeldUp({ state, reason }: DeliveryJson): boolean {
+function mayNeedAction({ state, reason }: DeliveryJson): boolean {
   return (state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
-/** The log keeps the newest ones: they are numbered from the end. */
-const Attempts: FC<{ log: DeliveryJson["log"]; attempts: number; now: number }> = ({
+type LogEntry = DeliveryJson["log"][number];
+
+/** The log keeps the newest attempts, so they are numbered from the end. */
+const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> = ({
   log,
   attempts,
   now,
@@ -154,12 +63,12 @@ const Attempts: FC<{ log: DeliveryJson["log"]; attempts: number; now: number }> 
         <li>
           <time datetime={entry.at}>{`${number}. ${momentOf(Date.parse(entry.at), now)}`}</time>
           <div class="break">
-            <Word tone={isSuccess(entry) ? "good" : "bad"}>{answerWords(entry)}</Word>
-            <span class="soft">{` after ${spanOf(entry.latency_ms)}`}</span>
+            <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
+            <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
             {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
             {entry.response !== undefined && entry.response !== "" && (
               <details>
-                <summary>The answer began with</summary>
+                <summary>Start of the response</summary>
                 <pre tabindex={0}>{entry.response}</pre>
               </details>
             )}
@@ -169,8 +78,96 @@ const Attempts: FC<{ log: DeliveryJson["log"]; attempts: number; now: number }> 
   </ol>
 );
 
-function answerWords({ status, error }: DeliveryJson["log"][number]): string {
-  if (status !== undefined) return `HTTP ${status}`;
-  const words = causeText(error ?? "no answer");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+function resultText({ status, error }: LogEntry): string {
+  return status === undefined ? capitalized(causeText(error ?? "no response")) : `HTTP ${status}`;
 }
+
+function isSuccess({ status }: LogEntry): boolean {
+  return status !== undefined && status >= 200 && status < 300;
+}
+
+type Mark = Readonly<{
+  kind: "accepted" | "succeeded" | "failed" | "next" | "now" | "given_up";
+  /** Along the timeline, 0 to 100. */
+  x: number;
+}>;
+
+type Timeline = Readonly<{ marks: readonly Mark[]; ticks: readonly Tick[] }>;
+
+/** The attempts of a delivery on a timeline, with the next one and the time at which it is given up. Pure. */
+export function timelineOf(delivery: DeliveryJson, acceptedAt: number, now: number): Timeline {
+  const moments = momentsOf(delivery, now);
+  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)));
+  const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
+  return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
+}
+
+type Moment = Readonly<{ kind: Mark["kind"]; at: number }>;
+
+function momentsOf(delivery: DeliveryJson, now: number): Moment[] {
+  const attempts = delivery.log.map(
+    (entry): Moment => ({ kind: isSuccess(entry) ? "succeeded" : "failed", at: Date.parse(entry.at) }),
+  );
+  if (["delivered", "dead", "cancelled"].includes(delivery.state)) return attempts;
+  const next = delivery.next_attempt_at ?? delivery.waiting_until;
+  return [
+    ...attempts,
+    { kind: "now", at: now },
+    ...(next === undefined ? [] : [{ kind: "next" as const, at: Math.max(now, Date.parse(next)) }]),
+    { kind: "given_up", at: Date.parse(delivery.give_up_at) },
+  ];
+}
+
+/** The height at which the line is drawn. */
+const LINE_Y = 18;
+
+const AttemptTimeline: FC<{ timeline: Timeline; label: string }> = ({
+  timeline: { marks, ticks },
+  label,
+}) => {
+  const xOf = (kind: Mark["kind"]) => marks.find((mark) => mark.kind === kind)?.x;
+  const past = xOf("now") ?? marks.at(-1)?.x ?? 0;
+  const end = xOf("given_up") ?? past;
+  return (
+    <figure class="chart attempts">
+      <svg height="44" role="img" aria-label={label}>
+        {ticks.map(({ x, label }) => (
+          <text x={percent(x)} y="42" text-anchor="middle">
+            {label}
+          </text>
+        ))}
+        <line class="past" x1={percent(0)} x2={percent(past)} y1={LINE_Y} y2={LINE_Y} />
+        {end > past && <line class="future" x1={percent(past)} x2={percent(end)} y1={LINE_Y} y2={LINE_Y} />}
+        {marks.map((mark) => (
+          <MarkShape mark={mark} />
+        ))}
+      </svg>
+    </figure>
+  );
+};
+
+const markTitles: Readonly<Record<Mark["kind"], string>> = {
+  accepted: "accepted",
+  succeeded: "successful attempt",
+  failed: "failed attempt",
+  next: "next attempt",
+  now: "now",
+  given_up: "given up here",
+};
+
+const MarkShape: FC<{ mark: Mark }> = ({ mark: { kind, x } }) => {
+  const title = <title>{markTitles[kind]}</title>;
+  if (kind === "now") return <line class="now" x1={percent(x)} x2={percent(x)} y1="4" y2="32" />;
+  if (kind === "given_up") {
+    return (
+      <line class="end" x1={percent(x)} x2={percent(x)} y1={LINE_Y - 6} y2={LINE_Y + 6}>
+        {title}
+      </line>
+    );
+  }
+  return (
+    <circle class={`dot ${kind}`} cx={percent(x)} cy={LINE_Y} r={kind === "accepted" ? 3 : 6}>
+      {title}
+    </circle>
+  );
+};

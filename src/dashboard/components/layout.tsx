@@ -1,23 +1,28 @@
-/** The frame of every page, and the part of it that is fetched again while it is looked at. */
+/**
+ * The frame of every page, and the pages for what is not found, failed or was refused. The page's script fetches a
+ * page's `main` alone, with the header `x-part`.
+ */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { assetPath, mark } from "../assets.ts";
+import type { Refused } from "../internal-client.ts";
 import type { DashboardContext } from "../session.ts";
+import { RefusedNotice } from "./parts.tsx";
 
 type Frame = Readonly<{
   title: string;
-  /** Which entry of the navigation this is. */
-  place?: "overview" | "lab";
-  /** Whether the page is kept up to date while somebody looks at it. */
+  /** The page's entry in the navigation. */
+  place?: "overview" | "simulator";
+  /** Whether the page refreshes itself while it is visible. */
   live?: boolean;
-  /** Whether there is anybody whose name and way out could be shown. */
+  /** Whether to show who is signed in, and the navigation; true by default. */
   signedIn?: boolean;
 }>;
 
-/** Asked for with a part of a page: its `main` alone. */
+/** The header of a request for a page's `main` alone. */
 const PART = "x-part";
 
-/** Answers with a page; the status is 200 unless told. */
+/** Responds with a page. */
 export function showPage(
   c: DashboardContext,
   frame: Frame,
@@ -47,7 +52,7 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = 
         <meta name="robots" content="noindex" />
         <script src={assetPath("live.js")} defer></script>
       </Head>
-      <body class={who === undefined ? "gatehouse wide" : ""}>
+      <body class={who === undefined ? "signed-out wide" : ""}>
         {who !== undefined && <Top place={place} who={who} />}
         {main}
         {who !== undefined && <Foot live={live} />}
@@ -66,8 +71,8 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
           <a href="/dashboard" {...(place === "overview" && { "aria-current": "page" })}>
             Overview
           </a>
-          <a href="/dashboard/lab" {...(place === "lab" && { "aria-current": "page" })}>
-            Policy lab
+          <a href="/dashboard/simulator" {...(place === "simulator" && { "aria-current": "page" })}>
+            Retry simulator
           </a>
           <a href="/docs">API</a>
         </nav>
@@ -84,7 +89,7 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
   </>
 );
 
-/** What every page of ours has in its head, and what only some have besides. */
+/** The head of every page; children are added to it. */
 export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
   title,
   styleAt,
@@ -100,7 +105,7 @@ export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
   </head>
 );
 
-/** Past the navigation, for whoever goes by keyboard. */
+/** Lets keyboard users skip the navigation. */
 export const Skip: FC = () => (
   <a class="skip" href="#main">
     Skip to the content
@@ -116,8 +121,52 @@ export const Brand: FC = () => (
 
 const Foot: FC<{ live: boolean }> = ({ live }) => (
   <footer class="foot wide">
-    {live && <span class="beat">Live</span>}
+    {live && <span class="live-indicator">Live</span>}
     <span>Times are UTC.</span>
     <a href="/docs">API reference</a>
   </footer>
 );
+
+export function showNotFound(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Not found", signedIn: c.get("visitor") !== undefined },
+    <section>
+      <h1>Page not found</h1>
+      <p class="lede">
+        It does not exist, or you have no access to it. <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    404,
+  );
+}
+
+export function showServerError(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Something went wrong", signedIn: false },
+    <section>
+      <h1>Something went wrong on our side</h1>
+      <p class="lede">
+        It is safe to try again. <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    500,
+  );
+}
+
+/** Shown instead of a redirect back, when an action was refused. */
+export function showRefusal(c: DashboardContext, refused: Refused, back: string) {
+  return showPage(
+    c,
+    { title: "Request refused" },
+    <section class="narrow">
+      <h1>Request refused</h1>
+      <RefusedNotice refused={refused} />
+      <p class="lede">
+        <a href={back}>Back</a>
+      </p>
+    </section>,
+    422,
+  );
+}

@@ -1,10 +1,10 @@
-/** Small pieces that several pages show. */
+/** Small components that several pages share. */
 import type { Child, FC } from "hono/jsx";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
 import { agoOf } from "../format.ts";
 import type { Refused } from "../internal-client.ts";
-import type { StatusText, Tone } from "../status-text.ts";
+import type { Tone } from "../status-text.ts";
 
 /** A number with its name, in a `dl.figures`. */
 export const Figure: FC<{
@@ -22,17 +22,12 @@ export const Figure: FC<{
   </div>
 );
 
-/** A state in a word, with a dot of its colour: the word says it for whoever sees no colours. */
-export const Word: FC<{ tone: Tone; children?: Child }> = ({ tone, children }) => (
-  <span class={`word nowrap tone-${tone}`}>{children}</span>
+/** A state in one or two words with a coloured dot; the words alone say it too. */
+export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, children }) => (
+  <span class={`state nowrap tone-${tone}`}>{children}</span>
 );
 
-/** A door's state as one sentence. */
-export function statusSentence({ says, reason }: StatusText): string {
-  return reason === undefined ? says : `${says}: ${reason}`;
-}
-
-/** How long ago, with the exact time for whoever points at it. */
+/** How long ago, with the exact time as a tooltip. */
 export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
   const iso = isoTime(at);
   return (
@@ -42,7 +37,7 @@ export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
   );
 };
 
-/** Text that one wants to take along, and a button that does it. `id` is unique on the page. */
+/** Text with a button that copies it. `id` is unique on the page. */
 export const Copyable: FC<{ id: string; text: string; label: string }> = ({ id, text, label }) => (
   <section class="copy" aria-label={label}>
     <pre>
@@ -54,44 +49,43 @@ export const Copyable: FC<{ id: string; text: string; label: string }> = ({ id, 
   </section>
 );
 
-/** A description, with what stands in backticks as code. */
+/** Text in which backticks mark code. */
 export const Prose: FC<{ text: string }> = ({ text }) => (
   <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
 );
 
-// §§ What came of the thing that a person has just done. Named in the address, never spelled there.
-
-const done = {
-  created: "The destination is there. What is posted from now on goes to it.",
+const outcomes = {
   "created-before":
-    "This form had created this destination already, and did nothing more. For another one, open a new form.",
+    "This form has already created this destination, and was not used again. To create another one, open a new form.",
   "rotated-before":
-    "The secret has been rotated already, and this form did nothing more. It was shown once: if nobody has kept it, make another one.",
-  paused: "Paused. What is posted meanwhile waits.",
-  resumed: "Resumed. What has waited goes out, beginning with one at a time.",
-  "hold-cleared": "The hold is over. What has waited goes out, beginning with one at a time.",
-  limits: "Saved. It holds from the next batch.",
-  policy: "Saved. It holds from the next attempt.",
-  retried: "It waits for its destination's door, and is tried again.",
-  replaying: "The replay has begun.",
-  "replay-paused": "The replay is paused.",
-  "replay-resumed": "The replay goes on.",
-  "replay-cancelled": "The replay is cancelled. What waits already is still sent.",
+    "The secret had already been rotated, and this form was not used again. The new secret was shown once: if you did not save it, rotate the secret again.",
+  paused: "Paused. New events join the backlog until you resume the destination.",
+  resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
+  "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
+  limits: "Limits saved. They apply from the next batch.",
+  policy: "Retry policy saved. It applies from the next attempt.",
+  retried:
+    "Retry requested. The delivery is in the backlog and is sent as soon as its destination has capacity.",
+  replaying: "Replay started.",
+  "replay-paused": "Replay paused.",
+  "replay-resumed": "Replay resumed.",
+  "replay-cancelled": "Replay cancelled. Deliveries that are in the backlog already are still sent.",
 } as const;
 
-export type Done = keyof typeof done;
+/** What an action did. The address names it, but never contains its text. */
+export type Outcome = keyof typeof outcomes;
 
-/** The address to go to after something has been done, so that reloading does not do it again. */
-export function doneAt(path: string, what: Done, anchor = ""): string {
-  return `${path}?done=${what}${anchor}`;
+/** Where to redirect to after an action, so that reloading the page does not repeat it. */
+export function outcomeAt(path: string, outcome: Outcome, anchor = ""): string {
+  return `${path}?done=${outcome}${anchor}`;
 }
 
-export const DoneNotice: FC<{ what: string | undefined }> = ({ what }) =>
-  what !== undefined && Object.hasOwn(done, what) ? (
-    <output class="notice tone-good">{done[what as Done]}</output>
+export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
+  name !== undefined && Object.hasOwn(outcomes, name) ? (
+    <output class="notice tone-good">{outcomes[name as Outcome]}</output>
   ) : null;
 
-/** Why something was not done, field by field. */
+/** Why an action was refused, field by field. */
 export const RefusedNotice: FC<{ refused: Refused }> = ({ refused: { detail, errors } }) => (
   <div class="notice tone-bad" role="alert">
     {errors.length === 0 ? (
@@ -106,29 +100,29 @@ export const RefusedNotice: FC<{ refused: Refused }> = ({ refused: { detail, err
   </div>
 );
 
-// §§ How far back a page looks, chosen by links.
+type WindowText = Readonly<{ short: string; long: string; each: string }>;
 
-type Words = Readonly<{ short: string; long: string; each: string }>;
-
-export const windowWords: Readonly<Record<StatsWindow, Words>> = {
-  "15m": { short: "15 min", long: "15 minutes", each: "a minute" },
-  "1h": { short: "1 h", long: "hour", each: "a minute" },
-  "24h": { short: "24 h", long: "24 hours", each: "an hour" },
-  "7d": { short: "7 d", long: "7 days", each: "an hour" },
+export const windowTexts: Readonly<Record<StatsWindow, WindowText>> = {
+  "15m": { short: "15 min", long: "15 minutes", each: "per minute" },
+  "1h": { short: "1 h", long: "hour", each: "per minute" },
+  "24h": { short: "24 h", long: "24 hours", each: "per hour" },
+  "7d": { short: "7 d", long: "7 days", each: "per hour" },
 };
 
+/** The window of that name, or the shortest one. */
 export function windowNamed(name: string | undefined): StatsWindow {
   return windows.find((window) => window === name) ?? "15m";
 }
 
+/** Links to the same page over other windows. */
 export const WindowTabs: FC<{ path: string; current: StatsWindow }> = ({ path, current }) => (
-  <nav class="tabs" aria-label="How far back">
+  <nav class="tabs" aria-label="Time range">
     {windows.map((window) => (
       <a
         href={window === "15m" ? path : `${path}?window=${window}`}
         {...(window === current && { "aria-current": "true" })}
       >
-        {windowWords[window].short}
+        {windowTexts[window].short}
       </a>
     ))}
   </nav>

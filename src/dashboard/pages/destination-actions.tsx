@@ -1,96 +1,107 @@
-/** What is done at the press of one button. Each is one call of the API, and then the page again. */
+/**
+ * What the buttons and forms on the pages of destinations and events do. Each is one call of the API, and then a
+ * redirect back to the page; a test event has a page of its own.
+ */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { deliveryKey, eventId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
-import { breaker, type Form, limits, numberIn, textIn } from "../components/forms.tsx";
-import { showPage } from "../components/layout.tsx";
-import { Copyable, type Done, doneAt } from "../components/parts.tsx";
-import { spanOf } from "../format.ts";
+import { limitsIn } from "../components/destination-settings.tsx";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { Copyable, type Outcome, outcomeAt } from "../components/parts.tsx";
+import { durationOf, numberIn, textIn } from "../format.ts";
 import type { CallApi } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { causeText } from "../status-text.ts";
 import { showDestination } from "./destination.tsx";
-import { showRefusal } from "./error-pages.tsx";
+import { showSecret } from "./new-destination.tsx";
 
+const DESTINATION = "/dashboard/destinations/:id";
 const DAY_MS = 24 * 60 * 60_000;
 
 export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  const destination = "/dashboard/destinations/:id";
-
-  async function press(c: DashboardContext, apiPath: string, then: string, what: Done, body?: unknown) {
-    const answer = await callApi(c, "POST", apiPath, body);
-    return answer.ok ? c.redirect(doneAt(then, what), 303) : showRefusal(c, answer, then);
-  }
-
-  for (const [verb, what] of [
+  for (const [verb, outcome] of [
     ["pause", "paused"],
     ["resume", "resumed"],
     ["clear-hold", "hold-cleared"],
   ] as const) {
-    app.post(`${destination}/${verb}`, (c) => {
+    app.post(`${DESTINATION}/${verb}`, (c) => {
       const id = c.req.param("id");
-      return press(c, `/v1/destinations/${id}/${verb}`, `/dashboard/destinations/${id}`, what);
+      return postAndReturn(c, `/v1/destinations/${id}/${verb}`, `/dashboard/destinations/${id}`, outcome);
     });
   }
 
-  app.post(`${destination}/replay`, async (c) => {
-    const id = c.req.param("id");
-    const form = await c.req.parseBody();
-    const now = c.get("services").now();
-    const days = Number(textIn(form, "days") ?? 30);
-    const answer = await callApi(c, "POST", "/v1/replays", {
-      destination_id: id,
-      since: isoTime(now - days * DAY_MS),
-      until: isoTime(now),
-      include: textIn(form, "include") ?? "dead",
-      rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
-    });
-    if (!answer.ok) return showDestination(c, id, { refused: answer });
-    return c.redirect(doneAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
-  });
-
-  for (const [verb, what] of [
+  for (const [verb, outcome] of [
     ["pause", "replay-paused"],
     ["resume", "replay-resumed"],
     ["cancel", "replay-cancelled"],
   ] as const) {
-    app.post(`${destination}/replays/:replay/${verb}`, (c) => {
+    app.post(`${DESTINATION}/replays/:replay/${verb}`, (c) => {
       const { id, replay } = c.req.param();
-      return press(c, `/v1/replays/${replay}/${verb}`, `/dashboard/destinations/${id}`, what);
+      return postAndReturn(c, `/v1/replays/${replay}/${verb}`, `/dashboard/destinations/${id}`, outcome);
     });
   }
 
   app.post("/dashboard/deliveries/:id/retry", (c) => {
     const id = c.req.param("id");
     const key = deliveryKey(id);
-    const then = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
-    return press(c, `/v1/deliveries/${id}/retry`, then, "retried");
+    const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
+    return postAndReturn(c, `/v1/deliveries/${id}/retry`, back, "retried");
   });
+
+  async function postAndReturn(c: DashboardContext, apiPath: string, back: string, outcome: Outcome) {
+    const result = await callApi(c, "POST", apiPath);
+    return result.ok ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, result, back);
+  }
 }
 
-// §§ Saving a destination's limits.
-
-export function registerLimits(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  app.post("/dashboard/destinations/:id/limits", async (c) => {
+/** The forms on a destination's page. When one is refused, the page is shown with the reason. */
+export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
-    const answer = await callApi(c, "PATCH", `/v1/destinations/${id}`, changeIn(form));
-    if (!answer.ok) return showDestination(c, id, { refused: answer, typed: form });
-    return c.redirect(doneAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
+    const result = await callApi(c, "PATCH", `/v1/destinations/${id}`, limitsIn(form));
+    if (!result.ok) return showDestination(c, id, { refused: result, typed: form });
+    return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
+  });
+
+  app.post(`${DESTINATION}/rotate`, async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const hours = numberIn(form, "overlap_hours");
+    const result = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, {
+      overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours,
+      // A form that does not name the secret to replace must not replace the current one.
+      secret_version: numberIn(form, "secret_version") ?? 0,
+    });
+    if (result.ok) return showSecret(c, result.json, "rotated");
+    // Without permission to rotate the page has no such form, so nothing typed is lost.
+    if (result.status === 403) return showRefusal(c, result, `/dashboard/destinations/${id}`);
+    const isRepeat = result.status === 409 && result.errors.some(({ field }) => field === "secret_version");
+    return isRepeat
+      ? c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)
+      : showDestination(c, id, { refused: result });
+  });
+
+  app.post(`${DESTINATION}/replay`, async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const now = c.get("services").now();
+    const days = Number(textIn(form, "days") ?? 30);
+    const result = await callApi(c, "POST", "/v1/replays", {
+      destination_id: id,
+      since: isoTime(now - days * DAY_MS),
+      until: isoTime(now),
+      include: textIn(form, "include") ?? "dead",
+      rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
+    });
+    if (!result.ok) return showDestination(c, id, { refused: result });
+    return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
   });
 }
 
-function changeIn(form: Form) {
-  const pick = (fields: typeof limits | typeof breaker) =>
-    Object.fromEntries(fields.map(([name]) => [name, numberIn(form, name)]));
-  return { ...pick(limits), breaker: pick(breaker) };
-}
-
-// §§ A test event: sent at once, and told of in full on a page of its own. Nothing of it is stored.
-
-/** As the API tells of it. */
-type Trial = Readonly<{
+/** The API's report of a test event. */
+type TestReport = Readonly<{
   status?: number;
   error?: string;
   latency_ms: number;
@@ -99,49 +110,48 @@ type Trial = Readonly<{
   sent: Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
 }>;
 
+/** Shows what a test event did at once, on a page of its own: nothing of it is stored. */
 export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  app.post("/dashboard/destinations/:id/test", async (c) => {
+  app.post(`${DESTINATION}/test`, async (c) => {
     const id = c.req.param("id");
     const back = `/dashboard/destinations/${id}`;
-    const answer = await callApi(c, "POST", `/v1/destinations/${id}/test`);
-    return answer.ok ? showTrial(c, answer.json as Trial, back) : showRefusal(c, answer, back);
+    const result = await callApi(c, "POST", `/v1/destinations/${id}/test`);
+    if (!result.ok) return showRefusal(c, result, back);
+    const report = result.json as TestReport;
+    return showPage(c, { title: "Test event" }, <TestEventPage report={report} path={back} />);
   });
 }
 
-function showTrial(c: DashboardContext, trial: Trial, path: string) {
-  return showPage(c, { title: "Test event" }, <TrialPage trial={trial} path={path} />);
-}
-
-const TrialPage: FC<{ trial: Trial; path: string }> = ({ trial, path }) => (
+const TestEventPage: FC<{ report: TestReport; path: string }> = ({ report, path }) => (
   <>
     <section>
       <p class="crumb">
-        <a href={path}>The destination</a>
+        <a href={path}>Destination</a>
       </p>
-      <h1>{headline(trial)}</h1>
+      <h1>{headline(report)}</h1>
       <p class="lede">
-        {`After ${spanOf(trial.latency_ms)}. It was a test: signed like any event, but it is no delivery, is not tried again and counts for nothing.`}
+        {`It took ${durationOf(report.latency_ms)}. A test event is signed like any other event, but it is not stored, not retried and not counted.`}
       </p>
     </section>
     <section class="actions" aria-label="Actions">
       <form method="post" action={`${path}/test`}>
-        <button type="submit">Test once more</button>
+        <button type="submit">Send another test event</button>
       </form>
       <a class="button" href={path}>
         Back to the destination
       </a>
     </section>
-    {trial.location !== undefined && (
-      <Told id="location" title="It would have led to" text={trial.location} />
+    {report.location !== undefined && (
+      <Exchange id="location" title="Redirect, not followed" text={report.location} />
     )}
-    {trial.response !== undefined && (
-      <Told id="response" title="The answer began with" text={trial.response} />
+    {report.response !== undefined && (
+      <Exchange id="response" title="Start of the response" text={report.response} />
     )}
-    <Told id="sent" title="What was sent" text={requestOf(trial.sent)} />
+    <Exchange id="sent" title="Request" text={requestText(report.sent)} />
   </>
 );
 
-const Told: FC<{ id: string; title: string; text: string }> = ({ id, title, text }) => (
+const Exchange: FC<{ id: string; title: string; text: string }> = ({ id, title, text }) => (
   <section aria-labelledby={`${id}-head`}>
     <div class="head">
       <h2 id={`${id}-head`}>{title}</h2>
@@ -150,15 +160,13 @@ const Told: FC<{ id: string; title: string; text: string }> = ({ id, title, text
   </section>
 );
 
-function headline({ status, error }: Trial): string {
-  if (status === undefined) return `No answer came: ${causeText(error ?? "network")}.`;
-  return status >= 200 && status < 300
-    ? `The receiver took it: HTTP ${status}.`
-    : `The receiver refused it: HTTP ${status}.`;
+function headline({ status, error }: TestReport): string {
+  if (status === undefined) return `No response: ${causeText(error ?? "network")}`;
+  return `The receiver ${status >= 200 && status < 300 ? "accepted" : "rejected"} it: HTTP ${status}`;
 }
 
-/** As it would look on the wire. */
-function requestOf({ url, headers, body }: Trial["sent"]): string {
+/** The request as it was sent over the wire. */
+function requestText({ url, headers, body }: TestReport["sent"]): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   return [`POST ${url}`, ...lines, "", body].join("\n");
 }

@@ -1,38 +1,164 @@
-/** One destination: its door and why it stands as it does, what it may take, and all that was sent to it. */
+/** The page of one destination: its status and the reason for it, its traffic, settings, replays and deliveries. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { historyOf } from "../../api/destinations/health.ts";
 import { type StatsWindow, spans } from "../../core/rollups.ts";
 import { limitsOf } from "../../db/destinations.ts";
 import { listReplays, type Replay } from "../../db/replays.ts";
-import { readFleet } from "../../metrics/fleet.ts";
+import { COUNTED, readFleet } from "../../metrics/fleet.ts";
 import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
-import { CircuitHistory, CircuitTimeline, stretchesOf } from "../components/circuit-history.tsx";
-import { nameOf, shortUrl } from "../components/destination-table.tsx";
-import { type Form, Limits, Rotation } from "../components/forms.tsx";
-import { showPage } from "../components/layout.tsx";
+import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
+import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../components/delivery-log.tsx";
+import { Limits, RetryPolicySummary, SecretRotation } from "../components/destination-settings.tsx";
+import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../components/destination-table.tsx";
+import { showNotFound, showPage } from "../components/layout.tsx";
 import {
-  type LogState,
-  logStates,
-  type MessageLog,
-  Messages,
-  readLog,
-} from "../components/message-table.tsx";
-import { DoneNotice, Figure, RefusedNotice, WindowTabs, windowNamed } from "../components/parts.tsx";
-import { Replays } from "../components/replays.tsx";
-import { COUNTED, type Health, healthOf, lookFor } from "../destination-health.ts";
-import { atMost, countOf, decimalOf, spanIfAny } from "../format.ts";
+  Ago,
+  Figure,
+  OutcomeNotice,
+  RefusedNotice,
+  StateLabel,
+  WindowTabs,
+  windowNamed,
+} from "../components/parts.tsx";
+import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../format.ts";
 import type { Refused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import type { StatusText } from "../status-text.ts";
-import { nothingHere } from "./error-pages.tsx";
-import { RetryPolicySummary } from "./new-destination.tsx";
 
-// §§ A destination in figures: now, and over time.
+export function registerDestination(app: Hono<DashboardEnv>): void {
+  app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
+}
 
-/** How it stands at this moment. */
-const DestinationFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
-  <section aria-label="At this moment">
+/** A form that was refused; what was typed stays in its fields. */
+type RefusedForm = Readonly<{ refused: Refused; typed?: Form }>;
+
+const REPLAYS_SHOWN = 3;
+
+export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
+  const services = c.get("services");
+  const { tenant, scopes } = c.get("visitor").principal;
+  const window = windowNamed(c.req.query("window"));
+  const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
+  const seen = fleet.seen[0];
+  if (seen === undefined) return showNotFound(c);
+  const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
+  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
+  const [deliveries, { replays }] = await Promise.all([
+    readLog(services, id, { state, before: c.req.query("before") }),
+    listReplays(services, latest),
+  ]);
+  const now = services.now();
+  return showPage(
+    c,
+    { title: nameOf(seen.row), live: refusedForm === undefined },
+    <DestinationPage
+      health={healthOf(seen, now)}
+      window={window}
+      deliveries={deliveries}
+      replays={replays}
+      now={now}
+      mayChange={scopes.includes("admin")}
+      outcome={c.req.query("done")}
+      {...refusedForm}
+    />,
+    refusedForm ? 422 : 200,
+  );
+}
+
+type Props = Readonly<{
+  health: Health;
+  window: StatsWindow;
+  deliveries: DeliveryPage;
+  replays: readonly Replay[];
+  now: number;
+  mayChange: boolean;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
+  refused?: Refused;
+  typed?: Form;
+}>;
+
+const DestinationPage: FC<Props> = ({
+  health,
+  window,
+  deliveries,
+  replays,
+  now,
+  mayChange,
+  outcome,
+  refused,
+  typed,
+}) => {
+  const { row, figures, status, depth } = health;
+  const path = `/dashboard/destinations/${row.id}`;
+  const isHeld = (figures?.view.heldUntil ?? 0) > now;
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href="/dashboard">Overview</a>
+        </p>
+        <h1 class="break">{nameOf(row)}</h1>
+        <p class="lede break">
+          {row.description !== null && `${shortUrl(row.url)} · `}
+          {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant} · `}
+          <code>{row.id}</code>
+        </p>
+      </section>
+      {refused ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
+      <StatusPanel status={status} />
+      {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
+      <CurrentFigures health={health} />
+      <Traffic path={path} health={health} window={window} now={now} />
+      <div class="columns">
+        <div class="column">
+          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
+          <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
+        </div>
+        <div class="column">
+          <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
+          <RetryPolicySummary row={row} />
+          {mayChange && <SecretRotation path={path} row={row} now={now} />}
+        </div>
+      </div>
+      <DeliveryLog path={path} page={deliveries} now={now} />
+    </>
+  );
+};
+
+/** Screen readers announce a change of the state, but not the countdown, which would interrupt all the time. */
+const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, reason, hint } }) => (
+  <section class={`status tone-${tone}`} aria-label="Status">
+    <p>
+      <strong>{text}</strong>
+      {reason === undefined ? "." : `: ${reason}.`}
+    </p>
+    {hint !== undefined && <p>{hint}</p>}
+    <output class="hidden">{label}</output>
+  </section>
+);
+
+const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ path, isPaused, isHeld }) => (
+  <section class="actions" aria-label="Actions">
+    <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
+      <button type="submit" class={isPaused ? "main" : ""}>
+        {isPaused ? "Resume" : "Pause"}
+      </button>
+    </form>
+    {isHeld && (
+      <form method="post" action={`${path}/clear-hold`}>
+        <button type="submit">Clear hold</button>
+      </form>
+    )}
+    <form method="post" action={`${path}/test`}>
+      <button type="submit">Send a test event</button>
+    </form>
+  </section>
+);
+
+const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
+  <section aria-label="Current figures">
     <dl class="figures">
       <Figure
         name="In flight"
@@ -44,20 +170,19 @@ const DestinationFigures: FC<{ health: Health }> = ({ health: { row, figures, de
       <Figure name="Retrying" value={countOf(depth.retrying)} />
       <Figure name="Dead" value={atMost(depth.dead, COUNTED)} tone={depth.dead > 0 ? "bad" : undefined} />
       <Figure
-        name="Retries per first"
+        name="Retry ratio"
         value={decimalOf(rates.retryRatio)}
         tone={figures?.view.traffic.storm ? "bad" : undefined}
       />
-      <Figure name="95 % take at most" value={spanIfAny(rates.latencyP95Ms)} />
+      <Figure name="p95 latency" value={durationOrNone(rates.latencyP95Ms)} />
     </dl>
   </section>
 );
 
-type FiguresProps = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
+type TrafficProps = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
 
-/** What was sent over time, and how the door stood meanwhile. */
-const DestinationTraffic: FC<FiguresProps> = ({ path, health, window, now }) => {
-  const { row, figures } = health;
+/** Attempts over time, and below them when the destination was blocked. */
+const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window, now }) => {
   const series = figures?.windows[window]?.series ?? [];
   const since = series[0]?.at ?? now;
   return (
@@ -70,7 +195,7 @@ const DestinationTraffic: FC<FiguresProps> = ({ path, health, window, now }) => 
       <TrafficChart series={series} window={window} />
       {figures && series.length > 0 && (
         <CircuitTimeline
-          stretches={stretchesOf({ history: figures.view.history, row }, since, now)}
+          interruptions={interruptionsOf({ history: figures.view.history, row }, since, now)}
           since={since}
           until={since + series.length * spans[window].stepMs}
           now={now}
@@ -80,141 +205,122 @@ const DestinationTraffic: FC<FiguresProps> = ({ path, health, window, now }) => 
   );
 };
 
-// §§ The page of one destination.
-
-type Props = Readonly<{
-  health: Health;
-  window: StatsWindow;
-  log: MessageLog;
+type DeadLettersProps = Readonly<{
+  path: string;
+  /** The newest first. */
   replays: readonly Replay[];
-  now: number;
+  dead: number;
   mayChange: boolean;
-  /** What has just been done, by name. */
-  done: string | undefined;
-  refused?: Refused;
-  typed?: Form;
+  now: number;
 }>;
 
-const DestinationPage: FC<Props> = ({
-  health,
-  window,
-  log,
-  replays,
-  now,
-  mayChange,
-  done,
-  refused,
-  typed,
-}) => {
-  const { row, figures, words, depth } = health;
-  const path = `/dashboard/destinations/${row.id}`;
-  const isHeld = (figures?.view.heldUntil ?? 0) > now;
+const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now }) => (
+  <section aria-labelledby="replays">
+    <div class="head">
+      <h2 id="replays">Dead letters</h2>
+    </div>
+    {dead === 0 ? (
+      <p class="empty">No dead letters. Deliveries that are given up appear here and can be replayed.</p>
+    ) : (
+      <p>
+        {`${atMost(dead, COUNTED)} ${dead === 1 ? "delivery was" : "deliveries were"} given up. `}
+        <a href={`${path}?state=dead#deliveries`}>Show them</a>
+      </p>
+    )}
+    {mayChange && dead > 0 && !replays.some(isUnderWay) && <NewReplay path={path} />}
+    {replays.map((replay) => (
+      <ReplayProgress path={path} replay={replay} mayChange={mayChange} now={now} />
+    ))}
+  </section>
+);
+
+function isUnderWay({ state }: Replay): boolean {
+  return state === "running" || state === "paused";
+}
+
+const NewReplay: FC<{ path: string }> = ({ path }) => (
+  <form class="stack" method="post" action={`${path}/replay`}>
+    <div class="fields">
+      <label>
+        Accepted in the last
+        <select name="days">
+          <option value="1">day</option>
+          <option value="7">7 days</option>
+          <option value="30" selected>
+            30 days
+          </option>
+        </select>
+      </label>
+      <label>
+        Initial rate (per minute)
+        <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
+      </label>
+    </div>
+    <div class="actions">
+      <button type="submit">Replay dead letters</button>
+      <span class="hint">The replay slows down when the receiver does.</span>
+    </div>
+  </form>
+);
+
+const replayStates = {
+  running: { tone: "busy", label: "Replaying" },
+  paused: { tone: "quiet", label: "Paused" },
+  completed: { tone: "good", label: "Completed" },
+  cancelled: { tone: "quiet", label: "Cancelled" },
+} as const;
+
+type ProgressProps = Readonly<{ path: string; replay: Replay; mayChange: boolean; now: number }>;
+
+const ReplayProgress: FC<ProgressProps> = ({ path, replay, mayChange, now }) => {
+  const { id, state, total, delivered, failed } = replay;
+  const { tone, label } = replayStates[state];
+  const ended = delivered + failed;
   return (
-    <>
-      <section>
-        <p class="crumb">
-          <a href="/dashboard">Overview</a>
-        </p>
-        <h1 class="break">{nameOf(row)}</h1>
-        <p class="lede break">
-          {row.description !== null && `${shortUrl(row.url)} · `}
-          {`${wantedTypes(row.eventTypes)} of tenant ${row.tenant} · `}
-          <code>{row.id}</code>
-        </p>
-      </section>
-      {refused ? <RefusedNotice refused={refused} /> : <DoneNotice what={done} />}
-      <DoorPanel words={words} />
-      {mayChange && <Buttons path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
-      <DestinationFigures health={health} />
-      <DestinationTraffic path={path} health={health} window={window} now={now} />
-      <div class="columns">
-        <div class="column">
-          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
-          <Replays path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
-        </div>
-        <div class="column">
-          <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
-          <RetryPolicySummary row={row} />
-          {mayChange && <Rotation path={path} row={row} now={now} />}
-        </div>
+    <article class="delivery" id={id} aria-label={`Replay ${id}`}>
+      <div class="head">
+        <StateLabel tone={tone}>{label}</StateLabel>
+        <span class="soft small">
+          <Ago at={replay.createdAt} now={now} />
+        </span>
       </div>
-      <Messages path={path} log={log} now={now} />
-    </>
+      {isUnderWay(replay) && (
+        <progress value={ended} max={Math.max(1, total)} aria-label={`${ended} of ${total} completed`} />
+      )}
+      <p class="small soft">{progressText(replay)}</p>
+      {mayChange && isUnderWay(replay) && (
+        <div class="actions">
+          {state === "running" ? (
+            <ReplayAction action={`${path}/replays/${id}/pause`} label="Pause replay" />
+          ) : (
+            <ReplayAction action={`${path}/replays/${id}/resume`} label="Resume replay" />
+          )}
+          <ReplayAction action={`${path}/replays/${id}/cancel`} label="Cancel replay" />
+        </div>
+      )}
+    </article>
   );
 };
 
-const Buttons: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ path, isPaused, isHeld }) => (
-  <section class="actions" aria-label="Actions">
-    <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
-      <button type="submit" class={isPaused ? "main" : ""}>
-        {isPaused ? "Resume" : "Pause"}
-      </button>
-    </form>
-    {isHeld && (
-      <form method="post" action={`${path}/clear-hold`}>
-        <button type="submit">End the hold</button>
-      </form>
-    )}
-    <form method="post" action={`${path}/test`}>
-      <button type="submit">Send a test event</button>
-    </form>
-  </section>
+const ReplayAction: FC<{ action: string; label: string }> = ({ action, label }) => (
+  <form method="post" action={action}>
+    <button type="submit" class="tiny">
+      {label}
+    </button>
+  </form>
 );
 
-/** The state is announced when it changes; the countdown is not, which would never stop talking. */
-const DoorPanel: FC<{ words: StatusText }> = ({ words }) => (
-  <section class={`door tone-${words.tone}`} aria-label="The door">
-    <p>
-      <strong>{words.says}</strong>
-      {words.reason !== undefined && `: ${words.reason}.`}
-      {words.reason === undefined && "."}
-    </p>
-    {words.hint !== undefined && <p>{words.hint}</p>}
-    <output class="hidden">{words.short}</output>
-  </section>
-);
+/** Why a running replay is slow or stands still. */
+const slowdowns: Readonly<Record<string, string>> = {
+  destination_paused: "stopped while the destination is paused",
+  stuck: "stopped while the destination is blocked or its backlog is full",
+  doubtful: "slowed down because attempts fail",
+};
 
-function wantedTypes(types: readonly string[] | null): string {
-  return types === null ? "All events" : types.join(", ");
-}
-
-export function registerDestination(app: Hono<DashboardEnv>): void {
-  app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
-}
-
-/** What a person wanted of it and did not get: shown above the page, with what was typed still there. */
-type Attempted = Readonly<{ refused: Refused; typed?: Form }>;
-
-const REPLAYS = 3;
-
-export async function showDestination(c: DashboardContext, id: string, attempted?: Attempted) {
-  const services = c.get("services");
-  const { tenant, scopes } = c.get("visitor").principal;
-  const window = windowNamed(c.req.query("window"));
-  const asked = { state: stateOf(c.req.query("state")), before: c.req.query("before") };
-  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS };
-  const fleet = await readFleet(services, { tenant, destination: id }, lookFor(window));
-  const seen = fleet.seen[0];
-  if (seen === undefined) return nothingHere(c);
-  const [log, { replays }] = await Promise.all([readLog(services, id, asked), listReplays(services, latest)]);
-  const now = services.now();
-  return showPage(
-    c,
-    { title: nameOf(seen.row), live: attempted === undefined },
-    <DestinationPage
-      health={healthOf(seen, now)}
-      window={window}
-      log={log}
-      replays={replays}
-      now={now}
-      mayChange={scopes.includes("admin")}
-      done={c.req.query("done")}
-      {...attempted}
-    />,
-    attempted ? 422 : 200,
-  );
-}
-
-function stateOf(given: string | undefined): LogState {
-  return logStates.find((state) => state === given) ?? "all";
+function progressText({ state, reason, total, moved, delivered, failed, pace }: Replay): string {
+  const done = `${countOf(delivered)} of ${plural(total, "delivery", "deliveries")} delivered`;
+  const failures = failed > 0 ? `, ${countOf(failed)} failed again` : "";
+  if (state !== "running") return `${done}${failures}.`;
+  const slowdown = reason === null ? "" : `, ${slowdowns[reason] ?? reason.replaceAll("_", " ")}`;
+  return `${done}${failures}; ${countOf(moved)} moved to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;
 }

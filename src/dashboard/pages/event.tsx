@@ -1,69 +1,71 @@
-/** One event: what was posted, and what became of it at each of its destinations. */
+/** The page of one event: what was posted, and its delivery to each destination. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
 import { overBy } from "../../db/delivery-filter.ts";
+import type { FoundDelivery } from "../../db/delivery-list.ts";
+import type { Destination } from "../../db/destinations.ts";
 import { findEvent } from "../../db/planned-deliveries.ts";
+import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
-import { curlRequests } from "../components/curl.ts";
+import { faultOf } from "../../log.ts";
+import type { Services } from "../../services.ts";
 import { DeliveryPanel } from "../components/delivery-panel.tsx";
 import { nameOf } from "../components/destination-table.tsx";
-import { showPage } from "../components/layout.tsx";
-import { Ago, Copyable, DoneNotice } from "../components/parts.tsx";
-import { plural } from "../format.ts";
+import { showNotFound, showPage } from "../components/layout.tsx";
+import { Ago, Copyable, OutcomeNotice } from "../components/parts.tsx";
+import { plural, quoted } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
-import { nothingHere } from "./error-pages.tsx";
 
 export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
-    const row = eventNumber(c.req.param("id"));
-    const found =
-      row && (await findEvent(services, row, c.get("visitor").principal.tenant, overBy(services)));
-    if (!found) return nothingHere(c);
-    const shown = await showDeliveries(services, found.deliveries);
-    const names = new Map(
-      found.deliveries.map(({ destinationId, destination }) => [
-        destinationId,
-        destination ? nameOf(destination) : "a removed destination",
-      ]),
-    );
-    const { id, type, tenant, acceptedAt, body } = found.event;
-    const facts = { id: eventId(id), type, tenant, acceptedAt, body };
-    const mayChange = c.get("visitor").principal.scopes.includes("admin");
-    const requests = mayChange ? await curlRequests(services, found.event, found.deliveries) : new Map();
+    const { tenant, scopes } = c.get("visitor").principal;
+    const number = eventNumber(c.req.param("id"));
+    const found = number && (await findEvent(services, number, tenant, overBy(services)));
+    if (!found) return showNotFound(c);
+    const { event, deliveries } = found;
+    const mayChange = scopes.includes("admin");
+    const id = eventId(event.id);
     return showPage(
       c,
-      { title: `${type} ${facts.id}`, live: true },
+      { title: `${event.type} ${id}`, live: true },
       <EventPage
-        event={facts}
-        deliveries={shown}
-        names={names}
+        event={{ id, type: event.type, tenant: event.tenant, acceptedAt: event.acceptedAt, body: event.body }}
+        deliveries={await showDeliveries(services, deliveries)}
+        names={namesOf(deliveries)}
         now={services.now()}
         mayChange={mayChange}
-        done={c.req.query("done")}
-        requests={requests}
+        outcome={c.req.query("done")}
+        commands={mayChange ? await curlCommands(services, event, deliveries) : new Map()}
       />,
     );
   });
 }
 
-type Facts = Readonly<{ id: string; type: string; tenant: string; acceptedAt: number; body: string }>;
+function namesOf(deliveries: readonly FoundDelivery[]): ReadonlyMap<string, string> {
+  return new Map(
+    deliveries.map(({ destinationId, destination }) => [
+      destinationId,
+      destination ? nameOf(destination) : "deleted destination",
+    ]),
+  );
+}
 
 type Props = Readonly<{
-  event: Facts;
+  event: Readonly<{ id: string; type: string; tenant: string; acceptedAt: number; body: string }>;
   deliveries: readonly DeliveryJson[];
   /** By destination. */
   names: ReadonlyMap<string, string>;
   now: number;
   mayChange: boolean;
-  /** What has just been done, by name. */
-  done: string | undefined;
-  /** By destination: how the event would be sent now. */
-  requests: ReadonlyMap<string, string>;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
+  /** By destination: a command that sends the event now. */
+  commands: ReadonlyMap<string, string>;
 }>;
 
-const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, done, requests }) => (
+const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcome, commands }) => (
   <>
     <section>
       <p class="crumb">
@@ -72,10 +74,10 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, done, 
       <h1 class="break">{event.type}</h1>
       <p class="lede">
         <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
-        {deliveries.length === 0 && ". No destination wanted it."}
+        {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
     </section>
-    <DoneNotice what={done} />
+    <OutcomeNotice name={outcome} />
     <section aria-labelledby="deliveries">
       <div class="head">
         <h2 id="deliveries">{plural(deliveries.length, "delivery", "deliveries")}</h2>
@@ -95,21 +97,65 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, done, 
         <h2 id="body">Body</h2>
         <span class="soft small">{`${new TextEncoder().encode(event.body).byteLength} bytes, the same on every attempt`}</span>
       </div>
-      <Copyable id="sent-body" label="The body that is sent" text={event.body} />
+      <Copyable id="sent-body" label="The request body" text={event.body} />
     </section>
-    {requests.size > 0 && (
-      <section aria-labelledby="by-hand" data-still>
+    {commands.size > 0 && (
+      <section aria-labelledby="curl" data-static>
         <div class="head">
-          <h2 id="by-hand">Send it by hand</h2>
+          <h2 id="curl">Send it with curl</h2>
           <span class="soft small">Signed now, as an attempt would be</span>
         </div>
-        {[...requests].map(([destination, request]) => (
+        {[...commands].map(([destination, command]) => (
           <details>
             <summary>{`To ${names.get(destination)}`}</summary>
-            <Copyable id={`by-hand-${destination}`} label="The request as a command" text={request} />
+            <Copyable id={`curl-${destination}`} label="The request as a command" text={command} />
           </details>
         ))}
       </section>
     )}
   </>
 );
+
+/** Commands are made for the first destinations only: each one is signed. */
+const MAX_COMMANDS = 5;
+
+/**
+ * The event as a command that sends it as an attempt would, signed now, so that a receiver can be debugged. By
+ * destination, without those whose secret cannot be opened. A destination's own headers are left out, because they
+ * may be secret.
+ */
+async function curlCommands(
+  services: Services,
+  event: Readonly<{ id: number; body: string }>,
+  deliveries: readonly FoundDelivery[],
+): Promise<ReadonlyMap<string, string>> {
+  const existing = deliveries.flatMap(({ destination }) =>
+    destination?.deletedAt === null ? [destination] : [],
+  );
+  const commands = existing.slice(0, MAX_COMMANDS).map(async (destination) => {
+    const command = await curlCommand(services, event, destination);
+    return command === undefined ? [] : [[destination.id, command] as const];
+  });
+  return new Map((await Promise.all(commands)).flat());
+}
+
+async function curlCommand(
+  { vault, now, log }: Services,
+  event: Readonly<{ id: number; body: string }>,
+  destination: Destination,
+): Promise<string | undefined> {
+  try {
+    const at = now();
+    const sign = await signerFor(vault, destination, at);
+    const signed = await sign(eventId(event.id), event.body, at);
+    const headers = Object.entries({ "content-type": "application/json", ...signed });
+    return [
+      `curl ${quoted(destination.url)}`,
+      ...headers.map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
+      `  --data-raw ${quoted(event.body)}`,
+    ].join(" \\\n");
+  } catch (error) {
+    log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
+    return undefined;
+  }
+}

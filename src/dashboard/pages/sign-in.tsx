@@ -1,17 +1,22 @@
-/** Signing in with an API key, and out again. */
+/**
+ * Signing in, with an API key or by a portal link, and signing out. A portal link opens one session. Following it only
+ * shows a button, so that a mail scanner or a chat's link preview does not use it up.
+ */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Authenticate, readToken } from "../../api/auth.ts";
 import { Brand, showPage } from "../components/layout.tsx";
 import { closeSession, type DashboardContext, type DashboardEnv, openSession } from "../session.ts";
 
-/** Registered before the door. */
+/** Registered before authentication. */
 export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
   app.post("/dashboard/sign-in", async (c) => {
     const { key } = await c.req.parseBody();
     const principal = typeof key === "string" ? await authenticate(c.get("services"), key.trim()) : undefined;
-    if (principal === undefined) return askForKey(c, "That key is not valid.");
-    if (!principal.scopes.includes("read")) return askForKey(c, "That key lacks the scope read.");
+    if (principal === undefined)
+      return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
+    if (!principal.scopes.includes("read"))
+      return showSignIn(c, "This API key lacks the scope read. Use a key that has it.");
     await openSession(c, principal);
     return c.redirect("/dashboard", 303);
   });
@@ -24,22 +29,24 @@ export function registerSignOut(app: Hono<DashboardEnv>): void {
   });
 }
 
-/** In place of a page that needs a session. */
-export function askForKey(c: DashboardContext, fault?: string) {
+/** Shown instead of any page that requires a session. */
+export function showSignIn(c: DashboardContext, fault?: string) {
   return showPage(
     c,
     { title: "Sign in", signedIn: false },
-    <SignIn {...(fault !== undefined && { fault })} />,
+    <SignInPage {...(fault !== undefined && { fault })} />,
     401,
   );
 }
 
-const SignIn: FC<{ fault?: string }> = ({ fault }) => (
+const SignInPage: FC<{ fault?: string }> = ({ fault }) => (
   <>
     <Brand />
     <div>
       <h1>Sign in</h1>
-      <p class="lede">With an API key that may read. A key bound to a tenant shows that tenant alone.</p>
+      <p class="lede">
+        Use an API key with the scope <code>read</code>. A tenant's key shows that tenant only.
+      </p>
     </div>
     <form class="stack" method="post" action="/dashboard/sign-in">
       <label>
@@ -65,31 +72,31 @@ const SignIn: FC<{ fault?: string }> = ({ fault }) => (
   </>
 );
 
-// §§ The customer's way in: a link that an admin has made. Following it shows a button and no more, so that a
-// mail scanner or a chat that looks at links beforehand does not use it up.
+const PORTAL = "/dashboard/enter";
+const NOT_VALID = "This link is not valid or has expired";
+const USED = "This link has already been used";
 
-const ENTER = "/dashboard/enter";
-
-/** Registered before the door. */
+/** Registered before authentication. */
 export function registerPortal(app: Hono<DashboardEnv>): void {
-  app.get(ENTER, async (c) => {
+  app.get(PORTAL, async (c) => {
     const token = c.req.query("token") ?? "";
     const link = await linkOf(c, token);
-    if (link === undefined) return refuse(c, "This link is not valid, or not any more.");
-    return showPage(c, { title: "Enter", signedIn: false }, <Enter token={token} tenant={link.tenant} />);
+    if (link === undefined) return refuseLink(c, NOT_VALID);
+    const page = <PortalPage token={token} tenant={link.tenant} />;
+    return showPage(c, { title: "Your webhooks", signedIn: false }, page);
   });
 
-  app.post(ENTER, async (c) => {
+  app.post(PORTAL, async (c) => {
     const { token } = await c.req.parseBody();
     const link = await linkOf(c, typeof token === "string" ? token : "");
-    if (link === undefined) return refuse(c, "This link is not valid, or not any more.");
+    if (link === undefined) return refuseLink(c, NOT_VALID);
     const { id, keyId, tenant, scopes } = link;
-    const isOpen = await openSession(c, { tenant, scopes, ...(keyId !== null && { key: keyId }) }, id);
-    return isOpen ? c.redirect("/dashboard", 303) : refuse(c, "This link has been used.");
+    const isOpened = await openSession(c, { tenant, scopes, ...(keyId !== null && { key: keyId }) }, id);
+    return isOpened ? c.redirect("/dashboard", 303) : refuseLink(c, USED);
   });
 }
 
-/** A link without a tenant is none of ours: nobody enters everything by one. */
+/** A link without a tenant is never valid: it would open the dashboard of all tenants. */
 async function linkOf(c: DashboardContext, token: string) {
   const { config, now } = c.get("services");
   const claims = await readToken(config, "portal", token, now());
@@ -97,30 +104,32 @@ async function linkOf(c: DashboardContext, token: string) {
   return { ...claims, tenant: claims.tenant };
 }
 
-function refuse(c: DashboardContext, fault: string) {
-  const content = (
+function refuseLink(c: DashboardContext, fault: string) {
+  return showPage(
+    c,
+    { title: "Link refused", signedIn: false },
     <>
       <Brand />
       <div>
         <h1>{fault}</h1>
-        <p class="lede">Go back to where you found it, and ask for a new one.</p>
+        <p class="lede">Go back to where you found the link, and request a new one.</p>
       </div>
-    </>
+    </>,
+    403,
   );
-  return showPage(c, { title: "No entry", signedIn: false }, content, 403);
 }
 
-const Enter: FC<{ token: string; tenant: string }> = ({ token, tenant }) => (
+const PortalPage: FC<{ token: string; tenant: string }> = ({ token, tenant }) => (
   <>
     <Brand />
     <div>
       <h1>Your webhooks</h1>
-      <p class="lede break">{`The endpoints of ${tenant}: what was sent to them, and what waits and why.`}</p>
+      <p class="lede break">{`The endpoints of ${tenant}: what was sent to them, what is waiting, and why.`}</p>
     </div>
-    <form class="stack" method="post" action={ENTER}>
+    <form class="stack" method="post" action={PORTAL}>
       <input type="hidden" name="token" value={token} />
       <button type="submit" class="main">
-        Open
+        Open the dashboard
       </button>
     </form>
   </>

@@ -1,27 +1,31 @@
 /**
- * The outages that a policy can be tried on, and what comes of each, with the gate and without. Chosen so that
- * presets differ in them; and few deliveries, because a page waits for it: a second of a Worker's time at most.
+ * The outages that a policy is simulated in, with the gate and without, and what the receiver sees of them. They are
+ * chosen so that the presets differ, and have few deliveries, because a page waits for the result: a simulation takes
+ * a second of a Worker's time at most.
  */
-
 import type { FC } from "hono/jsx";
 import type { GateSettings } from "../../core/limits.ts";
 import type { RetryPolicy } from "../../core/retry/policy.ts";
 import { type OutageReport, simulateOutage } from "../../simulator/simulate-outage.ts";
-import { countOf, decimalOf, spanOf } from "../format.ts";
-import { fullestOf, type Point } from "./schedule-chart.tsx";
+import { countOf, decimalOf, durationOf } from "../format.ts";
 
 const MINUTE_MS = 60_000;
 
-/** A receiver that can take a hundred requests a second. */
+/** A receiver that serves a hundred requests a second. */
 const receiver = { slots: 10, serviceMs: 100 };
 
 export const outages = {
-  "10m": { says: "10 minutes, 5 events a second", lastsMs: 10 * MINUTE_MS, perSecond: 5, ...receiver },
-  "1h": { says: "1 hour, 1 event a second", lastsMs: 60 * MINUTE_MS, perSecond: 1, ...receiver },
-  "6h": { says: "6 hours, 6 events a minute", lastsMs: 360 * MINUTE_MS, perSecond: 0.1, ...receiver },
-  "1d": { says: "a day, 6 events an hour", lastsMs: 24 * 60 * MINUTE_MS, perSecond: 1 / 600, ...receiver },
+  "10m": { title: "10 minutes, 5 events per second", lastsMs: 10 * MINUTE_MS, perSecond: 5, ...receiver },
+  "1h": { title: "1 hour, 1 event per second", lastsMs: 60 * MINUTE_MS, perSecond: 1, ...receiver },
+  "6h": { title: "6 hours, 6 events per minute", lastsMs: 360 * MINUTE_MS, perSecond: 0.1, ...receiver },
+  "1d": {
+    title: "1 day, 6 events per hour",
+    lastsMs: 24 * 60 * MINUTE_MS,
+    perSecond: 1 / 600,
+    ...receiver,
+  },
   "2d": {
-    says: "a weekend, an event an hour",
+    title: "2 days, 1 event per hour",
     lastsMs: 48 * 60 * MINUTE_MS,
     perSecond: 1 / 3600,
     ...receiver,
@@ -30,59 +34,58 @@ export const outages = {
 
 export type OutageName = keyof typeof outages;
 
-export type Comparison = Readonly<{
-  outage: (typeof outages)[OutageName];
-  gated: OutageReport;
-  /** The same policy on a plain job queue. */
-  alone: OutageReport;
-}>;
-
-/** Actions of one simulation at most. */
-const STEPS = 400_000;
-/** Always the same: whoever changes the policy wants to see what that does, and not what chance does. */
-const SEED = 1;
-
+/** The outage of that name, or the shortest one. */
 export function outageNamed(name: string | undefined): OutageName {
   return name !== undefined && Object.hasOwn(outages, name) ? (name as OutageName) : "10m";
 }
 
-export function compare(policy: RetryPolicy, gate: GateSettings, name: OutageName): Comparison {
+export type Comparison = Readonly<{
+  outage: (typeof outages)[OutageName];
+  withGate: OutageReport;
+  /** The same policy in a plain job queue. */
+  withoutGate: OutageReport;
+}>;
+
+/** The limit of actions in one simulation. */
+const MAX_STEPS = 400_000;
+/** Always the same, so that a change of the result comes from the policy and not from chance. */
+const SEED = 1;
+
+export function compare(policy: RetryPolicy, settings: GateSettings, name: OutageName): Comparison {
   const outage = outages[name];
-  const open = { ...gate, paused: false };
   return {
     outage,
-    gated: simulateOutage(policy, open, outage, SEED, STEPS),
-    alone: simulateOutage(policy, null, outage, SEED, STEPS),
+    withGate: simulateOutage(policy, { ...settings, paused: false }, outage, SEED, MAX_STEPS),
+    withoutGate: simulateOutage(policy, null, outage, SEED, MAX_STEPS),
   };
 }
-
-// §§ What an outage looks like from the receiver: requests a second, with the gate and without, on one scale.
 
 const WIDTH = 720;
 const HEIGHT = 100;
 /** The outage begins after a minute. */
 const BEFORE_S = 60;
 
-export const OutageChart: FC<{ comparison: Comparison }> = ({ comparison: { outage, gated, alone } }) => {
+/** Requests per second at the receiver, with the gate and without, on the same scale. */
+export const OutageChart: FC<{ comparison: Comparison }> = ({
+  comparison: { outage, withGate, withoutGate },
+}) => {
+  const { capacity } = withGate;
   const end = BEFORE_S + outage.lastsMs / 1000;
   const seconds = Math.ceil(end * 1.7 + 240);
   const panels = [
-    { name: "With the gate", points: fullestOf(gated, seconds) },
-    { name: "The same policy without it", points: fullestOf(alone, seconds) },
+    { name: "With the gate", points: peaksOf(withGate, seconds) },
+    { name: "The same policy without it", points: peaksOf(withoutGate, seconds) },
   ];
-  const top = Math.max(
-    1.15 * gated.capacity,
-    ...panels.flatMap(({ points }) => points.map((p) => p.requests)),
-  );
+  const top = Math.max(1.15 * capacity, ...panels.flatMap(({ points }) => points.map((p) => p.requests)));
   const scale: Scale = {
     x: (second) => (second / seconds) * WIDTH,
-    // The square root: a herd and a trickle are to be seen in the same picture.
+    // The square root, so that both a burst and a trickle are visible.
     y: (requests) => HEIGHT * (1 - Math.sqrt(requests / top)),
   };
   return (
     <>
       {panels.map(({ name, points }) => (
-        <figure class="chart lab panel">
+        <figure class="chart simulation panel">
           <figcaption>{name}</figcaption>
           <svg
             viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
@@ -97,17 +100,17 @@ export const OutageChart: FC<{ comparison: Comparison }> = ({ comparison: { outa
               y="0"
               height={HEIGHT}
             />
-            <path class="well" d={area(points, ({ requests }) => requests, scale)} />
-            <path class="ill" d={area(points, ({ failed }) => failed, scale)} />
-            <path class="capacity" d={`M0 ${one(scale.y(gated.capacity))}H${WIDTH}`} />
-            <path class="ground" d={`M0 ${HEIGHT}H${WIDTH}`} />
+            <path class="succeeded" d={area(points, ({ requests }) => requests, scale)} />
+            <path class="failed" d={area(points, ({ failed }) => failed, scale)} />
+            <path class="capacity" d={`M0 ${rounded(scale.y(capacity))}H${WIDTH}`} />
+            <path class="axis-line" d={`M0 ${HEIGHT}H${WIDTH}`} />
           </svg>
         </figure>
       ))}
       <div class="axis" aria-hidden="true">
-        <span>{`a minute before`}</span>
-        <span>{`dashed: ${countOf(gated.capacity)} a second, what it can take`}</span>
-        <span>{`${spanOf((seconds - end) * 1000)} after it`}</span>
+        <span>1 min before</span>
+        <span>{`dashed: the receiver's capacity, ${countOf(capacity)} per second`}</span>
+        <span>{`${durationOf((seconds - end) * 1000)} after`}</span>
       </div>
     </>
   );
@@ -115,49 +118,76 @@ export const OutageChart: FC<{ comparison: Comparison }> = ({ comparison: { outa
 
 type Scale = Readonly<{ x: (second: number) => number; y: (requests: number) => number }>;
 
-/** From the ground up and back to it. */
-function area(points: readonly Point[], pick: (point: Point) => number, { x, y }: Scale): string {
-  const line = points.map((point) => `L${one(x(point.second))} ${one(y(pick(point)))}`).join("");
+/** The path of an area above the axis. */
+function area(points: readonly Peak[], pick: (point: Peak) => number, { x, y }: Scale): string {
+  const line = points.map((point) => `L${rounded(x(point.second))} ${rounded(y(pick(point)))}`).join("");
   return `M0 ${HEIGHT}${line}V${HEIGHT}z`;
 }
 
-function one(n: number): string {
+function rounded(n: number): string {
   return String(Math.round(n * 10) / 10);
 }
 
-// §§ The figures of a simulated outage, with the gate and without.
+type Peak = Readonly<{ second: number; requests: number; failed: number }>;
 
-type Row = Readonly<{ name: string; show: (report: OutageReport) => string; isBad?: Judge }>;
-type Judge = (report: OutageReport) => boolean;
+const MAX_POINTS = 240;
+
+/**
+ * The busiest second of each stretch of time: as many points as a chart has room for. Pure.
+ * @param seconds how much of the report is wanted, from its beginning
+ */
+export function peaksOf({ arrivals, failures }: OutageReport, seconds: number): readonly Peak[] {
+  const stretch = Math.max(1, Math.ceil(seconds / MAX_POINTS));
+  return Array.from({ length: Math.ceil(seconds / stretch) }, (_, i) => {
+    const from = i * stretch;
+    const within = Array.from({ length: stretch }, (_, k) => pointAt(from + k));
+    return { ...within.reduce((a, b) => (b.requests > a.requests ? b : a)), second: from };
+  });
+
+  function pointAt(second: number): Peak {
+    const requests = arrivals[second] ?? 0;
+    // A failure is counted when the response arrives: in the same second or soon after.
+    return { second, requests, failed: Math.min(requests, failures[second] ?? 0) };
+  }
+}
+
+type Row = Readonly<{
+  name: string;
+  show: (report: OutageReport) => string;
+  isBad?: (report: OutageReport) => boolean;
+}>;
 
 const rows: readonly Row[] = [
-  { name: "Requests that failed", show: ({ wasted }) => countOf(wasted) },
+  { name: "Failed requests", show: ({ wasted }) => countOf(wasted) },
   {
-    name: "Fullest second after it",
+    name: "Peak second after the outage",
     show: ({ peak, capacity }) => `${countOf(Math.round(peak * capacity))} of ${countOf(capacity)}`,
     isBad: ({ peak }) => peak > 1,
   },
   {
-    name: "Broken down again",
-    show: ({ secondOutages }) => (secondOutages === 0 ? "never" : `${secondOutages} ×`),
+    name: "Further outages from overload",
+    show: ({ secondOutages }) => (secondOutages === 0 ? "none" : countOf(secondOutages)),
     isBad: ({ secondOutages }) => secondOutages > 0,
   },
   {
-    name: "Noticed that it was back",
-    show: ({ noticedS = 0 }) => (noticedS === 0 ? "at once" : `after ${spanOf(noticedS * 1000)}`),
+    name: "Recovery noticed",
+    show: ({ noticedS = 0 }) => (noticedS === 0 ? "at once" : `after ${durationOf(noticedS * 1000)}`),
   },
-  { name: "Of those delivered, half within", show: ({ p50S }) => spanOf(p50S * 1000) },
-  { name: "99 % within", show: ({ p99S }) => spanOf(p99S * 1000) },
-  { name: "Backlog gone, against the optimum", show: ({ drain }) => (drain ? `${decimalOf(drain)} ×` : "–") },
+  { name: "Time to delivery, p50", show: ({ p50S }) => durationOf(p50S * 1000) },
+  { name: "Time to delivery, p99", show: ({ p99S }) => durationOf(p99S * 1000) },
+  {
+    name: "Time to drain the backlog, relative to the optimum",
+    show: ({ drain }) => (drain ? `${decimalOf(drain)} ×` : "–"),
+  },
   { name: "Given up", show: ({ lost }) => countOf(lost), isBad: ({ lost }) => lost > 0 },
 ];
 
-export const OutageTable: FC<{ comparison: Comparison }> = ({ comparison: { gated, alone } }) => (
+export const OutageTable: FC<{ comparison: Comparison }> = ({ comparison: { withGate, withoutGate } }) => (
   <>
     <table class="compare">
       <thead>
         <tr>
-          <th scope="col">{`${countOf(gated.delivered + gated.lost)} deliveries`}</th>
+          <th scope="col">{`${countOf(withGate.delivered + withGate.lost)} deliveries`}</th>
           <th scope="col" class="num">
             With the gate
           </th>
@@ -170,22 +200,18 @@ export const OutageTable: FC<{ comparison: Comparison }> = ({ comparison: { gate
         {rows.map(({ name, show, isBad }) => (
           <tr>
             <th scope="row">{name}</th>
-            <Cell report={gated} show={show} isBad={isBad} />
-            <Cell report={alone} show={show} isBad={isBad} />
+            {[withGate, withoutGate].map((report) => (
+              <td class={`num ${isBad?.(report) ? "is-bad" : ""}`}>{show(report)}</td>
+            ))}
           </tr>
         ))}
       </tbody>
     </table>
-    {!(gated.complete && alone.complete) && (
+    {!(withGate.complete && withoutGate.complete) && (
       <p class="hint">
-        The simulation was stopped before all had ended: these are figures of what was played.
+        The simulation was stopped before every delivery had ended. The figures cover the part that was
+        simulated.
       </p>
     )}
   </>
 );
-
-const Cell: FC<{ report: OutageReport; show: Row["show"]; isBad: Judge | undefined }> = ({
-  report,
-  show,
-  isBad,
-}) => <td class={`num ${isBad?.(report) ? "is-bad" : ""}`}>{show(report)}</td>;

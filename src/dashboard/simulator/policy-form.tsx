@@ -1,17 +1,17 @@
-/** Choosing a policy, and editing it. What is left empty is as the preset has it. */
+/**
+ * The form of a retry policy. Empty fields use the preset's value. Durations are typed as people write them ("90",
+ * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
+ */
 import type { FC } from "hono/jsx";
 import type { Delays } from "../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../core/retry/presets.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { nameOf } from "../components/destination-table.tsx";
-import { type Form, numberIn, textIn } from "../components/forms.tsx";
+import { type Form, numberIn, textIn } from "../format.ts";
 import { outages } from "./outages.tsx";
 
-// §§ A retry policy as fields of a form, and back. Spans are typed as one says them ("90", "2 min", "3 d"); what
-// cannot be read as one goes on as it is, so that the schema says what it expected. Pure.
-
-/** The fields of the form, named as those of the API. */
+/** The form's fields, named like those of the API. */
 export type PolicyFields = Readonly<Record<string, string>>;
 
 export { spanText };
@@ -24,9 +24,9 @@ export function secondsOf(text: string): number | string {
   return amount === undefined ? text : Number(amount) * units[unit as keyof typeof units];
 }
 
-/** What the form says, for the schema to judge. */
+/** The policy in the form, not validated yet. */
 export function specIn(form: Form): Readonly<Record<string, unknown>> {
-  const span = (name: string) => {
+  const duration = (name: string) => {
     const text = textIn(form, name);
     return text === undefined ? undefined : secondsOf(text);
   };
@@ -34,19 +34,19 @@ export function specIn(form: Form): Readonly<Record<string, unknown>> {
   const given = {
     preset: textIn(form, "preset"),
     schedule,
-    base: span("base"),
+    base: duration("base"),
     factor: numberIn(form, "factor") ?? undefined,
-    cap: span("cap"),
+    cap: duration("cap"),
     jitter: jitterIn(form),
     max_attempts: numberIn(form, "max_attempts") ?? undefined,
-    give_up_after: span("give_up_after"),
-    expire_unattempted_after: span("expire_unattempted_after"),
+    give_up_after: duration("give_up_after"),
+    expire_unattempted_after: duration("expire_unattempted_after"),
     on: statusesIn(form),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** What is no number stays as it is, for the schema to name. */
+/** A status that is not a number is passed on as it is. */
 function statusesIn(form: Form): unknown {
   const listed = (name: string) =>
     textIn(form, name)
@@ -61,7 +61,7 @@ function jitterIn(form: Form): unknown {
   return jitter === "proportional" ? { proportional: numberIn(form, "proportional") } : jitter;
 }
 
-/** The fields that say what the spec says. */
+/** The fields of a policy: the inverse of `specIn`. */
 export function fieldsOf(spec: RetrySpec): PolicyFields {
   const { preset = "breakwater", schedule, base, factor, cap, jitter, max_attempts, give_up_after } = spec;
   const { expire_unattempted_after, on } = spec;
@@ -83,13 +83,13 @@ export function fieldsOf(spec: RetrySpec): PolicyFields {
   return Object.fromEntries(entries);
 }
 
-export const PATH = "/dashboard/lab";
+export const PATH = "/dashboard/simulator";
 
 type Props = Readonly<{
   fields: PolicyFields;
   outage: string;
   destinations: readonly Destination[];
-  /** The one whose limits are simulated. */
+  /** The destination whose limits are simulated. */
   chosen: Destination | undefined;
   mayChange: boolean;
 }>;
@@ -98,7 +98,7 @@ const jitters = ["full", "equal", "decorrelated", "proportional", "none"] as con
 
 export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, mayChange }) => {
   const preset = presets[(fields.preset ?? "breakwater") as keyof typeof presets] ?? presets.breakwater;
-  const own = ownWords(preset);
+  const own = presetTexts(preset);
   return (
     <form class="stack" method="get" action={PATH} data-preview>
       <div class="fields">
@@ -107,7 +107,7 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
           name="outage"
           label="Simulated outage"
           value={outage}
-          options={Object.entries(outages).map(([name, { says }]) => [name, says])}
+          options={Object.entries(outages).map(([name, { title }]) => [name, title])}
         />
         <Choice
           name="destination"
@@ -117,11 +117,11 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
         />
       </div>
       <fieldset class="fields">
-        <legend>Waits: growing, or a list</legend>
-        <Text name="base" label="First wait" hint={own.base} fields={fields} />
-        <Text name="factor" label="Each longer by" hint={own.factor} fields={fields} />
-        <Text name="cap" label="Longest wait" hint={own.cap} fields={fields} />
-        <Text name="schedule" label="Or this list; the last repeats" hint={own.schedule} fields={fields} />
+        <legend>Delays: exponential, or a schedule</legend>
+        <Text name="base" label="Base delay" hint={own.base} fields={fields} />
+        <Text name="factor" label="Factor" hint={own.factor} fields={fields} />
+        <Text name="cap" label="Maximum delay" hint={own.cap} fields={fields} />
+        <Text name="schedule" label="Schedule; its last delay repeats" hint={own.schedule} fields={fields} />
       </fieldset>
       <fieldset class="fields">
         <legend>Jitter and limits</legend>
@@ -129,10 +129,10 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
           name="jitter"
           label="Jitter"
           value={fields.jitter}
-          options={[["", `its own: ${own.jitter}`], ...jitters.map(same)]}
+          options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
         />
-        <Text name="proportional" label="Proportion, 0 to 1" hint="" fields={fields} />
-        <Text name="max_attempts" label="Attempts, at most" hint={own.attempts} fields={fields} />
+        <Text name="proportional" label="Proportion (0 to 1)" hint="" fields={fields} />
+        <Text name="max_attempts" label="Maximum attempts" hint={own.attempts} fields={fields} />
         <Text
           name="give_up_after"
           label="Give up after"
@@ -141,31 +141,33 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
         />
         <Text
           name="expire_unattempted_after"
-          label="Wait for a first attempt"
+          label="First attempt within"
           hint={spanText(preset.expireUnattemptedAfterMs / 1000)}
           fields={fields}
         />
       </fieldset>
       <fieldset class="fields">
-        <legend>Single statuses</legend>
-        <Text name="on_retry" label="Always retried" hint="404, 422" fields={fields} />
-        <Text name="on_fail" label="End the delivery" hint="501, 505" fields={fields} />
+        <legend>HTTP statuses</legend>
+        <Text name="on_retry" label="Always retry" hint="404, 422" fields={fields} />
+        <Text name="on_fail" label="Never retry" hint="501, 505" fields={fields} />
       </fieldset>
       <div class="actions">
         <button type="submit" class="main">
           Simulate
         </button>
         {mayChange && chosen && (
-          <button type="submit" formmethod="post">{`Apply to ${cut(nameOf(chosen))}`}</button>
+          <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
         )}
-        <span class="hint">Spans as 30 s, 2 min, 1 h, 3 d. Empty is as the preset has it.</span>
+        <span class="hint">
+          Durations such as 30 s, 2 min, 1 h or 3 d. Empty fields use the preset's value.
+        </span>
       </div>
     </form>
   );
 };
 
 /** Short enough for a button. */
-function cut(name: string): string {
+function shortened(name: string): string {
   return name.length > 32 ? `${name.slice(0, 31)}…` : name;
 }
 
@@ -184,9 +186,9 @@ const Choice: FC<{ name: string; label: string; value: string | undefined; optio
   <label>
     {label}
     <select name={name}>
-      {options.map(([option, says]) => (
+      {options.map(([option, label]) => (
         <option value={option} selected={option === value}>
-          {says}
+          {label}
         </option>
       ))}
     </select>
@@ -205,16 +207,16 @@ const Text: FC<{ name: string; label: string; hint: string; fields: PolicyFields
   </label>
 );
 
-/** What the preset has, for the empty fields. */
-function ownWords({ delays, jitter, maxAttempts }: RetryPolicy) {
+/** The preset's values, as placeholders of the empty fields. */
+function presetTexts({ delays, jitter, maxAttempts }: RetryPolicy) {
   return {
-    ...delayWords(delays),
+    ...delayTexts(delays),
     jitter: typeof jitter === "object" ? `± ${100 * jitter.proportional} %` : jitter,
     attempts: maxAttempts === unlimitedAttempts ? "until it gives up" : String(maxAttempts),
   };
 }
 
-function delayWords(delays: Delays) {
+function delayTexts(delays: Delays) {
   if ("schedule" in delays) {
     return { base: "", factor: "", cap: "", schedule: delays.schedule.map(spanText).join(", ") };
   }

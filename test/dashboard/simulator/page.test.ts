@@ -1,4 +1,4 @@
-/** The policy lab: looks at a policy without changing anything, and applies it by the API's own route. */
+/** The retry simulator: previews a policy without changing anything, and applies it by the API's own route. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../../support/api.ts";
@@ -14,20 +14,20 @@ async function destinationOf(tenant = "default", fields: object = {}): Promise<s
 const retryOf = (id: string) =>
   env.DB.prepare("SELECT retry FROM destinations WHERE id = ?1").bind(id).first<string>("retry");
 
-const path = (fields: Record<string, string>) => `/dashboard/lab?${new URLSearchParams(fields)}`;
+const path = (fields: Record<string, string>) => `/dashboard/simulator?${new URLSearchParams(fields)}`;
 
-describe("the policy lab", () => {
+describe("the retry simulator", () => {
   it("shows the default policy: its schedule, its end, and an outage with the gate and without", async () => {
-    const { status, html } = await (await signedIn()).get("/dashboard/lab");
+    const { status, html } = await (await signedIn()).get("/dashboard/simulator");
     expect(status).toBe(200);
     expect(html).toContain("Gives up 3 d 2 h after the first attempt, having made about 105 attempts.");
-    expect(html).toContain("The presets side by side");
+    expect(html).toContain("Presets compared");
     expect(html).toContain("every one but 402, 404, 408, 409, 423, 425, 429");
     expect(html).toContain("With the gate");
     expect(html).toContain("The same policy without it");
   });
 
-  it("begins with the policy of a destination, and simulates with its limits", async () => {
+  it("starts from the policy of a destination, and simulates with its limits", async () => {
     const id = await destinationOf("default", {
       retry: { schedule: [5, 7200], max_attempts: 2 },
       rate_per_second: 7,
@@ -36,11 +36,11 @@ describe("the policy lab", () => {
     const { html } = await (await signedIn()).get(path({ destination: id }));
     expect(html).toContain('value="5 s, 2 h"');
     expect(html).toContain("Gives up after 2 attempts");
-    const fullest = /Fullest second after it<\/th><td[^>]*>(\d+) of 100/.exec(html)?.[1];
-    expect(Number(fullest)).toBeLessThanOrEqual(8);
+    const peak = /Peak second after the outage<\/th><td[^>]*>(\d+) of 100/.exec(html)?.[1];
+    expect(Number(peak)).toBeLessThanOrEqual(8);
   });
 
-  it("looks at what is typed, and changes nothing", async () => {
+  it("simulates what is typed, and changes nothing", async () => {
     const id = await destinationOf();
     const { html } = await (await signedIn()).get(
       path({ destination: id, preset: "svix", schedule: "30 s, 1 h", max_attempts: "3", outage: "1h" }),
@@ -50,7 +50,7 @@ describe("the policy lab", () => {
     expect(await retryOf(id)).toBeNull();
   });
 
-  it("names the faults that the API would name, all of them, and keeps what was typed", async () => {
+  it("names every fault that the API would name, and keeps what was typed", async () => {
     const fields = {
       preset: "nobody",
       base: "soon",
@@ -68,9 +68,9 @@ describe("the policy lab", () => {
     };
     const api = await testApi().call("PATCH", `/v1/destinations/${await destinationOf()}`, { retry });
     expect([status, api.status]).toEqual([422, 422]);
-    const said = (text: string) => text.replaceAll('"', "&quot;");
+    const escaped = (text: string) => text.replaceAll('"', "&quot;");
     for (const { field, fault, expected } of api.json.errors) {
-      expect(html).toContain(said(`${field} ${fault}; expected ${expected}.`));
+      expect(html).toContain(escaped(`${field} ${fault}; expected ${expected}.`));
     }
     expect(html).toContain('name="base" value="soon"');
     expect(html).not.toContain("If every attempt fails");
@@ -79,7 +79,7 @@ describe("the policy lab", () => {
   it("applies a policy to a destination", async () => {
     const id = await destinationOf();
     const form = { destination: id, preset: "capped", base: "10 s", factor: "3", cap: "1 h", outage: "6h" };
-    const { status, headers } = await (await signedIn()).post("/dashboard/lab", form);
+    const { status, headers } = await (await signedIn()).post("/dashboard/simulator", form);
     expect([status, headers.get("location")]).toEqual([303, `/dashboard/destinations/${id}?done=policy`]);
     expect(JSON.parse((await retryOf(id)) ?? "")).toEqual({
       preset: "capped",
@@ -89,11 +89,11 @@ describe("the policy lab", () => {
     });
   });
 
-  it("applies no policy that is at fault, and none to nothing", async () => {
+  it("applies no invalid policy, and none without a destination", async () => {
     const id = await destinationOf();
     const browser = await signedIn();
     const post = (fields: Record<string, string>) =>
-      browser.post("/dashboard/lab", { preset: "capped", ...fields });
+      browser.post("/dashboard/simulator", { preset: "capped", ...fields });
     const faulty = await post({ destination: id, max_attempts: "0" });
     expect(faulty.status).toBe(422);
     expect(faulty.html).toContain(
@@ -104,17 +104,22 @@ describe("the policy lab", () => {
     expect(await retryOf(id)).toBeNull();
   });
 
-  it("is not applied by another site", async () => {
+  it("applies nothing for another site", async () => {
     const id = await destinationOf();
     const elsewhere = { origin: "https://evil.example", "sec-fetch-site": "cross-site" };
     const form = { destination: id, preset: "capped" };
-    expect((await (await signedIn()).post("/dashboard/lab", form, elsewhere)).status).toBe(403);
+    expect((await (await signedIn()).post("/dashboard/simulator", form, elsewhere)).status).toBe(403);
     expect(await retryOf(id)).toBeNull();
   });
 });
 
-describe("a customer's policy lab", () => {
-  it("knows of no other's destination", async () => {
+it("keeps the links to its former address working", async () => {
+  const { status, headers } = await (await signedIn()).get("/dashboard/lab?preset=svix&outage=1h");
+  expect([status, headers.get("location")]).toEqual([301, "/dashboard/simulator?preset=svix&outage=1h"]);
+});
+
+describe("a customer's retry simulator", () => {
+  it("shows no other tenant's destination", async () => {
     const id = await destinationOf("other", {
       description: "Theirs",
       retry: { schedule: [777], max_attempts: 9 },
@@ -122,15 +127,19 @@ describe("a customer's policy lab", () => {
     const browser = await customer("acme");
     const { html } = await browser.get(path({ destination: id }));
     expect([html.includes("Theirs"), html.includes("777")]).toEqual([false, false]);
-    expect((await browser.post("/dashboard/lab", { destination: id, preset: "capped" })).status).toBe(422);
+    expect((await browser.post("/dashboard/simulator", { destination: id, preset: "capped" })).status).toBe(
+      422,
+    );
     expect(JSON.parse((await retryOf(id)) ?? "")).toEqual({ schedule: [777], max_attempts: 9 });
   });
 
-  it("applies nothing when it may only look", async () => {
+  it("applies nothing with a read-only link", async () => {
     const id = await destinationOf("acme");
     const browser = await customer("acme", true);
     expect((await browser.get(path({ destination: id }))).html).not.toContain("Apply to");
-    expect((await browser.post("/dashboard/lab", { destination: id, preset: "capped" })).status).toBe(422);
+    expect((await browser.post("/dashboard/simulator", { destination: id, preset: "capped" })).status).toBe(
+      422,
+    );
     expect(await retryOf(id)).toBeNull();
   });
 });

@@ -3,7 +3,7 @@ import { retrySpec } from "../../../src/core/retry/policy.ts";
 import { presetNames } from "../../../src/core/retry/presets.ts";
 import { fieldsOf, secondsOf, spanText, specIn } from "../../../src/dashboard/simulator/policy-form.tsx";
 
-describe("a span", () => {
+describe("a duration", () => {
   it.each([
     ["90", 90],
     [" 30 s ", 30],
@@ -37,7 +37,7 @@ describe("a policy as fields", () => {
       give_up_after: 90,
     },
     { preset: "breakwater", expire_unattempted_after: 86_400, on: { retry: [404, 500], fail: [503] } },
-  ] as const)("says the same when it is read again: %j", (spec) => {
+  ] as const)("is the same when it is read back: %j", (spec) => {
     expect(specIn(fieldsOf(retrySpec.parse(spec)))).toEqual(spec);
   });
 
@@ -54,7 +54,7 @@ describe("a policy as fields", () => {
     for (const preset of presetNames) expect(specIn({ preset, ...empty })).toEqual({ preset });
   });
 
-  it("hands on what cannot be read, for the schema to name", () => {
+  it("passes on what cannot be parsed, for the schema to name", () => {
     const spec = specIn({
       preset: "none",
       base: "soon",

@@ -1,4 +1,3 @@
-/** What a retry policy comes to, in a sentence. */
 import { expect, it } from "vitest";
 import { summaryOf } from "../../../src/dashboard/simulator/schedule-chart.tsx";
 
@@ -9,8 +8,8 @@ const of = (...ats: number[]) =>
     { attempts: ats.map(attempt), ends: "exhausted" } as never,
   );
 
-it("says of one attempt that it is the only one, and of several when the last is", () => {
-  expect(of(0)).toBe("Gives up after 1 attempt: nothing is tried again.");
+it("a schedule's summary names a single attempt as such, and of several the time of the last", () => {
+  expect(of(0)).toBe("Gives up after 1 attempt: nothing is retried.");
   expect(of(0, 60_000)).toBe(
     "Gives up after 2 attempts, about 1 min after the first, and after 1 h at the latest.",
   );

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { DeliveryJson } from "../../src/api/deliveries.ts";
-import { trackOf } from "../../src/dashboard/components/delivery-panel.tsx";
+import { timelineOf } from "../../src/dashboard/components/delivery-panel.tsx";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const at = (ms: number) => new Date(NOW + ms).toISOString();
@@ -19,33 +19,33 @@ const delivery: DeliveryJson = {
   ],
 };
 
-it("places attempts, now, the next one and the end in their order, within the line", () => {
-  const { marks } = trackOf(delivery, NOW - 41_000, NOW);
+it("places attempts, now, the next attempt and the end in order, within the timeline", () => {
+  const { marks } = timelineOf(delivery, NOW - 41_000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "failed", "failed", "now", "next", "given_up"]);
   const places = marks.map(({ x }) => x);
   expect(places).toEqual(places.toSorted((a, b) => a - b));
   expect([places[0], Math.max(...places)]).toEqual([0, 98]);
 });
 
-it("shows of what has ended its attempts alone, on ten seconds at least", () => {
+it("shows only the attempts of a delivery that has ended, over ten seconds at least", () => {
   const ended: DeliveryJson = {
     ...delivery,
     state: "delivered",
     log: [{ at: at(-40_900), status: 204, latency_ms: 5 }],
   };
-  const { marks, ticks } = trackOf(ended, NOW - 41_000, NOW);
+  const { marks, ticks } = timelineOf(ended, NOW - 41_000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "succeeded"]);
   expect(ticks.map(({ label }) => label)).toEqual(["1 s", "10 s"]);
 });
 
-it("gives what nobody can tell the end of no next mark", () => {
+it("has no mark for a next attempt whose time is unknown", () => {
   const { next_attempt_at: _, ...rest } = delivery;
-  const { marks } = trackOf({ ...rest, state: "waiting", reason: "paused", log: [] }, NOW - 1000, NOW);
+  const { marks } = timelineOf({ ...rest, state: "waiting", reason: "paused", log: [] }, NOW - 1000, NOW);
   expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "now", "given_up"]);
 });
 
-it("does not put an attempt that was due before now in the past", () => {
-  const late = trackOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
+it("places an overdue attempt at now", () => {
+  const late = timelineOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
   const place = (kind: string) => late.marks.find((mark) => mark.kind === kind)?.x;
   expect(place("next")).toBe(place("now"));
 });

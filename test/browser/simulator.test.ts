@@ -1,9 +1,9 @@
-/** A retry policy is looked at, tried on an outage, and given to a destination. */
+/** The retry simulator: a policy is simulated, and applied to a destination. */
 import { expect } from "vitest";
-import { newDestination } from "./destinations.ts";
-import { test } from "./story.ts";
+import { test } from "./browser-test.ts";
+import { newDestination } from "./steps.ts";
 
-test("a policy is tried before it is applied, and what is invalid is refused with what was expected", async ({
+test("a policy is simulated before it is applied, and an invalid one is refused with what was expected", async ({
   signedIn: page,
   customer,
   endpoint,
@@ -11,7 +11,10 @@ test("a policy is tried before it is applied, and what is invalid is refused wit
   const { id } = await newDestination(customer, endpoint);
   const stored = () => customer.api.get<{ retry: unknown }>(`/v1/destinations/${id}`);
   const before = await stored();
-  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Policy lab" }).click();
+  await page
+    .getByRole("navigation", { name: "Pages" })
+    .getByRole("link", { name: "Retry simulator" })
+    .click();
   await page.getByLabel("With the limits of").selectOption({ label: "Billing" });
   await page.getByRole("combobox", { name: /^Preset/ }).selectOption("gethook");
   await page.getByRole("button", { name: "Simulate" }).click();
@@ -19,16 +22,16 @@ test("a policy is tried before it is applied, and what is invalid is refused wit
   await page.getByText('"preset": "gethook"').waitFor();
   expect((await stored()).retry).toEqual(before.retry);
 
-  await page.getByLabel("Attempts, at most").fill("many");
+  await page.getByLabel("Maximum attempts").fill("many");
   await page.getByRole("button", { name: "Simulate" }).click();
   await page
     .getByRole("alert")
     .getByText(/max_attempts is "many"; expected/)
     .waitFor();
-  expect(await page.getByLabel("Attempts, at most").inputValue()).toBe("many");
+  expect(await page.getByLabel("Maximum attempts").inputValue()).toBe("many");
 
-  await page.getByLabel("Attempts, at most").fill("4");
+  await page.getByLabel("Maximum attempts").fill("4");
   await page.getByRole("button", { name: "Apply to Billing" }).click();
-  await page.getByText("Saved. It holds from the next attempt.").waitFor();
+  await page.getByText("Retry policy saved. It applies from the next attempt.").waitFor();
   expect((await stored()).retry).toMatchObject({ preset: "gethook", max_attempts: 4 });
 });

@@ -1,4 +1,4 @@
-/** The message log of a destination, with its states as tabs. */
+/** The deliveries of a destination, the newest event first, with their states as tabs; read with the API's functions. */
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
 import { type EventName, eventNames } from "../../db/bundles.ts";
@@ -14,39 +14,35 @@ import {
 import { queuedDeliveries } from "../../db/planned-deliveries.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { deliveryText } from "../status-text.ts";
-import { Ago, Word } from "./parts.tsx";
-
-// §§ What was sent to a destination, the newest event first: read with the API's own functions.
+import { causeText, deliveryText } from "../status-text.ts";
+import { Ago, StateLabel } from "./parts.tsx";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
 
-export type LogState = (typeof logStates)[number];
+type LogState = (typeof logStates)[number];
 
 type LogEntry = Readonly<{ delivery: DeliveryJson; event: EventName | undefined }>;
 
-export type MessageLog = Readonly<{
+export type DeliveryPage = Readonly<{
   state: LogState;
   entries: readonly LogEntry[];
   /** Whether this is the newest page. */
   isFirst: boolean;
-  /** The event before which the next page starts, or one of each database; absent on the last page. */
+  /** The cursor of the next page, which is older; absent on the last page. */
   next?: string;
 }>;
 
-const PAGE = 25;
+const PAGE_SIZE = 25;
 
-type Asked = Readonly<{ state: LogState; before: string | undefined }>;
-
-/** The newest page, or the one of what is older than the event `before`. */
+/** @param before a cursor; without it the newest page is read */
 export async function readLog(
   services: Services,
   destinationId: string,
-  { state, before }: Asked,
-): Promise<MessageLog> {
+  { state, before }: Readonly<{ state: LogState; before: string | undefined }>,
+): Promise<DeliveryPage> {
   const positions = before === undefined ? undefined : positionsOf(destinationId, before);
   const { found, next } = await pageOf(services, state, destinationId, positions);
-  const [shown, names] = await Promise.all([
+  const [deliveries, events] = await Promise.all([
     showDeliveries(services, found),
     eventNames(
       services,
@@ -54,31 +50,10 @@ export async function readLog(
     ),
   ]);
   const entries = found.flatMap(({ eventId }, i) => {
-    const delivery = shown[i];
-    return delivery ? [{ delivery, event: names.get(eventId) }] : [];
+    const delivery = deliveries[i];
+    return delivery ? [{ delivery, event: events.get(eventId) }] : [];
   });
-  return { state, entries, isFirst: positions === undefined, ...(next && { next: placeOf(next) }) };
-}
-
-/**
- * The event that each database is gone on with, one after the other; "end" where there is nothing more, and with a
- * hyphen a place that no delivery was found at.
- */
-function placeOf(positions: Positions): string {
-  const parts = positions.map((key) =>
-    isEnd(key) ? "end" : `${key.destinationId === "" ? "-" : ""}${eventId(key.eventId)}`,
-  );
-  return parts.join(".");
-}
-
-/** Undefined when it names no event at all: a page like that is the newest one. */
-function positionsOf(destinationId: string, place: string): Positions | undefined {
-  const keys = place.split(".").map((part) => {
-    const number = eventNumber(part.replace(/^-/, ""));
-    const key = { destinationId: part.startsWith("-") ? "" : destinationId, eventId: number ?? 0 };
-    return part === "end" ? END : number === undefined ? START : key;
-  });
-  return keys.every((key) => key === START) ? undefined : keys;
+  return { state, entries, isFirst: positions === undefined, ...(next && { next: cursorOf(next) }) };
 }
 
 function pageOf(
@@ -87,21 +62,42 @@ function pageOf(
   destinationId: string,
   before: Positions | undefined,
 ): Promise<MergedPage> {
-  const filter = { destinationId, before, limit: PAGE, over: overBy(services) };
+  const filter = { destinationId, before, limit: PAGE_SIZE, over: overBy(services) };
   if (state === "queued") return queuedDeliveries(services, filter);
   return storedDeliveries(services, state === "all" ? undefined : state, filter);
 }
 
-type Props = Readonly<{ path: string; log: MessageLog; now: number }>;
+/**
+ * One event id for each database, joined by dots: each database continues before its event. "end" marks a database
+ * that has nothing more, and a hyphen before the id a position at which no delivery was found.
+ */
+function cursorOf(positions: Positions): string {
+  const parts = positions.map((key) =>
+    isEnd(key) ? "end" : `${key.destinationId === "" ? "-" : ""}${eventId(key.eventId)}`,
+  );
+  return parts.join(".");
+}
 
-export const Messages: FC<Props> = ({ path, log, now }) => (
-  <section aria-labelledby="messages">
+/** Undefined, for the newest page, when the cursor contains no event id at all. */
+function positionsOf(destinationId: string, cursor: string): Positions | undefined {
+  const keys = cursor.split(".").map((part) => {
+    const number = eventNumber(part.replace(/^-/, ""));
+    const key = { destinationId: part.startsWith("-") ? "" : destinationId, eventId: number ?? 0 };
+    return part === "end" ? END : number === undefined ? START : key;
+  });
+  return keys.every((key) => key === START) ? undefined : keys;
+}
+
+type Props = Readonly<{ path: string; page: DeliveryPage; now: number }>;
+
+export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
+  <section aria-labelledby="deliveries">
     <div class="head">
-      <h2 id="messages">Messages</h2>
-      <Tabs path={path} current={log.state} />
+      <h2 id="deliveries">Deliveries</h2>
+      <StateTabs path={path} current={page.state} />
     </div>
-    {log.entries.length === 0 ? (
-      <p class="empty">{emptyWords(log)}</p>
+    {page.entries.length === 0 ? (
+      <p class="empty">{emptyText(page)}</p>
     ) : (
       <table class="cards thin">
         <thead>
@@ -112,7 +108,7 @@ export const Messages: FC<Props> = ({ path, log, now }) => (
               Attempts
             </th>
             <th scope="col" class="num">
-              Last answer
+              Last response
             </th>
             <th scope="col" class="num">
               Accepted
@@ -120,35 +116,36 @@ export const Messages: FC<Props> = ({ path, log, now }) => (
           </tr>
         </thead>
         <tbody>
-          {log.entries.map((entry) => (
+          {page.entries.map((entry) => (
             <Row entry={entry} now={now} />
           ))}
         </tbody>
       </table>
     )}
-    <Pager path={path} log={log} />
+    <Pager path={path} page={page} />
   </section>
 );
 
 const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event }, now }) => {
-  const { tone, short, says } = deliveryText(delivery, event?.acceptedAt ?? now, now);
+  const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
+  const { last_status, last_error } = delivery;
   return (
     <tr id={delivery.id}>
       <td class="all">
         <a class="name break" href={`/dashboard/events/${delivery.event_id}`}>
-          {event?.type ?? "a removed event"}
+          {event?.type ?? "deleted event"}
         </a>
         <code class="sub">{delivery.event_id}</code>
       </td>
       <td class="all">
-        <Word tone={tone}>{short}</Word>
-        {tone !== "good" && <span class="sub">{says}</span>}
+        <StateLabel tone={tone}>{label}</StateLabel>
+        {tone !== "good" && <span class="sub">{text}</span>}
       </td>
       <td data-label="Attempts" class="num">
         {delivery.attempts}
       </td>
-      <td data-label="Last answer" class="num">
-        {delivery.last_status ?? delivery.last_error ?? "–"}
+      <td data-label="Last response" class="num">
+        {last_status ?? (last_error === undefined ? "–" : causeText(last_error))}
       </td>
       <td data-label="Accepted" class="num">
         {event ? <Ago at={event.acceptedAt} now={now} /> : "–"}
@@ -157,11 +154,11 @@ const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event },
   );
 };
 
-const Tabs: FC<{ path: string; current: LogState }> = ({ path, current }) => (
+const StateTabs: FC<{ path: string; current: LogState }> = ({ path, current }) => (
   <nav class="tabs" aria-label="States">
     {logStates.map((state) => (
       <a
-        href={`${path}${state === "all" ? "" : `?state=${state}`}#messages`}
+        href={`${path}${state === "all" ? "" : `?state=${state}`}#deliveries`}
         {...(state === current && { "aria-current": "true" })}
       >
         {state.charAt(0).toUpperCase() + state.slice(1)}
@@ -170,9 +167,9 @@ const Tabs: FC<{ path: string; current: LogState }> = ({ path, current }) => (
   </nav>
 );
 
-const Pager: FC<Omit<Props, "now">> = ({ path, log: { state, isFirst, next } }) => {
+const Pager: FC<Omit<Props, "now">> = ({ path, page: { state, isFirst, next } }) => {
   const query = (before?: string) =>
-    `${path}?${new URLSearchParams({ ...(state !== "all" && { state }), ...(before && { before }) })}#messages`;
+    `${path}?${new URLSearchParams({ ...(state !== "all" && { state }), ...(before && { before }) })}#deliveries`;
   if (isFirst && next === undefined) return null;
   return (
     <p class="pager">
@@ -182,8 +179,9 @@ const Pager: FC<Omit<Props, "now">> = ({ path, log: { state, isFirst, next } }) 
   );
 };
 
-function emptyWords({ state, isFirst }: MessageLog): string {
-  if (!isFirst) return "Nothing older.";
-  const none = { all: "No attempt has been made yet.", queued: "Nothing is on its way to a first attempt." };
-  return state in none ? none[state as keyof typeof none] : `No delivery is ${state}.`;
+function emptyText({ state, isFirst }: DeliveryPage): string {
+  if (!isFirst) return "No older deliveries.";
+  if (state === "all") return "No attempts yet. Post an event that this destination subscribes to.";
+  if (state === "queued") return "No deliveries are queued for their first attempt.";
+  return `No deliveries are ${state}.`;
 }

@@ -1,4 +1,4 @@
-/** What a person does on a page is done by the API's own routes: seen in the tables, not in the page. */
+/** What the forms and buttons change, as the tables show it: the API's own routes do the work. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/ids.ts";
@@ -36,7 +36,7 @@ function hiddenIn(html: string): Record<string, string> {
 }
 
 describe("a destination", () => {
-  it("is created by a form, and its secret is shown this once", async () => {
+  it("is created by a form, and its secret is shown once", async () => {
     const browser = await signedIn();
     const { status, html } = await browser.post("/dashboard/destinations/new", {
       url: "https://example.com/hook",
@@ -70,13 +70,13 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await countRows("destinations")).toBe(1);
     expect(await rowOf(String(row?.id))).toEqual(row);
-    expect((await browser.get(then)).html).toContain("This form had created this destination already");
+    expect((await browser.get(then)).html).toContain("This form has already created this destination");
     const anew = { ...form, ...hiddenIn((await browser.get("/dashboard/destinations/new")).html) };
     expect((await browser.post("/dashboard/destinations/new", anew)).status).toBe(200);
     expect(await countRows("destinations")).toBe(2);
   });
 
-  it("is created by a form that was refused before, once its faults are mended", async () => {
+  it("is created by a form that was refused before, once its faults are fixed", async () => {
     const browser = await signedIn();
     const page = await browser.get("/dashboard/destinations/new");
     const refused = await browser.post("/dashboard/destinations/new", { url: "x", ...hiddenIn(page.html) });
@@ -85,7 +85,7 @@ describe("a destination", () => {
     expect(await countRows("destinations")).toBe(1);
   });
 
-  it("is not created from faults: all of them are named, and what was typed is still there", async () => {
+  it("is not created from invalid fields: all of them are named, and what was typed is kept", async () => {
     const browser = await signedIn();
     const typed = { url: "http://127.0.0.1/", event_types: "a b!", description: "My <name>" };
     const { status, html } = await browser.post("/dashboard/destinations/new", typed);
@@ -127,7 +127,7 @@ describe("a destination", () => {
     });
   });
 
-  it("keeps its limits when one of the new ones is at fault", async () => {
+  it("keeps its limits when one of the new ones is invalid", async () => {
     const id = await destinationOf();
     const before = await rowOf(id);
     const fields = { max_concurrency: "3", timeout_ms: "soon" };
@@ -149,7 +149,7 @@ describe("a destination", () => {
     expect(browser.gateCalls).toEqual([`ring resumed ${id}`]);
   });
 
-  it("is let out of its receiver's hold by a button that is there while it is held", async () => {
+  it("has its hold cleared by a button that is shown during the hold", async () => {
     const id = await destinationOf();
     const cleared: string[] = [];
     const gate = {
@@ -171,7 +171,7 @@ describe("a destination", () => {
     expect((await (await signedIn()).get(`/dashboard/destinations/${id}`)).html).not.toContain(button);
   });
 
-  it("is tested, and what came of it is shown as text", async () => {
+  it("gets a test event, whose result is shown as text", async () => {
     const id = await destinationOf();
     const receiver = receivers();
     receiver.script("https://example.com/hook", () => new Response("<b>no such hook</b>", { status: 404 }));
@@ -182,13 +182,13 @@ describe("a destination", () => {
     await browser.signIn();
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
     expect(status).toBe(200);
-    expect(html).toContain("The receiver refused it: HTTP 404.");
+    expect(html).toContain("The receiver rejected it: HTTP 404");
     expect(html).toContain("&lt;b&gt;no such hook&lt;/b&gt;");
     expect(html).toContain(`webhook-signature: ${receiver.calls[0]?.headers.get("webhook-signature")}`);
     expect(await countRows("events")).toBe(0);
   });
 
-  it("is not tested again at once", async () => {
+  it("gets no second test event at once", async () => {
     const id = await destinationOf();
     const browser = testDashboard({ gate: { tryOut: async () => NOW + 3000 } });
     await browser.signIn();
@@ -196,7 +196,7 @@ describe("a destination", () => {
     expect([status, html.includes("again in 3 s")]).toEqual([422, true]);
   });
 
-  it("gets a new secret, shown this once, and the one before signs beside it", async () => {
+  it("gets a new secret, shown once, and the old one keeps signing too", async () => {
     const id = await destinationOf();
     const before = await rowOf(id);
     const browser = await signedIn();
@@ -207,11 +207,11 @@ describe("a destination", () => {
     expect(await rowOf(id)).toMatchObject({ previous_secrets: JSON.stringify(previous) });
     const page = await browser.get(`/dashboard/destinations/${id}`);
     expect(page.html).toContain(
-      "Two secrets sign at the moment; the last of those that were replaced stops in 2 h.",
+      "Two secrets are in use; the last of those that were replaced expires in 2 h.",
     );
   });
 
-  it("gets one new secret from a page that is reloaded after it, and is told so", async () => {
+  it("gets one new secret from a page that is reloaded, and a notice about it", async () => {
     const id = await destinationOf();
     const browser = await signedIn();
     const page = await browser.get(`/dashboard/destinations/${id}`);
@@ -223,10 +223,10 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await rowOf(id)).toEqual(after);
     const { html } = await browser.get(then.replace(/#.*/, ""));
-    expect(html).toContain("The secret has been rotated already");
+    expect(html).toContain("The secret had already been rotated");
   });
 
-  it("is told by name why its secret cannot be rotated", async () => {
+  it("keeps its secret when the overlap is invalid, which is named", async () => {
     const id = await destinationOf();
     const browser = await signedIn();
     const form = { overlap_hours: "9999", secret_version: "1" };
@@ -256,7 +256,7 @@ describe("a destination", () => {
   });
 });
 
-it("a dead delivery is tried again", async () => {
+it("a dead delivery is retried", async () => {
   const destination = await destinationOf();
   const delivery = await deadDelivery(destination);
   const browser = await signedIn();
@@ -264,13 +264,13 @@ it("a dead delivery is tried again", async () => {
   expect([status, headers.get("location")]).toEqual([303, expect.stringContaining("/dashboard/events/evt_")]);
   expect(await env.DB.prepare("SELECT state FROM deliveries").first()).toEqual({ state: "waiting" });
   const again = await browser.post(`/dashboard/deliveries/${delivery}/retry`);
-  expect(again).toMatchObject({ status: 422, html: expect.stringContaining("That was not done") });
+  expect(again).toMatchObject({ status: 422, html: expect.stringContaining("Request refused") });
 });
 
 describe("a customer", () => {
   const verbs = ["pause", "resume", "test", "limits", "rotate", "replay"];
 
-  it("changes nothing of another's", async () => {
+  it("changes nothing of another tenant", async () => {
     const id = await destinationOf("other");
     const before = await rowOf(id);
     const browser = await customer("acme");
@@ -283,7 +283,7 @@ describe("a customer", () => {
     expect([await rowOf(id), await countRows("events")]).toEqual([before, 0]);
   });
 
-  it("who may only look changes nothing, and is shown nothing to press", async () => {
+  it("with a read-only link changes nothing, and is shown no buttons", async () => {
     const id = await destinationOf("acme");
     const before = await rowOf(id);
     const browser = await customer("acme", true);
@@ -302,7 +302,7 @@ describe("a customer", () => {
     expect(html).not.toContain("Save limits");
   });
 
-  it("creates destinations of the own tenant alone", async () => {
+  it("creates destinations of its own tenant only", async () => {
     const browser = await customer("acme");
     const url = "https://example.com/";
     expect((await browser.post("/dashboard/destinations/new", { url, tenant: "other" })).status).toBe(422);

@@ -1,43 +1,43 @@
 /**
- * What a test is given, made when it asks for it and gone when it ends: a customer of its own, with a
- * receiver that does as it is told, and a browser that is watched.
+ * Vitest's `test` with what a browser test needs, made on demand and removed afterwards: a customer of its own, a
+ * receiver that answers as the test decides, and a page in which every fault is noticed.
  */
 import { randomBytes } from "node:crypto";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { test as base, expect, inject } from "vitest";
 import { type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
 import { type ApiClient, apiClient } from "../../src/local/stack.ts";
-import { signIn } from "./sign-in.ts";
+import { signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
 
-/** How long a page may take until it shows what it must. */
-const PATIENCE_MS = 30_000;
+/** How long a page may take until it shows what a test waits for. */
+const TIMEOUT_MS = 30_000;
 
 export type Customer = Readonly<{
   tenant: string;
-  /** May do everything with what is the tenant's. */
+  /** Has every scope, for this tenant alone. */
   key: string;
   api: ApiClient;
 }>;
 
 export type Endpoint = Receiver & {
-  /** What every request gets; 200 until a test says otherwise. */
+  /** The answer to every request; 200 by default. */
   reply: Reply;
 };
 
-type Given = {
+type Fixtures = {
   browser: Browser;
   customer: Customer;
   endpoint: Endpoint;
-  /** How the browser presents itself: size, theme, … */
-  looks: BrowserContextOptions;
-  /** Nobody has signed in yet. */
+  /** Options of the browser: screen size, theme, … */
+  contextOptions: BrowserContextOptions;
+  /** Not signed in yet. */
   page: Page;
-  /** The customer has signed in, and sees the overview. */
+  /** Signed in as the customer, at the overview. */
   signedIn: Page;
 };
 
-export const test = base.extend<Given>({
+export const test = base.extend<Fixtures>({
   browser: [
     // biome-ignore lint/correctness/noEmptyPattern: vitest wants the pattern.
     async ({}, use) => {
@@ -59,11 +59,11 @@ export const test = base.extend<Given>({
     await use(endpoint);
     endpoint.close();
   },
-  looks: {},
-  page: async ({ browser, looks }, use) => {
+  contextOptions: {},
+  page: async ({ browser, contextOptions }, use) => {
     const baseURL = inject("url");
-    const context = await browser.newContext({ baseURL, ...looks });
-    context.setDefaultTimeout(PATIENCE_MS);
+    const context = await browser.newContext({ baseURL, ...contextOptions });
+    context.setDefaultTimeout(TIMEOUT_MS);
     const { faults } = await watch(context, baseURL);
     await use(await context.newPage());
     await context.close();
