@@ -1,8 +1,7 @@
 /**
- * Whatever happens, in whatever order: posts, answers of every kind, messages that come twice, crashes,
- * evicted gates, pauses, deletions, retries by hand, replays, and a clock that jumps. After each step every
- * delivery is as the model on the napkin has it; at the end, when everything works again, every one of them
- * ends, and every replay has moved what it meant.
+ * Random histories: posts, answers of every kind, duplicate messages, crashes, evicted gates, pauses, deletions,
+ * retries by hand, replays, and a clock that jumps. After each step every delivery is as the model has it. In the end,
+ * when everything works again, every delivery ends, and every replay has moved all that it covered.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -26,13 +25,13 @@ const STEPS = 30;
 
 const destinations = modelDestinations.map(({ id }) => id);
 
-type Place = Readonly<{ model: Model; real: Real }>;
+type ModelRun = Readonly<{ model: Model; real: Real }>;
 
-/** Each world has other latencies; a history that is told again for a shorter one too. */
+/** Each world has other latencies, also when a history is shrunk. */
 let worlds = 0;
 
-/** A new world with events under way for every run, so that a shorter history begins where the longer one did. */
-async function begin(): Promise<Place> {
+/** A new world with events under way for every run, so that a shrunk history begins like the original one. */
+async function begin(): Promise<ModelRun> {
   const world = await newWorld();
   const requestLog = logRequests(world.services);
   worlds += 1;
@@ -44,24 +43,24 @@ async function begin(): Promise<Place> {
   return { model: newModel(), real: { world, requestLog, runtime, destinations, platform } };
 }
 
-function look({ model, real: { requestLog, world } }: Place): Promise<void> {
+function look({ model, real: { requestLog, world } }: ModelRun): Promise<void> {
   return compare(model, requestLog, world.clock.now(), false);
 }
 
-async function endWell(place: Place): Promise<void> {
-  const { model, real } = place;
+async function endWell(run: ModelRun): Promise<void> {
+  const { model, real } = run;
   for (const destination of destinations) {
     real.world.receiver.script(urlOf(destination), 204);
     await resume(destination, real, model);
     await turn(real.runtime, destination, "running");
   }
   await heal(real.platform);
-  await look(place);
+  await look(run);
   expect(await faultsAtEnd(model)).toEqual([]);
-  expect(real.platform.dropped, "let go before its outcome was on record").toEqual([]);
+  expect(real.platform.dropped, "acknowledged before its outcome was recorded").toEqual([]);
 }
 
-test("a delivery lives as the model has it, whatever happens to it", async () => {
+test("every delivery is as the model has it after each step of a random history, and ends", async () => {
   let replayed = 0;
   const history = fc.commands(steps, { maxCommands: STEPS, size: "max" });
   const property = fc.asyncProperty(
@@ -69,14 +68,14 @@ test("a delivery lives as the model has it, whatever happens to it", async () =>
     answerSequence,
     history,
     async (first, second, commands) => {
-      const place = await begin();
-      script(place.real, 0, first);
-      script(place.real, 1, second);
-      await place.real.platform.deliver();
-      await look(place);
-      await fc.asyncModelRun(() => place, commands);
-      await endWell(place);
-      for (const { moved } of place.model.replays.values()) replayed += moved;
+      const run = await begin();
+      script(run.real, 0, first);
+      script(run.real, 1, second);
+      await run.real.platform.deliver();
+      await look(run);
+      await fc.asyncModelRun(() => run, commands);
+      await endWell(run);
+      for (const { moved } of run.model.replays.values()) replayed += moved;
     },
   );
   await fc.assert(property, { numRuns: RUNS, seed: 7 });

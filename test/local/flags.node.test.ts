@@ -26,8 +26,8 @@ test.each([
   [["--port"], "--port needs a value"],
   [["--strict=yes"], "--strict takes no value"],
   [["8787"], "Unexpected argument: 8787"],
-])("%j is a mistake that is named: %s", (args, said) => {
-  expect(() => read(...args)).toThrow(said);
+])("%j is a mistake that is named: %s", (args, message) => {
+  expect(() => read(...args)).toThrow(message);
 });
 
 describe.each([

@@ -21,10 +21,10 @@ const KB = 1_000;
 /** An invocation at a standing clock, and a D1 that answers every statement with the same rows. */
 function world({ quotas, rows = [] }: { quotas?: Partial<Quotas>; rows?: unknown[] } = {}) {
   const clock = { at: 0 };
-  const told: Breach[] = [];
+  const reported: Breach[] = [];
   const invocation = new Invocation({
     now: () => clock.at,
-    onBreach: (breach) => told.push(breach),
+    onBreach: (breach) => reported.push(breach),
     ...(quotas && { quotas }),
   });
   const run: string[] = [];
@@ -47,7 +47,7 @@ function world({ quotas, rows = [] }: { quotas?: Partial<Quotas>; rows?: unknown
   const queue = fakeQueue<unknown>();
   return {
     clock,
-    told,
+    reported,
     invocation,
     run,
     db: strictD1(d1, () => invocation),
@@ -333,13 +333,13 @@ test("a text with a letter outside of Latin-1 is held in two bytes a letter", as
   expect(invocation.used.bodyBytes).toBe(5 + 6);
 });
 
-test("a breach is told once for each quota, with what was called and no values", async () => {
-  const { db, told } = world({ quotas: { d1Queries: 0 } });
+test("a breach is reported once for each quota, with what was called and no values", async () => {
+  const { db, reported } = world({ quotas: { d1Queries: 0 } });
   for (let i = 0; i < 2; i++) {
     const late = db.prepare("SELECT *\n  FROM events WHERE id = ?").bind("secret").all();
     await expect(late).rejects.toThrow();
   }
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { quota: "d1Queries", limit: 0, used: 1, where: "SELECT * FROM events WHERE id = ?" },
   ]);
 });

@@ -7,7 +7,7 @@
  * automatically: while invocations run and no real call is under way, the first sleeper is woken.
  *
  * A crash before a call is the same as a crash after the previous one, so crashing after each call covers every two
- * awaits that can be told apart from outside.
+ * awaits that can be distinguished from outside.
  */
 
 import { strictServices } from "../../src/local/strict/bindings.ts";

@@ -43,13 +43,13 @@ export function fakeQueue<T>(): FakeQueue<T> {
 }
 
 /** What became of a message; one that is `left` is acknowledged when its handler returns. */
-export type Fate = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
+export type MessageResult = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
 
 /** A batch as the platform makes it: the first `ack` or `retry` of a message counts. */
 export function batchOf(queue: string, bodies: readonly unknown[], attempts = 1) {
-  const fates: Fate[] = bodies.map(() => "left");
-  const decide = (i: number, fate: Fate) => {
-    if (fates[i] === "left") fates[i] = fate;
+  const fates: MessageResult[] = bodies.map(() => "left");
+  const decide = (i: number, result: MessageResult) => {
+    if (fates[i] === "left") fates[i] = result;
   };
   const messages = bodies.map((body, i) => ({
     id: `message-${i}`,

@@ -37,7 +37,7 @@ import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
-import { batchOf, type Fate, fakeQueue } from "./queues.ts";
+import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { receivers } from "./receivers.ts";
 import { captureText, learn } from "./secret-leaks.ts";
 import { vault } from "./vault.ts";
@@ -112,7 +112,7 @@ export async function newWorld() {
    * Gives messages to the delivery consumer in one batch; a delivery becomes a message of its own. Does not wait for
    * background work.
    */
-  async function bring(messages: readonly unknown[], attempts = 1): Promise<Fate[]> {
+  async function bring(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
     const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
     await consumeDeliveries(services, batch);
@@ -120,7 +120,7 @@ export async function newWorld() {
   }
 
   /** Gives messages to the drain consumer. */
-  async function answer(messages: readonly unknown[]): Promise<Fate[]> {
+  async function answer(messages: readonly unknown[]): Promise<MessageResult[]> {
     const { batch, fates } = batchOf("breakwater-drains", messages);
     await consumeDrains(services, batch);
     return fates;
