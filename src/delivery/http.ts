@@ -3,8 +3,8 @@
  * is followed, and no more is read than what a person needs to see.
  */
 
-import { type StatedLimits, statedLimits } from "../core/receiver-limits.ts";
 import type { Exchange } from "../core/retry/classify.ts";
+import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";

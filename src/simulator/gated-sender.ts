@@ -89,10 +89,10 @@ export function startGatedSender(policy: RetryPolicy, settings: GateSettings, sc
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
     const question = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
-    const { state: next, answer } = admit(state, question, settings, engine.now());
+    const { state: next, result } = admit(state, question, settings, engine.now());
     save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
-    const { grant, refused } = answer;
+    const { grant, refused } = result;
     const granted = grant && { grant, jobs: of(grant.deliveries) };
     return { granted, refused: of(refused?.deliveries) };
   }

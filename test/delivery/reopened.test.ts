@@ -43,7 +43,7 @@ test("begins again once only, whoever wants it twice", async () => {
 
 test("is sent with the same bytes, and has all of its attempts again", async () => {
   const { gates } = world.services;
-  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
   expect(await row()).toMatchObject({ state: "retrying", attempts: 1, log: [{}, {}, { status: 500 }] });
   const [first, , third] = world.receiver.calls;
@@ -55,7 +55,7 @@ test("is sent with the same bytes, and has all of its attempts again", async () 
 test("ends when it is delivered, and then nobody can retry it", async () => {
   world.receiver.script(urlOf(destination), 204);
   const { gates } = world.services;
-  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
   expect(await requeueDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });

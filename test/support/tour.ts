@@ -55,7 +55,7 @@ const visitors: readonly Principal[] = [
 ];
 
 const gate = {
-  look: async () => null,
+  refusal: async () => null,
   view: async () => idleGateView,
   figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };
