@@ -89,7 +89,7 @@ const Introduction: FC<{ document: Document; origin: string }> = ({ document, or
       the operation; some need none. This page is generated from <a href="/openapi.json">/openapi.json</a>,
       which tools can read. <a href="/openapi.d.ts">/openapi.d.ts</a> has the same as TypeScript types.
     </p>
-    <Code text={`export KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
+    <Code text={`export BREAKWATER_KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
   </section>
 );
 
@@ -319,13 +319,13 @@ const Problems: FC = () => (
 
 type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;
 
-/** A request that can be pasted into a shell, from the operation's examples. `$KEY` stands for the API key. */
+/** A request that can be pasted into a shell, from the operation's examples. `$BREAKWATER_KEY` stands for the API key. */
 export function curlOf({ method, path, operation, origin }: Named): string {
   const { security, parameters = [], requestBody } = operation;
   const body = requestBody?.content["application/json"]?.example;
   return [
     [`curl ${flagOf(method, body)}${word(`${origin}${filled(path, parameters)}`)}`],
-    security.length > 0 ? ['-H "Authorization: Bearer $KEY"'] : [],
+    security.length > 0 ? ['-H "Authorization: Bearer $BREAKWATER_KEY"'] : [],
     body === undefined ? [] : [`--json ${word(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
   ]
     .flat()

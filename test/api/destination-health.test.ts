@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { metric } from "../support/attempt-metrics.ts";
 import { steady as settings } from "../support/gate-arbitraries.ts";
-import { metric } from "../support/samples.ts";
 import { gateOf } from "../support/world.ts";
 
 beforeEach(emptyDatabase);

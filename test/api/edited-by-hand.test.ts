@@ -4,9 +4,9 @@ import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
 import { gateSettingsOf } from "../../src/db/destinations.ts";
 import { destinations } from "../../src/db/schema.ts";
-import { broken } from "../support/answer-check.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { operations } from "../support/operations.ts";
+import { responseFaults } from "../support/response-check.ts";
 
 beforeEach(emptyDatabase);
 
@@ -20,7 +20,7 @@ describe.each(["event_types", "metadata", "headers", "retry"])("a destination's 
     const answer = await call("GET", `/v1/destinations/${json.id}`);
     expect(answer.status).toBe(200);
     if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
-    expect(broken(shown, answer), answer.text).toEqual([]);
+    expect(responseFaults(shown, answer), answer.text).toEqual([]);
     expect((await call("GET", "/v1/destinations")).status).toBe(200);
     expect((await call("PATCH", `/v1/destinations/${json.id}`, { [column]: null })).status).toBe(200);
   });
@@ -44,7 +44,7 @@ describe("a limit out of its range", () => {
     const answer = await call("GET", `/v1/destinations/${json.id}`);
     expect(answer.json).toMatchObject(expected);
     if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
-    expect(broken(shown, answer), answer.text).toEqual([]);
+    expect(responseFaults(shown, answer), answer.text).toEqual([]);
     const [counts] = await drizzle(env.DB).select().from(destinations);
     if (counts === undefined) throw new Error("The destination is there");
     expect(answer.json.max_concurrency).toBe(gateSettingsOf(counts).maxConcurrency);

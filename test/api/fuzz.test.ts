@@ -6,10 +6,10 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { scopes } from "../../src/api/context.ts";
-import { broken } from "../support/answer-check.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { everythingStored, operations, thingsOf } from "../support/operations.ts";
 import { type Crooked, crookedRequest } from "../support/requests.ts";
+import { responseFaults } from "../support/response-check.ts";
 
 const RUNS = 40;
 
@@ -26,7 +26,7 @@ describe("a malformed request is answered as documented, and leaves no trace whe
     let before = await everythingStored();
     const holds = async ({ path, body, headers }: Crooked) => {
       const answer = await call(described.method, path, body, headers);
-      expect(broken(described, answer), answer.text).toEqual([]);
+      expect(responseFaults(described, answer), answer.text).toEqual([]);
       expect(answer.status, answer.text).toBeLessThan(500);
       const after = await everythingStored();
       if (answer.status >= 400 || described.method === "GET") expect(after).toBe(before);

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
 import { addToCount } from "../../src/db/stats.ts";
-import { readExposed } from "../support/exposed.ts";
+import { parsePrometheusText } from "../support/prometheus-text.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 
 let world: World;
@@ -36,7 +36,7 @@ async function stats(query = "", principal?: Principal) {
 
 async function scraped() {
   const response = await get("/metrics");
-  const { types, samples } = readExposed(await response.text());
+  const { types, samples } = parsePrometheusText(await response.text());
   const value = (name: string, labels: Record<string, string> = {}) =>
     samples.find(
       (sample) =>

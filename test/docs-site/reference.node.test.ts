@@ -58,7 +58,7 @@ describe.each(named)("%s", (_name, { method, path, operation }) => {
   test("has an example that runs in a shell", () => {
     const command = curlOf({ method, path, operation, origin: ORIGIN });
     expect(shown).toContain(command);
-    const shell = `curl() { printf '%s\\0' "$@"; }; KEY=bw_key; ${command}`;
+    const shell = `curl() { printf '%s\\0' "$@"; }; BREAKWATER_KEY=bw_key; ${command}`;
     const args = execFileSync("/bin/sh", ["-c", shell], { encoding: "utf8" }).split("\0").slice(0, -1);
     const url = new URL(args.find((arg) => arg.startsWith(ORIGIN)) ?? "");
     expect(url.pathname.split("/")).toHaveLength(path.split("/").length);

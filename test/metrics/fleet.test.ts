@@ -9,8 +9,8 @@ import { fleetSum, MOST_SHOWN, readFleet } from "../../src/metrics/fleet.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
-import { calmView } from "../support/calm-view.ts";
 import { figuresOf } from "../support/figures.ts";
+import { idleGateView } from "../support/idle-gate-view.ts";
 
 beforeEach(emptyDatabase);
 
@@ -58,7 +58,7 @@ function servicesWith(isSick: (id: string) => boolean) {
         figures: async (look: FiguresQuery) => {
           asked.push(id);
           const samples = Array.from({ length: 10 }, () => sample(!isSick(id)));
-          return figuresOf(calmView, rollupsAfter(newRollups(NOW), samples, NOW), look, NOW);
+          return figuresOf(idleGateView, rollupsAfter(newRollups(NOW), samples, NOW), look, NOW);
         },
       }),
     },

@@ -15,11 +15,11 @@ import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
-import { calmView } from "./calm-view.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
 import { figuresOf } from "./figures.ts";
+import { idleGateView } from "./idle-gate-view.ts";
 import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
@@ -56,8 +56,8 @@ const visitors: readonly Principal[] = [
 
 const gate = {
   refusal: async () => null,
-  view: async () => calmView,
-  figures: async (look: FiguresQuery) => figuresOf(calmView, newRollups(NOW), look, NOW),
+  view: async () => idleGateView,
+  figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };
 
 /** A gate that has no such method does nothing when it is called. */
