@@ -6,7 +6,7 @@
 import { BUNDLE_BITS } from "../core/placement.ts";
 import { bundleIdOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import type { Destination } from "./destinations.ts";
+import { type Destination, listDestinations } from "./destinations.ts";
 import { WAITS } from "./packs.ts";
 import { destinations } from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";

@@ -10,6 +10,7 @@ import {
   crossings,
   RETRYING_FOR_A_DAY,
   snapshotAgo,
+  type Watched,
   type WatchedDestination,
 } from "../core/alerts.ts";
 import { emptyCounters } from "../core/metrics.ts";
@@ -17,7 +18,7 @@ import { MINUTE_MS } from "../core/rollups.ts";
 import type { Destination } from "../db/destinations.ts";
 import { isOperatorListening, OPERATOR } from "../db/notifications.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../db/stats.ts";
-import { type Watched, watchedDestinations } from "../db/watched-destinations.ts";
+import { watchedDestinations } from "../db/watched-destinations.ts";
 import {
   askAllBut,
   COUNTED,
