@@ -24,7 +24,7 @@ import {
 import { maskedHeaders } from "../../delivery/http.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
-import { schemes } from "../../secrets/signing.ts";
+import { schemes, secretBytes } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -32,7 +32,22 @@ import type { Principal } from "../auth.ts";
 import type { ApiContext } from "../context.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
 import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
-import { secretInput } from "./secrets.ts";
+
+const SECRET_EXPECTED = "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
+
+const wellFormed = z
+  .string({ error: `expected ${SECRET_EXPECTED}` })
+  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${SECRET_EXPECTED}` });
+
+/** The fields by which a caller says what is to be signed with. */
+export const secretInput = {
+  secret: wellFormed.nullish().openapi({
+    description: "The signing secret, `whsec_…` or `whsk_…`; made for you when left out.",
+  }),
+  signature: z.enum(schemes).nullish().openapi({
+    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
+  }),
+};
 
 // §§ The headers a destination may add to its deliveries: well-formed, few, and none of those that belong to
 // the connection (RFC 9110 §7.6.1), to the body that is signed, or to Standard Webhooks.

@@ -7,7 +7,7 @@ import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../../core/
 import { changeDestination, type Destination, findDestination } from "../../db/destinations.ts";
 import { faultOf } from "../../log.ts";
 import { toBase64, toBase64Url } from "../../secrets/base64.ts";
-import { newSecret, type Scheme, schemeOf, schemes, secretBytes, signingKey } from "../../secrets/signing.ts";
+import { newSecret, type Scheme, schemeOf, signingKey } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -23,27 +23,13 @@ import {
   problem,
   problemResponses,
 } from "../problems.ts";
-import { destinationSchema, destinationView } from "./schema.ts";
+import { destinationSchema, destinationView, secretInput } from "./schema.ts";
 
 // §§ The signing secret that a caller supplies, or has made: what is well-formed, and what is shown of it. It
 // is shown once, in the answer that begins its use. Of an ed25519 key nobody needs the private half: only
 // the public one is shown.
 
 const EXPECTED = "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
-
-const wellFormed = z
-  .string({ error: `expected ${EXPECTED}` })
-  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${EXPECTED}` });
-
-/** The fields by which a caller says what is to be signed with. */
-export const secretInput = {
-  secret: wellFormed.nullish().openapi({
-    description: "The signing secret, `whsec_…` or `whsk_…`; made for you when left out.",
-  }),
-  signature: z.enum(schemes).nullish().openapi({
-    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
-  }),
-};
 
 /** What the answer that begins a secret's use shows of it. */
 export const shownSecret = {
