@@ -14,16 +14,16 @@ async function rotate(): Promise<void> {
   if (!url || !key)
     throw new UsageError("Usage: BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example");
   const api = apiClient(url.replace(/\/+$/, ""), key);
-  let resealed = 0;
+  let rotated = 0;
   const unreadable: string[] = [];
   for (let query = ""; ; ) {
     const step = await api.post<Step>(`/v1/rotate-master-key${query}`, {});
-    resealed += step.rotated;
+    rotated += step.rotated;
     unreadable.push(...step.unreadable);
     if (step.next_cursor === null) break;
     query = `?cursor=${step.next_cursor}`;
   }
-  console.log(`Resealed the secrets of ${resealed} destinations.`);
+  console.log(`Sealed the secrets of ${rotated} destinations.`);
   if (unreadable.length > 0)
     throw new Error(`No key opens the secrets of ${unreadable.join(", ")}: rotate them.`);
 }
