@@ -81,8 +81,7 @@ async function ids(): Promise<number[]> {
   return results.map(({ id }) => id);
 }
 
-const cursor = () =>
-  env.DB.prepare("SELECT row_id FROM cursors WHERE name = 'retention'").first("row_id");
+const cursor = () => env.DB.prepare("SELECT row_id FROM cursors WHERE name = 'retention'").first("row_id");
 
 describe("an old event", () => {
   test.each<State>(["delivered", "dead", "cancelled"])("goes with its %s delivery", async (state) => {
