@@ -16,7 +16,7 @@ import {
 import type { ReplayState } from "../db/schema.ts";
 import { sumOver } from "../db/shards.ts";
 import { newReplayId } from "../ids.ts";
-import { sendForStep } from "../replay/run.ts";
+import { enqueueReplayStep } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
@@ -187,7 +187,7 @@ export function registerReplays(api: Api): void {
     if (began === "too many") return invalid([tooMany]);
     if (began === undefined) return occupied(services, id);
     services.log({ what: "replay_begun", replay: began.id, destination: id, include: began.include });
-    services.background(sendForStep(services, began.id, services.now()));
+    services.background(enqueueReplayStep(services, began.id, services.now()));
     return c.json(replayView(began), 201);
   });
 
@@ -328,7 +328,7 @@ async function turned(services: Services, replay: Replay, { to, from, change }: 
   const after = await changeReplay(services.db, replay.id, from, made, now);
   if (after === undefined) return (await findReplay(services, replay.id, undefined)) ?? replay;
   services.log({ what: `replay_${to}`, replay: replay.id, destination: replay.destinationId });
-  if (to === "running") services.background(sendForStep(services, replay.id, now));
+  if (to === "running") services.background(enqueueReplayStep(services, replay.id, now));
   const [shown = after] = await withParts(services, [after]);
   return shown;
 }

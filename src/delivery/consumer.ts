@@ -1,182 +1,118 @@
 /**
- * The consumer: a batch of messages becomes attempts, outcomes and the next times.
+ * The consumer of the delivery queue: a batch of messages becomes attempts, outcomes and the next times.
  *
- * load → sort out → through the gate, all destinations at once, each recorded and settled as it ends → acknowledge or
- * retry.
- *
- * A batch must not last as long as its slowest receiver, because the platform adds consumers only after
- * whole batches have ended: a receiver that does not answer soon is awaited in the background.
+ * A batch must not last as long as its slowest receiver, because the platform adds consumers only when whole batches
+ * have ended: a receiver that does not answer soon is awaited in the background.
  */
 import type { BundlePart } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
+import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import { homeOfBundle } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { admitBatch, type BatchRun, refusedDispositions, triage } from "./admission.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { connections } from "./http.ts";
 import {
   ackOrRetry,
   distinct,
+  groupMessages,
   type MessageGroup,
   messageGroupFinder,
-  messageGroupsOf,
   openDeliveriesOf,
   postpone,
 } from "./message-group.ts";
-import { type Disposition, refusedDispositions } from "./outcome.ts";
-import { type BatchRun, dispatch, startBatch } from "./pipeline.ts";
+import type { Disposition } from "./outcome.ts";
+import { type Failure, recordAndSettle } from "./pipeline.ts";
 import { Recorder } from "./recorder.ts";
-import { triage } from "./triage.ts";
 
-/** How long a batch goes on starting attempts, as long as answers come. */
-const STARTS_MS = 5_000;
-/** How long it waits for one answer: of a quick receiver twenty times as long as that usually takes, within bounds. */
-const LONGEST_PATIENCE_MS = 1_000;
-const SHORTEST_PATIENCE_MS = 200;
-const PATIENCE_PER_MS = 20;
-/** When the batch cannot be worked on at all (D1 is away): the first pause, doubled each time. */
+/** When nothing can be done for the batch (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
   const services = withCounts(given, "queue");
-  const messageGroups = messageGroupsOf(services, batch);
+  const messages = groupMessages(services, batch);
   try {
-    await deliverAll(services, messageGroups);
+    await deliver(services, messages);
   } catch (error) {
-    logFailed(services, messageGroups.length, error);
-    for (const messageGroup of messageGroups) await postpone(services, messageGroup, pauseFor(messageGroup));
+    logFailed(services, messages.length, error);
+    for (const message of messages) await postpone(services, message, pauseFor(message));
   } finally {
     logCounts(services);
   }
 }
 
-/** In portions, where all bodies together would be too much. */
-async function deliverAll(services: Services, messageGroups: readonly MessageGroup[]): Promise<void> {
-  const messageGroupOf = messageGroupFinder(messageGroups, services.now());
-  const again = new Map<MessageGroup | undefined, Disposition[]>();
-  const later = new Set<MessageGroup>();
-  const recorder = new Recorder(services);
-  let parts: readonly BundlePart[] = messageGroups.flatMap((messageGroup) => messageGroup.parts);
-  while (parts.length > 0) {
-    const delivered = await deliver(services, recorder, messageGroups, parts, messageGroupOf);
-    for (const disposition of delivered.dispositions) {
-      if (disposition.againAt === undefined) continue;
-      const messageGroup = messageGroupOf(disposition.work);
-      const some = again.get(messageGroup);
-      if (some) some.push(disposition);
-      else again.set(messageGroup, [disposition]);
-    }
-    for (const messageGroup of delivered.later) later.add(messageGroup);
-    parts = delivered.rest;
+/** In portions, where all bodies together would be too much for the memory. */
+async function deliver(services: Services, messages: readonly MessageGroup[]): Promise<void> {
+  const batch = newBatch(services, messages);
+  while (batch.parts.length > 0) {
+    const { deliveries, lookedUpAt } = await load(services, batch);
+    const { due, dispositions } = triage(services, deliveries, "queue");
+    const runs = await admitAndAttempt(services, due, lookedUpAt);
+    const decided = [...dispositions, ...refusedAmong(services, runs)];
+    const recorded = await recordAndSettle(services, batch.recorder, [...runs.keys()], {
+      decided,
+      ownerOf: (delivery) => batch.messageOf(delivery)?.owner,
+      continues: () => false,
+    });
+    keepRetries(batch, recorded.dispositions);
+    keepFailures(services, batch, runs, decided, recorded.failures);
   }
-  for (const messageGroup of messageGroups) {
-    if (later.has(messageGroup)) await postpone(services, messageGroup, pauseFor(messageGroup));
-    else await ackOrRetry(services, messageGroup, openDeliveriesOf(again.get(messageGroup) ?? []));
-  }
+  await ackOrRetryAll(services, batch);
 }
 
-type Delivered = Readonly<{
-  dispositions: readonly Disposition[];
-  /** Those that must come again with all that they bring. */
-  later: readonly MessageGroup[];
-  /** To be delivered next. */
-  rest: readonly BundlePart[];
-}>;
+/** What is left to do for a batch, and what is known so far of its messages. */
+type Batch = {
+  readonly messages: readonly MessageGroup[];
+  readonly messageOf: (delivery: LoadedDelivery) => MessageGroup | undefined;
+  readonly recorder: Recorder;
+  /** To be loaded. */
+  parts: readonly BundlePart[];
+  /** What a message must come again for. */
+  readonly retries: Map<MessageGroup, Disposition[]>;
+  /** Messages that must come again with everything that they hold. */
+  readonly postponed: Set<MessageGroup>;
+};
 
-async function deliver(
-  services: Services,
-  recorder: Recorder,
-  messageGroups: readonly MessageGroup[],
-  parts: readonly BundlePart[],
-  messageGroupOf: (work: LoadedDelivery) => MessageGroup | undefined,
-): Promise<Delivered> {
+function newBatch(services: Services, messages: readonly MessageGroup[]): Batch {
+  return {
+    messages,
+    messageOf: messageGroupFinder(messages, services.now()),
+    recorder: new Recorder(services),
+    parts: messages.flatMap(({ parts }) => parts),
+    retries: new Map(),
+    postponed: new Set(),
+  };
+}
+
+/** The next portion. A retry that has an owner elsewhere is left to that until it is overdue. */
+async function load(services: Services, batch: Batch) {
+  const { messages, messageOf } = batch;
   const lookedUpAt = services.now();
-  const { works, missing, unknown, rest } = await loadDeliveries(services, parts, {
+  const loaded = await loadDeliveries(services, batch.parts, {
     isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
-    fewDueOf: broughtBefore(messageGroups),
+    fewDueOf: redeliveredBundles(messages),
   });
-  // A retry that has got a message of its own is left to that until it is due.
-  const own = distinct(works, messageGroups).filter((work) => messageGroupOf(work) !== undefined);
-  const { due, dispositions: sorted } = triage(services, own, "queue");
-  const groups = [...Map.groupBy(due, groupKey).values()];
-  const runs = await startGroups(services, groups, lookedUpAt);
-  const refused = runs.flatMap((run, i) => refusedDispositions(services, run, groups[i] ?? []));
-  const also = [...sorted, ...refused];
-  const { dispositions, failures } = await dispatch(services, recorder, runs, {
-    also,
-    ownerOf: (work) => messageGroupOf(work)?.owner,
-    continues: () => false,
-  });
-  const unrecorded = failures.flatMap(({ batchRun }) =>
-    batchRun ? (groups[runs.indexOf(batchRun)] ?? []) : also.map(({ work }) => work),
-  );
-  const failed = new Set(unrecorded.map(messageGroupOf));
-  if (failures[0]) logFailed(services, failed.size, failures[0].error);
-  const others = new Set([...logMissing(services, missing), ...unknown.map(({ bundle }) => bundle)]);
-  const later = messageGroups.filter(
-    (messageGroup) => failed.has(messageGroup) || messageGroup.parts.some(({ bundle }) => others.has(bundle)),
-  );
-  return { dispositions, later, rest };
+  batch.parts = loaded.rest;
+  const unreadable = loaded.unknown.map(({ bundle }) => bundle);
+  const bundles = new Set([...logMissing(services, loaded.missing), ...unreadable]);
+  for (const message of messages)
+    if (message.parts.some(({ bundle }) => bundles.has(bundle))) batch.postponed.add(message);
+  const deliveries = distinct(loaded.works, messages).filter((delivery) => messageOf(delivery) !== undefined);
+  return { deliveries, lookedUpAt };
 }
 
-/** So many messages come again, because nothing is known of what they brought. */
-function logFailed({ log }: Services, messages: number, error: unknown): void {
-  log({ what: "batch_failed", messages, error: faultOf(error) });
-}
-
-/** Bundles whose message has come before: it has come for what is due now. */
-function broughtBefore(messageGroups: readonly MessageGroup[]): ReadonlySet<number> {
-  const again = messageGroups.filter(({ message }) => message.attempts > 1);
-  return new Set(again.flatMap(({ parts }) => parts.map(({ bundle }) => bundle)));
-}
-
-/** All destinations at once, over connections that they share fairly. */
-function startGroups(
-  services: Services,
-  groups: readonly (readonly LoadedDelivery[])[],
-  lookedUpAt: number,
-): Promise<BatchRun[]> {
-  const shared = connections(new Set(groups.map(([first]) => first?.destination.id)).size);
-  return Promise.all(
-    groups.map((works) => {
-      const [first] = works;
-      if (!first) throw new Error("A group has at least one delivery");
-      const deliveries = works.map(({ event }) => event.id);
-      const ask = { lane: laneOf(first), deliveries, startWithinMs: STARTS_MS };
-      const load = (granted: readonly number[]) => {
-        const wanted = new Set(granted);
-        return { works: works.filter(({ event }) => wanted.has(event.id)) };
-      };
-      return startBatch(services, shared, {
-        destination: first.destination,
-        ask,
-        lookedUpAt,
-        patienceFor,
-        load,
-      });
-    }),
-  );
-}
-
-/** A receiver that answers at once, or else hangs, is not to hold up the batch as one would that is always slow. */
-function patienceFor(usualMs: number): number {
-  if (usualMs === 0) return LONGEST_PATIENCE_MS;
-  return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
-}
-
-function groupKey(work: LoadedDelivery): string {
-  return `${laneOf(work)} ${work.destination.id}`;
-}
-
-function laneOf({ row }: LoadedDelivery): Lane {
-  return row && row.attempts > 0 ? "retry" : "fresh";
+/** Bundles whose message has come before: little of them is due now. */
+function redeliveredBundles(messages: readonly MessageGroup[]): ReadonlySet<number> {
+  const redelivered = messages.filter(({ message }) => message.attempts > 1);
+  return new Set(redelivered.flatMap(({ parts }) => parts.map(({ bundle }) => bundle)));
 }
 
 /**
- * Bundles or destinations that are not in D1: there is nothing to deliver. Or not yet: of a database that has just
- * been added, an isolate that is not of the newest version knows nothing. Returns the bundles of such.
+ * Bundles or destinations that are not in D1: there is nothing to deliver. Or not yet: an isolate of an older version
+ * does not know a database that has just been added. Returns the bundles of such.
  */
 function logMissing(services: Services, missing: readonly BundlePart[]): ReadonlySet<number> {
   const unbound = new Set<number>();
@@ -187,6 +123,86 @@ function logMissing(services: Services, missing: readonly BundlePart[]): Readonl
     services.log({ what, bundle, destination: destinations.join(" ") });
   }
   return unbound;
+}
+
+/** The runs of a portion, each with its deliveries, also those that were refused. */
+type Runs = ReadonlyMap<BatchRun, readonly LoadedDelivery[]>;
+
+/** Asks all gates at once, and starts what they admit, over connections that the destinations share fairly. */
+async function admitAndAttempt(
+  services: Services,
+  due: readonly LoadedDelivery[],
+  lookedUpAt: number,
+): Promise<Runs> {
+  const batches = [
+    ...Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`).values(),
+  ];
+  const shared = connections(new Set(due.map(({ destination }) => destination.id)).size);
+  const admit = async (deliveries: readonly LoadedDelivery[]) => {
+    const [first] = deliveries;
+    if (!first) throw new Error("A batch has at least one delivery");
+    const request = {
+      lane: laneOf(first),
+      deliveries: deliveries.map(({ event }) => event.id),
+      startWithinMs: CONSUMER_STARTS_MS,
+    };
+    const ofAdmitted = (admitted: readonly number[]) => {
+      const ids = new Set(admitted);
+      return { deliveries: deliveries.filter(({ event }) => ids.has(event.id)) };
+    };
+    const { destination } = first;
+    const batch = { destination, request, lookedUpAt, patienceFor: consumerPatienceMs, load: ofAdmitted };
+    return [await admitBatch(services, shared, batch), deliveries] as const;
+  };
+  return new Map(await Promise.all(batches.map(admit)));
+}
+
+function laneOf({ row }: LoadedDelivery): Lane {
+  return row && row.attempts > 0 ? "retry" : "fresh";
+}
+
+function refusedAmong(services: Services, runs: Runs): Disposition[] {
+  return [...runs].flatMap(([run, deliveries]) => refusedDispositions(services, run, deliveries));
+}
+
+function keepRetries({ messageOf, retries }: Batch, dispositions: readonly Disposition[]): void {
+  for (const disposition of dispositions) {
+    const message = disposition.retryAt === undefined ? undefined : messageOf(disposition.delivery);
+    if (!message) continue;
+    const some = retries.get(message);
+    if (some) some.push(disposition);
+    else retries.set(message, [disposition]);
+  }
+}
+
+/** Messages of deliveries that could not be recorded come again, because nothing is known of these. */
+function keepFailures(
+  services: Services,
+  { messageOf, postponed }: Batch,
+  runs: Runs,
+  decided: readonly Disposition[],
+  failures: readonly Failure[],
+): void {
+  const [first] = failures;
+  if (!first) return;
+  const unrecorded = failures.flatMap(({ batchRun }) =>
+    batchRun ? (runs.get(batchRun) ?? []) : decided.map(({ delivery }) => delivery),
+  );
+  const failed = new Set(unrecorded.flatMap((delivery) => messageOf(delivery) ?? []));
+  for (const message of failed) postponed.add(message);
+  logFailed(services, failed.size, first.error);
+}
+
+/** @param messages how many come again */
+function logFailed({ log }: Services, messages: number, error: unknown): void {
+  log({ what: "batch_failed", messages, error: faultOf(error) });
+}
+
+async function ackOrRetryAll(services: Services, { messages, postponed, retries }: Batch): Promise<void> {
+  for (const message of messages) {
+    if (postponed.has(message)) await postpone(services, message, pauseFor(message));
+    else await ackOrRetry(services, message, openDeliveriesOf(retries.get(message) ?? []));
+  }
 }
 
 /** In seconds. */

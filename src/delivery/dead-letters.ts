@@ -1,10 +1,9 @@
 /**
- * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them
- * fail, a message of several deliveries does not tell which of them it was: those that were never attempted wait, and
- * are drained in ever smaller portions, and each of the others gets a message for itself. A delivery that was alone in
- * its message ends as dead, with the reason `poison`, where a person can see it and send it again.
+ * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them fail,
+ * a message of several deliveries does not say which of them it was. Those that were never attempted wait, and are
+ * drained in ever smaller portions; each of the others gets a message of its own. A delivery that was alone in its
+ * message ends as dead, with the reason `poison`, where an operator can see it and send it again.
  */
-
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
 import { publishDead } from "../notifications/publish.ts";
@@ -12,46 +11,50 @@ import type { Services } from "../services.ts";
 import {
   ackOrRetry,
   distinct,
+  groupMessages,
+  type MessageGroup,
   messageGroupFinder,
-  messageGroupsOf,
   openDeliveriesOf,
   sendAlone,
 } from "./message-group.ts";
-import { overRow, waitingRow } from "./outcome.ts";
+import { deadAmong, overRow, waitingRow } from "./outcome.ts";
 import { report } from "./recorder.ts";
 
 export async function consumeDeadLetters(services: Services, batch: MessageBatch): Promise<void> {
-  const messageGroups = messageGroupsOf(services, batch);
-  const parts = messageGroups.flatMap((messageGroup) => messageGroup.parts);
-  const { works } = await loadDeliveries(services, parts, { isDue: () => false });
-  const messageGroupOf = messageGroupFinder(messageGroups, services.now());
-  const byCarrier = Map.groupBy(distinct(works, messageGroups), messageGroupOf);
-  const alone: LoadedDelivery[] = [];
-  const among: LoadedDelivery[] = [];
-  for (const [messageGroup, own] of byCarrier) {
-    // A retry that has got a message of its own is left to that.
-    if (!messageGroup) continue;
-    const isAlone = messageGroup.isWhole && own.length === 1;
-    (isAlone ? alone : among).push(...own.filter(isQueued));
-  }
+  const messages = groupMessages(services, batch);
+  const { alone, untried, tried } = await sortByCause(services, messages);
   const now = services.now();
-  const dead = alone.map((work) => ({ work, row: overRow(work, "dead", "poison", now) }));
-  const untried = among.filter(({ row }) => row === undefined);
+  const dead = alone.map((delivery) => ({ delivery, row: overRow(delivery, "dead", "poison", now) }));
   const refusal = { reason: "recovered", until: now } as const;
-  const waiting = untried.map((work) => ({ work, row: waitingRow(work, refusal) }));
+  const waiting = untried.map((delivery) => ({ delivery, row: waitingRow(delivery, refusal) }));
   await report(services, [...dead, ...waiting]);
-  publishDead(services, dead);
-  for (const { destination } of new Map(untried.map((work) => [work.destination.id, work])).values())
-    services.background(scheduleDrainAtGate(services, destination.id));
-  const tried = among.filter(({ row }) => row !== undefined);
-  await sendAlone(
-    services,
-    openDeliveriesOf(tried.map((work) => ({ work, againAt: work.row?.nextAttemptAt ?? now }))),
-  );
-  for (const messageGroup of messageGroups) await ackOrRetry(services, messageGroup);
+  publishDead(services, deadAmong(dead));
+  for (const id of new Set(untried.map(({ destination }) => destination.id)))
+    services.background(scheduleDrainAtGate(services, id));
+  const retries = tried.map((delivery) => ({ delivery, retryAt: delivery.row?.nextAttemptAt ?? now }));
+  await sendAlone(services, openDeliveriesOf(retries));
+  for (const message of messages) await ackOrRetry(services, message);
 }
 
-/** What has ended is over, and what waits is the drain's. */
+/** Those that were alone in their message, and of the others those that were never attempted and those that were. */
+async function sortByCause(services: Services, messages: readonly MessageGroup[]) {
+  const parts = messages.flatMap((message) => message.parts);
+  const { works: deliveries } = await loadDeliveries(services, parts, { isDue: () => false });
+  const messageOf = messageGroupFinder(messages, services.now());
+  const alone: LoadedDelivery[] = [];
+  const among: LoadedDelivery[] = [];
+  for (const [message, own] of Map.groupBy(distinct(deliveries, messages), messageOf)) {
+    // A retry that has an owner elsewhere is left to that.
+    if (!message) continue;
+    const isAlone = message.isWhole && own.length === 1;
+    (isAlone ? alone : among).push(...own.filter(isQueued));
+  }
+  const untried = among.filter(({ row }) => row === undefined);
+  const tried = among.filter(({ row }) => row !== undefined);
+  return { alone, untried, tried };
+}
+
+/** Neither ended nor waiting, which is the drain's. */
 function isQueued({ row }: LoadedDelivery): boolean {
   return row === undefined || row.state === "retrying";
 }

@@ -1,69 +1,160 @@
 /**
- * The drain: works off what waits for one destination, as far as its gate allows and its time lasts.
+ * The drain: delivers what waits for one destination, as far as its gate admits and its time lasts.
  *
- * It is sent for by the gate's bell. When the gate refuses, the next bell is set by that refusal; when its
- * own time is over, it sends for the next drain itself; when nothing is left, it tells the gate. A drain
- * that dies loses nothing: its lease expires, and the bell rings then.
+ * The gate's alarms start it. When the gate refuses, that refusal sets the next alarm; when the drain's own time is
+ * over, it sends a message for the next drain itself; when nothing is left, it tells the gate. A drain that dies loses
+ * nothing: its lease expires, and the gate's alarm fires then.
+ *
+ * It works in steps: look at what waits, have it admitted, attempt it. A step begins while the one before it is still
+ * being attempted, so that neither connections nor send slots are idle between two leases.
  */
-
 import type { AdmitResult } from "../core/admit.ts";
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
+import { DRAIN_BUDGET_MS, DRAIN_STEP_MS } from "../core/lease-runner.ts";
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { sumOver } from "../db/shards.ts";
 import { cancelWaiting, endRemoved, lookAtWaiting } from "../db/waiting.ts";
 import { reportEmptyDrain } from "../gate/client.ts";
-import { faultOf } from "../log.ts";
-import { goOnWith } from "../maintenance/cron.ts";
-import { countDead, publishDigest } from "../notifications/publish.ts";
-import {
-  type DrainMessage,
-  digestMessage,
-  drainMessage,
-  replayMessage,
-  upkeepMessage,
-} from "../queue-messages.ts";
-import { stepReplay } from "../replay/run.ts";
+import { countDead } from "../notifications/publish.ts";
+import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { logCounts, withCounts } from "./attempt-log.ts";
-import { type Connections, connections } from "./http.ts";
-import { sendAgain } from "./message-group.ts";
+import { admitBatch, type BatchRun, type DestinationBatch, triage } from "./admission.ts";
+import type { Connections } from "./http.ts";
+import { sendRetries } from "./message-group.ts";
 import type { Disposition } from "./outcome.ts";
-import { type BatchRun, type DestinationBatch, dispatch, hasProgress, startBatch } from "./pipeline.ts";
-import { Recorder } from "./recorder.ts";
-import { triage } from "./triage.ts";
+import { hasProgress, recordAndSettle } from "./pipeline.ts";
+import type { Recorder } from "./recorder.ts";
 
-// §§ One step of a drain: look at what waits, ask for it, work off what was let in. It begins while the one before it
-// is being worked off, so that neither connections nor slots stand idle between two leases.
-
-/** How long it starts attempts under one lease, and how long it awaits one. */
-const STEP_MS = 3_000;
-/** For a lease that is to begin when another is over: time of its own behind that. */
+/**
+ * Leases that one drain uses, for receivers so fast that its time alone would not end it: the platform
+ * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
+ */
+const STEPS = 25;
+/** Of a lease that begins when another is over, behind the time of that one. */
 const AFTER_MS = 1_500;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
+/** A drain that has failed takes this many times fewer deliveries: one, when it is tried for the last time. */
+const SHRINKS_BY = 4;
+
+/** What the drains of one invocation share. */
+export type DrainContext = Readonly<{ services: Services; connections: Connections; recorder: Recorder }>;
 
 /**
- * `more`: go on. `crowded`: look further, because others hold most of what is here. `gate`: the gate will
- * send for the next drain. `empty`: nothing waits.
+ * What follows a step. `more`: another step. `crowded`: another step, over a wider range, because other drains hold most
+ * of this one. `gate`: the gate's alarm starts the next drain. `empty`: nothing waits.
  */
-type Step = "more" | "crowded" | "gate" | "empty";
+type Next = "more" | "crowded" | "gate" | "empty";
 
-/** What was asked for and is being worked off. */
-type Lot = {
+/** A step whose deliveries have been admitted, or refused. */
+type Step = {
   readonly batchRun: BatchRun;
   /** What has ended without an attempt. */
-  readonly over: readonly Disposition[];
+  readonly decided: readonly Disposition[];
   readonly isCrowded: boolean;
   /** Whether the gate has been asked for the one that comes after it. */
   isFollowed: boolean;
 };
 
-export type Place = Readonly<{
+/** @param attempts how many times the drain's message has come, this time included */
+export async function drain(context: DrainContext, message: DrainMessage, attempts: number): Promise<void> {
+  const next = await new Drain(context, message, portionAt(attempts)).run();
+  if (goesOn(next)) await context.services.drains.send(message);
+}
+
+/** Deliveries under one lease. If one of them crashes the drain, its repeats take ever fewer, and get past it. */
+function portionAt(attempts: number): number {
+  return Math.max(1, Math.floor(LEASED / SHRINKS_BY ** (attempts - 1)));
+}
+
+function goesOn(next: Next): boolean {
+  return next === "more" || next === "crowded";
+}
+
+class Drain {
+  readonly #context: DrainContext;
+  readonly #services: Services;
+  readonly #message: DrainMessage;
+  readonly #portion: number;
+  readonly #endsAt: number;
+  #steps = 0;
+  /** How far it looks for deliveries that no other drain holds. */
+  #distance = 0;
+
+  constructor(context: DrainContext, message: DrainMessage, portion: number) {
+    this.#context = context;
+    this.#services = context.services;
+    this.#message = message;
+    this.#portion = portion;
+    this.#endsAt = context.services.now() + DRAIN_BUDGET_MS;
+  }
+
+  async run(): Promise<Next> {
+    let next: Next = "more";
+    let following: Step | undefined;
+    while (following || (goesOn(next) && this.#hasTime())) {
+      const step: Step | Next = following ?? (await this.#begin());
+      following = undefined;
+      if (typeof step === "string") next = step;
+      else [next, following] = await this.#endAndFollow(step);
+    }
+    return next;
+  }
+
+  #hasTime(): boolean {
+    return this.#steps < STEPS && this.#services.now() < this.#endsAt;
+  }
+
+  async #begin(former?: Step): Promise<Step | Next> {
+    this.#steps += 1;
+    const from = this.#distance;
+    const rangeFor = (own: number) => drainRangeOf(this.#message.drains, from, own);
+    const leftMs = this.#endsAt - this.#services.now();
+    const { destination } = this.#message;
+    const bounds = { destination, rangeFor, portion: this.#portion, leftMs };
+    const begun = await beginStep(this.#context, bounds, former);
+    this.#distance = nextDistance(from, typeof begun !== "string" && begun.isCrowded);
+    return begun;
+  }
+
+  async #endAndFollow(step: Step): Promise<[Next, Step | undefined]> {
+    const [ended, begun] = await Promise.allSettled([endStep(this.#context, step), this.#follow(step)]);
+    const following = begun.status === "fulfilled" ? begun.value : undefined;
+    if (ended.status === "fulfilled" && begun.status === "fulfilled") return [ended.value, following];
+    // What has been started is to be recorded, whatever becomes of the other.
+    if (following) await endStep(this.#context, following);
+    throw ended.status === "rejected" ? ended.reason : (begun as PromiseRejectedResult).reason;
+  }
+
+  /** The next step, begun as soon as this one is nearly over. */
+  async #follow(step: Step): Promise<Step | undefined> {
+    const isNear = mayGoOn(step) && (await step.batchRun.run?.nearlyOver);
+    if (!isNear || !this.#hasTime()) return undefined;
+    const begun = await this.#begin(step);
+    if (typeof begun === "string") return undefined;
+    if (isDecided(begun)) return begun;
+    // Others hold all that was found: it looks again when this step is over.
+    step.isFollowed = false;
+    return undefined;
+  }
+}
+
+/** Whether the drain goes on when this step is over. */
+function mayGoOn({ batchRun: { admitted } }: Step): boolean {
+  return Boolean(admitted?.grant && !admitted.refused);
+}
+
+/** Whether something was admitted, or refused. */
+function isDecided({ batchRun: { admitted } }: Step): boolean {
+  return Boolean(admitted?.grant ?? admitted?.refused);
+}
+
+type StepBounds = Readonly<{
   destination: string;
-  /** Of the look, by how much is held already. */
-  reach: (own: number) => DrainRange;
+  /** What to look at, by how much of it this drain holds already. */
+  rangeFor: (own: number) => DrainRange;
   /** Deliveries that it may take under a lease. */
   portion: number;
   /** Of the drain's time. */
@@ -71,22 +162,22 @@ export type Place = Readonly<{
 }>;
 
 /**
- * Looks, asks and starts what was let in; a step where there is nothing to ask for.
- * @param former what is being worked off: this goes on from it without a pause
+ * Looks at what waits, has it admitted and starts the attempts; or what follows where there is nothing to admit.
+ * @param former the step that is still being attempted: this one goes on from it without a pause
  */
 async function beginStep(
-  services: Services,
-  shared: Connections,
-  { destination: id, reach: reachFor, portion, leftMs }: Place,
-  former?: Lot,
-): Promise<Lot | Step> {
+  context: DrainContext,
+  { destination: id, rangeFor, portion, leftMs }: StepBounds,
+  former?: Step,
+): Promise<Step | Next> {
+  const { services } = context;
   const lookedAt = services.now();
-  const { run, answer: formerAnswer } = former?.batchRun ?? {};
-  const own = new Set(formerAnswer?.grant?.deliveries);
-  const reach = reachFor(own.size);
-  const { destination, events, probe, isAll } = await lookAtWaiting(services, id, reach, services.random);
+  const grant = former?.batchRun.admitted?.grant;
+  const own = new Set(grant?.deliveries);
+  const range = rangeFor(own.size);
+  const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
-  // What is its own may be all that waits: it looks again when that is over.
+  // Perhaps nothing waits but what it holds itself: it looks again when that is over.
   if (others.length === 0 && former) return "more";
   if (others.length === 0) {
     await reportEmptyDrain(services, id, lookedAt);
@@ -97,90 +188,57 @@ async function beginStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }
-  const startWithinMs = Math.min(STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
-  const asked = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
-  const ask = { ...asked, ...(probe !== undefined && { probe }) };
+  const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
+  const wanted = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
+  const request = { ...wanted, ...(probe !== undefined && { probe }) };
   if (former) former.isFollowed = true;
-  const grant = formerAnswer?.grant;
+  const run = former?.batchRun.run;
   const after = run && grant ? { lease: grant.id, run } : undefined;
-  const started = await start(services, shared, { destination, ask, after });
-  const { answer } = started.batchRun;
-  const crowded = answer !== undefined && isCrowded(answer, others.length) && !isAll && !reach.isFurthest;
-  return { ...started, isCrowded: crowded, isFollowed: false };
+  const { batchRun, decided } = await admitWaiting(context, { destination, request, after });
+  const isHeld = batchRun.admitted !== undefined && isMostlyHeld(batchRun.admitted, others.length);
+  return { batchRun, decided, isCrowded: isHeld && !isAll && !range.isFurthest, isFollowed: false };
 }
 
-/** Whether others hold so much of what was looked at that it was not worth the asking. */
-function isCrowded({ inFlight }: AdmitResult, lookedAt: number): boolean {
+/** Whether others hold so much of what was looked at that it was not worth a request. */
+function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
   return inFlight !== null && lookedAt - inFlight.deliveries.length < LEASED / 2;
 }
 
-async function start(
-  services: Services,
-  shared: Connections,
-  { destination, ask, after }: Pick<DestinationBatch, "destination" | "ask" | "after">,
-): Promise<Pick<Lot, "batchRun" | "over">> {
-  const over: Disposition[] = [];
-  const load = async (granted: readonly number[]) => {
-    const wanted = granted.map((event) => ({ event, destination: destination.id }));
-    const { works, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
-    const { due, dispositions } = triage(services, inOrder(works, granted), "drain");
+async function admitWaiting(
+  { services, connections }: DrainContext,
+  { destination, request, after }: Pick<DestinationBatch, "destination" | "request" | "after">,
+): Promise<Pick<Step, "batchRun" | "decided">> {
+  const decided: Disposition[] = [];
+  const load = async (admitted: readonly number[]) => {
+    const wanted = admitted.map((event) => ({ event, destination: destination.id }));
+    const { works: deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
+    const { due, dispositions } = triage(services, inOrder(deliveries, admitted), "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);
-    const known = new Set([...works.map(({ event }) => event.id), ...left]);
-    await endOrphans(
-      services,
-      destination,
-      granted.filter((event) => !known.has(event)),
-    );
-    over.push(...dispositions);
-    return { works: due, left: left.length };
+    const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
+    const orphans = admitted.filter((event) => !known.has(event));
+    await endOrphans(services, destination, orphans);
+    decided.push(...dispositions);
+    return { deliveries: due, left: left.length };
   };
-  const group = { destination, ask, after, patienceFor: () => STEP_MS, load };
-  return { batchRun: await startBatch(services, shared, group), over };
+  const batch = { destination, request, after, patienceFor: () => DRAIN_STEP_MS, load };
+  return { batchRun: await admitBatch(services, connections, batch), decided };
 }
 
-/** Whether the drain goes on when this has been worked off. */
-function mayGoOn({ batchRun: { answer } }: Lot): boolean {
-  return Boolean(answer?.grant && !answer.refused);
-}
-
-/** Whether something was let in, or turned away. */
-function isAnswered({ batchRun: { answer } }: Lot): boolean {
-  return Boolean(answer?.grant ?? answer?.refused);
-}
-
-/** Awaits the end of what was started, records and settles it. */
-async function endStep(services: Services, recorder: Recorder, lot: Lot): Promise<Step> {
-  const { batchRun, over } = lot;
-  const { answer } = batchRun;
-  // When it has asked already, the gate knows more than this.
-  const continues = () => mayGoOn(lot) && !lot.isFollowed;
-  const { dispositions, late, failures } = await dispatch(services, recorder, [batchRun], {
-    also: over,
-    continues,
-  });
-  await sendAgain(
-    services,
-    dispositions.filter(({ row }) => row?.state === "retrying"),
-  );
-  for (const { error } of failures) throw error;
-  // It was let in, and nothing has come of it: the gate has a drain come again in a while.
-  const isIdle = Boolean(answer?.grant) && !hasProgress(dispositions);
-  if (late || isIdle || !answer || answer.refused) return "gate";
-  if (lot.isCrowded) return "crowded";
-  return answer.grant ? "more" : "gate";
-}
-
-/** As they were granted: the order in which they are to go. */
-function inOrder(works: readonly LoadedDelivery[], granted: readonly number[]): readonly LoadedDelivery[] {
-  const places = new Map(granted.map((event, place) => [event, place]));
-  return works.toSorted((a, b) => (places.get(a.event.id) ?? 0) - (places.get(b.event.id) ?? 0));
+/** As they were admitted: the order in which they are to be attempted. */
+function inOrder(
+  deliveries: readonly LoadedDelivery[],
+  admitted: readonly number[],
+): readonly LoadedDelivery[] {
+  const positions = new Map(admitted.map((event, position) => [event, position]));
+  const positionOf = ({ event }: LoadedDelivery) => positions.get(event.id) ?? 0;
+  return deliveries.toSorted((a, b) => positionOf(a) - positionOf(b));
 }
 
 function eventsOf({ bundle, indexes = [] }: BundlePart): number[] {
   return indexesOf(indexes).map((index) => eventAt(bundle, index));
 }
 
-/** What no bundle's plan has for the destination any more. */
+/** Ends waiting deliveries whose bundle does not plan them any more. */
 async function endOrphans(
   services: Services,
   destination: Destination,
@@ -193,106 +251,22 @@ async function endOrphans(
   services.background(countDead(services, destination, count));
 }
 
-/** How long one drain works. Short, so that a queue of drains moves on; what it costs to send for one is little beside it. */
-const BUDGET_MS = 15_000;
-/**
- * Leases that one drain works off, for receivers so fast that its time alone would not end it: the platform
- * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
- */
-const STEPS = 25;
-/** A drain that has failed takes so many times fewer deliveries: one, when it is tried for the last time. */
-const SHRINKS_BY = 4;
-/** Before a drain that failed is tried again. */
-const PAUSE_S = 10;
-
-/** The consumer of the bells: each drain by itself, all over the same connections. Replays take their steps here too, tolls are asked for, and what a tick has left is done. */
-export async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
-  const services = withCounts(given, "drain");
-  const shared = connections(batch.messages.length);
-  const recorder = new Recorder(services);
-  await Promise.all(
-    batch.messages.map(async (message) => {
-      try {
-        const drainSchedule = drainMessage(message.body);
-        if (drainSchedule)
-          await drain(services, shared, recorder, drainSchedule, portionAt(message.attempts));
-        const step = replayMessage(message.body);
-        if (step) await stepReplay(services, step.replay);
-        const asked = digestMessage(message.body);
-        if (asked) await publishDigest(services, asked.deadLetterDigest);
-        const upkeep = upkeepMessage(message.body);
-        if (upkeep) await goOnWith(services, upkeep);
-      } catch (error) {
-        services.log({ what: "drain_failed", error: faultOf(error) });
-        message.retry({ delaySeconds: PAUSE_S });
-      }
-    }),
+/** Awaits the attempts of a step, records and settles them. */
+async function endStep({ services, recorder }: DrainContext, step: Step): Promise<Next> {
+  const { batchRun, decided } = step;
+  const { admitted } = batchRun;
+  // When the next step has been admitted already, the gate knows more than this.
+  const continues = () => mayGoOn(step) && !step.isFollowed;
+  const recorded = await recordAndSettle(services, recorder, [batchRun], { decided, continues });
+  const { dispositions, late, failures } = recorded;
+  await sendRetries(
+    services,
+    dispositions.filter(({ row }) => row?.state === "retrying"),
   );
-  logCounts(services);
-}
-
-/** Deliveries under one lease. Should one of them bring the drain down, its repeats take ever fewer, and get past it. */
-function portionAt(attempts: number): number {
-  return Math.max(1, Math.floor(LEASED / SHRINKS_BY ** (attempts - 1)));
-}
-
-async function drain(
-  services: Services,
-  shared: Connections,
-  recorder: Recorder,
-  drainSchedule: DrainMessage,
-  portion: number,
-): Promise<void> {
-  const endsAt = services.now() + BUDGET_MS;
-  const { destination, drains } = drainSchedule;
-  let distance = 0;
-  let steps = 0;
-  let step: Step = "more";
-  let ahead: Lot | undefined;
-
-  const hasTime = () => steps < STEPS && services.now() < endsAt;
-
-  async function begin(former?: Lot): Promise<Lot | Step> {
-    steps += 1;
-    const from = distance;
-    const reach = (own: number) => drainRangeOf(drains, from, own);
-    const place = { destination, reach, portion, leftMs: endsAt - services.now() };
-    const begun = await beginStep(services, shared, place, former);
-    distance = nextDistance(distance, typeof begun !== "string" && begun.isCrowded);
-    return begun;
-  }
-
-  /** The next one, begun as soon as this one is nearly over. */
-  async function beginAfter(lot: Lot): Promise<Lot | undefined> {
-    const isNear = mayGoOn(lot) && (await lot.batchRun.run?.nearlyOver);
-    if (!isNear || !hasTime()) return undefined;
-    const begun = await begin(lot);
-    if (typeof begun === "string") return undefined;
-    if (isAnswered(begun)) return begun;
-    // Others hold all that was found: it looks again when this one is over.
-    lot.isFollowed = false;
-    return undefined;
-  }
-
-  while (ahead || (goesOn(step) && hasTime())) {
-    const begun: Lot | Step = ahead ?? (await begin());
-    ahead = undefined;
-    if (typeof begun === "string") {
-      step = begun;
-      continue;
-    }
-    const [ended, next] = await Promise.allSettled([endStep(services, recorder, begun), beginAfter(begun)]);
-    if (next.status === "fulfilled") ahead = next.value;
-    if (ended.status === "rejected" || next.status === "rejected") {
-      // What has been started is to be recorded, whatever becomes of the other.
-      if (ahead) await endStep(services, recorder, ahead);
-      throw ended.status === "rejected" ? ended.reason : (next as PromiseRejectedResult).reason;
-    }
-    step = ended.value;
-  }
-  if (goesOn(step)) await services.drains.send(drainSchedule);
-}
-
-function goesOn(step: Step): boolean {
-  return step === "more" || step === "crowded";
+  for (const { error } of failures) throw error;
+  // It was admitted, and nothing has come of it: the gate has a drain come again in a while.
+  const isIdle = Boolean(admitted?.grant) && !hasProgress(dispositions);
+  if (late || isIdle || !admitted || admitted.refused) return "gate";
+  if (step.isCrowded) return "crowded";
+  return admitted.grant ? "more" : "gate";
 }

@@ -1,8 +1,8 @@
 /**
- * One HTTP exchange with a receiver. Never throws: whatever goes wrong on the way to it is an outcome. Nothing
- * is followed, and no more is read than what a person needs to see.
+ * HTTP exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
+ * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
+ * needs to see.
  */
-
 import type { Exchange } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
@@ -18,11 +18,11 @@ export type Call = Readonly<{
   endedAt: number;
   /** Where a redirect would have led: it is not followed. */
   location?: string;
-  /** The beginning of what the receiver said when it refused. */
+  /** The beginning of a refusal's body. */
   excerpt?: string;
-  /** What the receiver says it will still take. */
+  /** How many more requests the receiver says it will take. */
   limits?: StatedLimits;
-  /** What the network said. */
+  /** The runtime's error. */
   fault?: string;
 }>;
 
@@ -34,7 +34,7 @@ type Order = Readonly<{
   timeoutMs: number;
 }>;
 
-/** As much of a refusal as a person needs to see; the rest is never read. */
+/** As much of a refusal as its operator needs to see; the rest is never read. */
 const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. */
@@ -45,8 +45,8 @@ export async function call(services: Services, { url, headers, body, timeoutMs }
     const signal = AbortSignal.timeout(timeoutMs);
     const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
     const response = await services.fetch(url, request);
-    const seen = await readAnswer(response, services.now());
-    return { startedAt, endedAt: services.now(), ...seen };
+    const answer = await readAnswer(response, services.now());
+    return { startedAt, endedAt: services.now(), ...answer };
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
   }
@@ -74,34 +74,34 @@ function isRedirect(status: number): boolean {
 
 /** A success needs no explanation: its body is not read. */
 async function unread({ body }: Response): Promise<undefined> {
-  // How a body ends that nobody reads changes nothing.
+  // An error of a body that nobody reads changes nothing.
   await body?.cancel().catch(() => {});
 }
 
-/** A body that breaks off has said what it said. */
+/** Of a body that breaks off, what has arrived. */
 async function excerptOf({ body }: Response): Promise<string> {
   const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = "";
-  let room = EXCERPT_BYTES;
+  let left = EXCERPT_BYTES;
   try {
-    while (reader && room > 0) {
+    while (reader && left > 0) {
       const { value, done } = await reader.read();
       if (done) break;
-      text += decoder.decode(value.subarray(0, room), { stream: true });
-      room -= value.byteLength;
+      text += decoder.decode(value.subarray(0, left), { stream: true });
+      left -= value.byteLength;
     }
     await reader?.cancel();
   } catch {
-    // The answer's status has arrived; how its body ended changes nothing.
+    // The status has arrived; how the body ended changes nothing.
   }
   return text;
 }
 
 /**
- * The runtime tells failures apart by name and message only. "Network connection lost." is what it says when nobody
+ * The runtime distinguishes failures by name and message only. "Network connection lost." is its message when nobody
  * listens at the port, and also when the receiver breaks off after it has read the request: whether the request
- * arrived is not known, so only what names a refusal is called one.
+ * arrived is not known, so only an error that names a refusal is called one.
  */
 function failureOf(error: unknown): Exchange {
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
@@ -112,9 +112,8 @@ function failureOf(error: unknown): Exchange {
   return { kind: "network" };
 }
 
-// §§ One attempt: one signed HTTP exchange, and what came of it for its delivery.
-
-export type Attempt = Readonly<{ work: LoadedDelivery }> & Call;
+/** One attempt: one signed HTTP exchange for a delivery. */
+export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
 export type Message = Readonly<{ id: string; body: string; attempt: number }>;
@@ -126,15 +125,15 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(
   services: Services,
-  work: LoadedDelivery,
+  delivery: LoadedDelivery,
   { timeoutMs, signer }: How,
 ): Promise<Attempt> {
-  const { event, destination, row } = work;
+  const { event, destination, row } = delivery;
   const { body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
-  return { work, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
+  return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
 }
 
 /**
@@ -158,76 +157,78 @@ export async function headersOf(
 }
 
 /**
- * The six connections of one invocation, fairly shared between groups.
+ * The six connections of one invocation, fairly shared between destinations.
  *
- * The platform queues the seventh fetch of an invocation without a word, and a timeout that is already
- * running would then blame a healthy destination. So the limit is held here, before anything is armed.
- * Where several groups share them, the last free one goes only to a group that holds none: a destination
- * that hangs can slow its own deliveries, and nobody else's.
+ * The platform silently queues the seventh fetch of an invocation, and a timeout that is already running would then
+ * blame a healthy destination. So the limit is enforced here, before any timeout starts. Where several destinations
+ * share the connections, the last free one goes only to one that holds none: a destination that hangs can slow its own
+ * deliveries, and nobody else's.
  */
 export const CONNECTIONS = 6;
 
-type Waiter = Readonly<{ group: string; start: () => void }>;
+type Waiter = Readonly<{ destination: string; start: () => void }>;
 
 export type Connections = Readonly<{
-  /** Runs the task as soon as its group's turn for a connection comes. */
-  run: <T>(group: string, task: () => Promise<T>) => Promise<T>;
+  /** Runs the task as soon as it is its destination's turn for a connection. */
+  run: <T>(destination: string, task: () => Promise<T>) => Promise<T>;
 }>;
 
-/** @param groups how many will share them, those that have not asked yet and pause between two tasks included */
-export function connections(groups: number): Connections {
+/** @param destinations how many will share them, including those that have no task at the moment */
+export function connections(destinations: number): Connections {
   const held = new Map<string, number>();
   const waiting: Waiter[] = [];
   let free = CONNECTIONS;
 
-  const heldBy = (group: string) => held.get(group) ?? 0;
+  const heldBy = (destination: string) => held.get(destination) ?? 0;
 
-  /** The first of those whose group holds the fewest. */
+  /** The first of those whose destination holds the fewest. */
   function fewestFirst(): Waiter | undefined {
     let [best] = waiting;
-    for (const waiter of waiting) if (best && heldBy(waiter.group) < heldBy(best.group)) best = waiter;
+    for (const waiter of waiting)
+      if (best && heldBy(waiter.destination) < heldBy(best.destination)) best = waiter;
     return best;
   }
 
-  function hand(): void {
+  function assignNext(): void {
     const next = free > 0 ? fewestFirst() : undefined;
-    if (!next || (free === 1 && heldBy(next.group) > 0 && groups > 1)) return;
+    if (!next || (free === 1 && heldBy(next.destination) > 0 && destinations > 1)) return;
     waiting.splice(waiting.indexOf(next), 1);
-    take(next.group, 1);
+    take(next.destination, 1);
     next.start();
-    hand();
+    assignNext();
   }
 
-  function take(group: string, count: 1 | -1): void {
+  function take(destination: string, count: 1 | -1): void {
     free -= count;
-    const now = heldBy(group) + count;
-    if (now > 0) held.set(group, now);
-    else held.delete(group);
+    const now = heldBy(destination) + count;
+    if (now > 0) held.set(destination, now);
+    else held.delete(destination);
   }
 
-  async function run<T>(group: string, task: () => Promise<T>): Promise<T> {
+  async function run<T>(destination: string, task: () => Promise<T>): Promise<T> {
     await new Promise<void>((start) => {
-      waiting.push({ group, start });
-      hand();
+      waiting.push({ destination, start });
+      assignNext();
     });
     try {
       return await task();
     } finally {
-      take(group, -1);
-      hand();
+      take(destination, -1);
+      assignNext();
     }
   }
 
   return { run };
 }
 
-// §§ Headers as they may be shown: those of a destination's own may be credentials, so their values are not told.
-
 type Headers = Readonly<Record<string, string>>;
 
 const MASK = "***";
 
-/** @param own a destination's own headers, by whatever case their names are in */
+/**
+ * Headers as they may be shown: a destination's own may be credentials, so their values are masked.
+ * @param own a destination's own headers; their names may be spelled in any case
+ */
 export function maskedHeaders(headers: Headers, own: Headers): Record<string, string> {
   const secret = new Set(Object.keys(own).map((name) => name.toLowerCase()));
   const shown = Object.entries(headers).map(([name, value]) => {

@@ -1,7 +1,10 @@
 /**
- * Deliveries and the queue: what a message brings, and how what is still open is brought again at its time. A message
- * brings the deliveries of whole bundles; it goes when all of them are done with, and else comes again when the next
- * of them is due.
+ * Deliveries and the queue: which deliveries a message holds, and how those that are still open come again at their
+ * time. A message holds deliveries of whole bundles. It is acknowledged when all of them are done with; otherwise it is
+ * retried when the next of them is due.
+ *
+ * A retry may have an owner: the mark of the message that delivers it. Without a mark it is the message of its bundle.
+ * So two messages that name the same delivery do not both come for it.
  */
 import {
   type BundlePart,
@@ -21,38 +24,36 @@ import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } f
 import type { Services } from "../services.ts";
 import type { Disposition } from "./outcome.ts";
 
-/** A message and what it alone brings: what another message of the batch brings as well is the first one's. */
+/** A message and the deliveries that it alone holds: one named by two messages of a batch belongs to the first. */
 export type MessageGroup = Readonly<{
   message: Message;
   parts: readonly BundlePart[];
-  /** Nothing of what the message names is another's. */
+  /** Nothing that the message names belongs to another. */
   isWhole: boolean;
   owner: string | undefined;
 }>;
 
-/** A delivery that is to be brought again. */
+/** A delivery whose message must come again. */
 export type OpenDelivery = Readonly<{
   name: DeliveryName;
   /** Not before this, epoch ms; and by so much later at most. */
   at: number;
   slackMs: number;
-  /** The mark of the message that brings it. */
   owner: string | undefined;
 }>;
 
 /** A message is replaced by new ones before the platform's limit of 100 retries makes it a dead letter. */
 const RETRIES = 90;
-/** A delivery may come later than its time by so much, or by this share of what it has waited, to come with others. */
+/** A delivery may come this much later than its time, or by this share of its delay, to come together with others. */
 const TOGETHER_MS = 1_000;
 const TOGETHER_SHARE = 0.05;
-/** Every index that there could be. */
+/** Every index of a bundle. */
 const ALL: Runs = [0, 127];
 
-/** What is to be brought again of the verdicts. */
 export function openDeliveriesOf(dispositions: readonly Disposition[]): OpenDelivery[] {
-  return dispositions.flatMap(({ work: { event, destination, row: before }, row = before, againAt: at }) => {
+  return dispositions.flatMap(({ delivery, row = delivery.row, retryAt: at }) => {
     if (at === undefined) return [];
-    const name = { event: event.id, destination: destination.id };
+    const name = { event: delivery.event.id, destination: delivery.destination.id };
     return { name, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
   });
 }
@@ -62,10 +63,8 @@ function slackOf(row: DeliveryRow | undefined, at: number): number {
   return Math.max(TOGETHER_MS, last ? (at - last.at - last.latencyMs) * TOGETHER_SHARE : 0);
 }
 
-/**
- * What the batch carries, each delivery once, or once for each mark. A message that names none is logged and dropped.
- */
-export function messageGroupsOf(services: Services, batch: MessageBatch): MessageGroup[] {
+/** The batch's messages, with each delivery once, or once for each owner. An unreadable message is logged and dropped. */
+export function groupMessages(services: Services, batch: MessageBatch): MessageGroup[] {
   const claimed = new Map<string, Runs>();
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
@@ -78,7 +77,7 @@ export function messageGroupsOf(services: Services, batch: MessageBatch): Messag
   });
 }
 
-/** What nobody before has claimed of a part: the part itself, in the ordinary case. */
+/** What no message before has claimed of a part: the part itself, in the ordinary case. */
 function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<string, Runs>): BundlePart[] {
   const { bundle, destinations, indexes = ALL } = part;
   const rests = new Map<string, readonly number[]>();
@@ -105,13 +104,13 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
 }
 
 /**
- * The carrier of each delivery, for whoever has got them all mixed: a retry's is the one with its mark, and when it was
- * due by `now` without having been brought, any. Undefined when none of these is to bring it.
+ * Finds the message that delivers a delivery: of a retry its owner, or any that names it when it is overdue at `now`,
+ * because then its owner has not come. Undefined when none of these messages is to deliver it.
  */
 export function messageGroupFinder(
   messageGroups: readonly MessageGroup[],
   now: number,
-): (work: LoadedDelivery) => MessageGroup | undefined {
+): (delivery: LoadedDelivery) => MessageGroup | undefined {
   const owners = new Map<string, (readonly [Runs, MessageGroup])[]>();
   for (const messageGroup of messageGroups) {
     for (const { bundle, destinations, indexes = ALL } of messageGroup.parts) {
@@ -133,17 +132,17 @@ export function messageGroupFinder(
   };
 }
 
-/** Each delivery once. Only messages with marks may name one that another names too. */
+/** Each delivery once. Only messages with owners may name a delivery that another names too. */
 export function distinct(
-  works: readonly LoadedDelivery[],
+  deliveries: readonly LoadedDelivery[],
   messageGroups: readonly MessageGroup[],
 ): readonly LoadedDelivery[] {
-  if (messageGroups.every(({ owner }) => owner === undefined)) return works;
-  const each = new Map(works.map((work) => [`${work.event.id} ${work.destination.id}`, work]));
+  if (messageGroups.every(({ owner }) => owner === undefined)) return deliveries;
+  const each = new Map(deliveries.map((one) => [`${one.event.id} ${one.destination.id}`, one]));
   return [...each.values()];
 }
 
-/** Lets a carrier's message go: done with, or to come again when the next of what is open is due. */
+/** Acknowledges a message, or retries it when the next of its open deliveries is due. */
 export async function ackOrRetry(
   services: Services,
   { message }: MessageGroup,
@@ -152,13 +151,12 @@ export async function ackOrRetry(
   if (open.length === 0) return message.ack();
   const now = services.now();
   const delaySeconds = delaySecondsUntil(wakeUpAt(open), now);
-  const isReplaced =
-    message.attempts >= RETRIES && (await replaced(services, () => sendOpen(services, open)));
-  if (isReplaced) message.ack();
+  if (message.attempts >= RETRIES && (await isReplaced(services, () => sendOpen(services, open))))
+    message.ack();
   else message.retry({ delaySeconds });
 }
 
-/** Has all that a message brings come again after a pause. */
+/** Retries a message with all its deliveries after a pause. */
 export async function postpone(
   services: Services,
   messageGroup: MessageGroup,
@@ -167,13 +165,13 @@ export async function postpone(
   const { message, parts, owner } = messageGroup;
   const body = { bundles: parts, ...(owner !== undefined && { owner }) };
   const again = async () => void (await services.deliveries.send(body, { delaySeconds }));
-  if (message.attempts >= RETRIES && (await replaced(services, again))) message.ack();
+  if (message.attempts >= RETRIES && (await isReplaced(services, again))) message.ack();
   else message.retry({ delaySeconds });
 }
 
 /**
  * When to come for the first of them, and for those that are due soon after it: one invocation for all of these. None
- * comes before its time, nor later than it by more than it may.
+ * comes before its time, nor later than its slack allows.
  */
 export function wakeUpAt(open: readonly Pick<OpenDelivery, "at" | "slackMs">[]): number {
   let until = Number.POSITIVE_INFINITY;
@@ -183,8 +181,8 @@ export function wakeUpAt(open: readonly Pick<OpenDelivery, "at" | "slackMs">[]):
   return last;
 }
 
-/** Whether something new has taken the old message's place. */
-async function replaced(services: Services, send: () => Promise<void>): Promise<boolean> {
+/** Whether new messages have taken the old one's place. */
+async function isReplaced(services: Services, send: () => Promise<void>): Promise<boolean> {
   try {
     await send();
     return true;
@@ -194,12 +192,12 @@ async function replaced(services: Services, send: () => Promise<void>): Promise<
   }
 }
 
-/** New messages for deliveries that have none, or whose message is about to go. */
-export async function sendAgain(services: Services, dispositions: readonly Disposition[]): Promise<void> {
+/** Sends messages for retries that have none. */
+export async function sendRetries(services: Services, dispositions: readonly Disposition[]): Promise<void> {
   await sendOpen(services, openDeliveriesOf(dispositions));
 }
 
-/** Those that are due together share a message, which names what is open and nothing else. */
+/** Those that are due together share a message, which names open deliveries and nothing else. */
 async function sendOpen(services: Services, open: readonly OpenDelivery[]): Promise<void> {
   const messages = [...Map.groupBy(open, ({ owner }) => owner)].flatMap(([owner, some]) =>
     togetherOf(some).map((together) => messageFor(together, owner, services.now())),
@@ -207,7 +205,7 @@ async function sendOpen(services: Services, open: readonly OpenDelivery[]): Prom
   for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
 }
 
-/** By the invocations that they come in. */
+/** Those that come in the same invocation, together. */
 function togetherOf(open: readonly OpenDelivery[]): OpenDelivery[][] {
   const groups: OpenDelivery[][] = [];
   let rest = open;

@@ -1,8 +1,7 @@
 /**
- * Making verdicts durable: one write at a time for an invocation, and what comes while one is under way goes together
- * in the next. A write is repeated when it fails, because it is safe to repeat.
+ * Recording dispositions: an invocation makes one write at a time, and what is reported while one is under way goes
+ * together in the next. A write that fails is repeated, because it is safe to repeat.
  */
-
 import { recordOutcomes } from "../db/deliveries.ts";
 import type { StatusChange } from "../db/notifications.ts";
 import type { DeliveryRow } from "../db/schema.ts";
@@ -12,10 +11,10 @@ import type { Disposition } from "./outcome.ts";
 
 const TRIES = 3;
 const PAUSE_MS = 250;
-/** No more than a write takes: whoever comes in that time would have to wait for this write, and for one of its own. */
+/** No longer than a write takes: without it, whoever reports in that time waits for this write, and then for its own. */
 const LINGER_MS = 10;
 
-/** What is reported together, and is written as a whole. */
+/** What is reported together, and written as a whole. */
 type Entry = Readonly<{
   rows: readonly DeliveryRow[];
   /** Destinations to be paused. */
@@ -23,7 +22,7 @@ type Entry = Readonly<{
   recorded: PromiseWithResolvers<readonly StatusChange[]>;
 }>;
 
-/** Of one invocation: never more than one write of it is under way. */
+/** Of one invocation, which never has more than one write under way. */
 export class Recorder {
   readonly #services: Services;
   #state: "idle" | "lingering" | "writing" = "idle";
@@ -34,8 +33,8 @@ export class Recorder {
   }
 
   /**
-   * Resolves when the verdicts are in D1, with the pauses of destinations that are gone. Rejects when they cannot be
-   * written. They are written at once, or with what gathers while another write is under way.
+   * Resolves when the dispositions are in D1, with the pauses of destinations that are gone. Rejects when they cannot
+   * be written. They are written at once, or with what is reported while another write is under way.
    * @param othersAreNear others of the same batch may report in a moment: worth a short wait, to share a write
    */
   report(dispositions: readonly Disposition[], othersAreNear = false): Promise<readonly StatusChange[]> {
@@ -59,14 +58,14 @@ export class Recorder {
     this.#state = "writing";
     while (this.#gathered.length > 0) {
       const entries = this.#gathered.splice(0);
-      // One time for every repeat: by it the pauses of this write are found, whichever of the repeats has made them.
+      // The same time for every repeat: the pauses of this write are found by it, whichever repeat has made them.
       await write(this.#services, entries, this.#services.now());
     }
     this.#state = "idle";
   }
 }
 
-/** For an invocation that has one report to make. */
+/** For an invocation that makes one report. */
 export function report(
   services: Services,
   dispositions: readonly Disposition[],
@@ -75,7 +74,9 @@ export function report(
 }
 
 function entryOf(dispositions: readonly Disposition[]): Entry {
-  const gone = dispositions.filter((disposition) => disposition.gone).map(({ work }) => work.destination.id);
+  const gone = dispositions
+    .filter((disposition) => disposition.gone)
+    .map(({ delivery }) => delivery.destination.id);
   return {
     rows: dispositions.flatMap(({ row }) => row ?? []),
     gone: [...new Set(gone)],
@@ -83,7 +84,7 @@ function entryOf(dispositions: readonly Disposition[]): Entry {
   };
 }
 
-/** The last try is made with each entry by itself: what D1 does not take keeps nothing else from being recorded. */
+/** The last try is made with each entry by itself: an entry that D1 does not take keeps no other from being recorded. */
 async function write(services: Services, entries: readonly Entry[], now: number, attempt = 1): Promise<void> {
   const rows = entries.flatMap((entry) => entry.rows);
   const gone = new Set(entries.flatMap((entry) => entry.gone));
@@ -98,7 +99,7 @@ async function write(services: Services, entries: readonly Entry[], now: number,
   }
 }
 
-/** Each pause goes to one of those that asked for it, to be told once. */
+/** Each pause goes to one of the entries that asked for it, to be published once. */
 function resolveAll(entries: readonly Entry[], paused: readonly StatusChange[]): void {
   let left = paused;
   for (const { gone, recorded } of entries) {

@@ -1,6 +1,6 @@
 /**
- * The headers that prove an attempt is ours: Standard Webhooks, with HMAC (`v1`) or ed25519 (`v1a`). After
- * a rotation every secret before signs too until it expires, so that a receiver changes over when it likes.
+ * The signature of an attempt: Standard Webhooks, with HMAC (`v1`) or ed25519 (`v1a`). After a rotation the previous
+ * secrets sign too until they expire, so that a receiver can change over at any time.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { previousSecrets } from "../core/credentials.ts";
@@ -16,7 +16,7 @@ export type Signer = (id: string, body: string, at: number) => Promise<Record<st
 
 type Signing = Pick<Destination, "id" | "secret" | "previousSecrets">;
 
-/** Opens what the destination signs with at `now`. Rejects when that cannot be opened. */
+/** Opens the secrets that the destination signs with at `now`. Rejects when one cannot be opened. */
 export async function signerFor(vault: Vault, destination: Signing, now: number): Promise<Signer> {
   const { id, secret, previousSecrets: stored } = destination;
   const sealed = [{ secret, expires_at: Number.POSITIVE_INFINITY }, ...previousSecrets(stored, now)];

@@ -1,6 +1,9 @@
 /**
- * A test event: signed and sent like any other, at once and past the gate's door, and told of in full. It is
- * no delivery: nothing is stored, nothing is counted, nothing is tried again.
+ * Requests to a destination that are no deliveries: nothing is stored, nothing is counted, nothing is retried.
+ *
+ * A test event is signed and sent like any other, at once and without its gate, and reported in full. The handshake of
+ * the CloudEvents webhook specification (HTTP 1.1 Web Hooks for Event Delivery, section 4) asks the receiver whether it
+ * accepts our events, and how many requests a minute it allows.
  */
 
 import { type Destination, gateSettingsOf } from "../db/destinations.ts";
@@ -8,13 +11,13 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
+import { prepare } from "./admission.ts";
 import { type Call, call, connections, headersOf, maskedHeaders } from "./http.ts";
-import { prepare } from "./pipeline.ts";
 import { targetFault } from "./url-guard.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: Call; sent: Sent }>
-  /** It must not be called, or cannot at the moment, and why. */
+  /** Why it must not be called, or cannot be at the moment. */
   | Readonly<{ kind: "not_made"; fault: string }>;
 
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
@@ -61,9 +64,6 @@ function statusOf({ exchange }: Call): number | string {
   return exchange.kind === "response" ? exchange.status : exchange.kind;
 }
 
-// §§ The handshake of the CloudEvents webhook specification (HTTP 1.1 Web Hooks for Event Delivery, §4): the
-// receiver is asked whether it wants our events, and how many requests a minute it allows.
-
 export type Handshake =
   /** `ratePerSecond` is undefined when the receiver allows any rate. */
   | Readonly<{ kind: "allowed"; ratePerSecond: number | undefined }>
@@ -71,7 +71,7 @@ export type Handshake =
 
 const TIMEOUT_MS = 10_000;
 
-/** @param origin who asks: the host name of this Breakwater */
+/** @param origin the host name of this Breakwater */
 export async function shakeHands(services: Services, url: string, origin: string): Promise<Handshake> {
   try {
     const response = await services.fetch(url, {

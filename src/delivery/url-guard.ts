@@ -1,10 +1,14 @@
 /**
- * Where deliveries may go: the guard against server-side request forgery. Asked when a destination is
+ * Where deliveries may go: the guard against server-side request forgery. A URL is checked when a destination is
  * written and again at every send, because rows can be changed by hand and rules can become stricter.
  *
- * It judges what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
- * address can mean one thing here and another there. Where a public name leads is judged in resolve.ts, if
- * the deployment names a resolver. In production the platform itself reaches no private network.
+ * The check is of what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
+ * address can mean one thing here and another there. In production the platform itself reaches no private network.
+ *
+ * The addresses of a public name are checked too, if the deployment names a resolver over HTTPS (the JSON of
+ * `application/dns-json`, which Cloudflare's and Google's resolvers offer). It is an option, because `fetch` resolves
+ * names by itself and cannot be made to use the address that was checked. So this stops names that have private
+ * addresses, and not a name that changes its address between the check and the connection.
  */
 import ipaddr from "ipaddr.js";
 import { z } from "zod";
@@ -19,13 +23,13 @@ type Fault = Readonly<{
 
 const MAX_LENGTH = 2048;
 
-/** Names that never lead to the public internet (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside). */
+/** Names that never resolve on the public internet (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside). */
 const INNER_NAMES =
   /(^|\.)(localhost|localdomain[46]?|local|internal|intranet|private|corp|home|lan|home\.arpa|onion|alt|svc|default|consul)$/;
 
 /**
- * Names of the services that hand out a machine's credentials to whoever asks from the machine itself. They
- * are refused wherever a deployment may deliver to, and so are their addresses.
+ * Services that hand out a machine's credentials to any request from the machine itself. They are refused in every
+ * deployment, and so are their addresses.
  */
 const METADATA_NAMES: readonly string[] = [
   "metadata",
@@ -39,10 +43,10 @@ const METADATA_NAMES: readonly string[] = [
   "metadata.platformequinix.com",
 ];
 
-/** What a host on the internet is called: the parser lets more pass. */
+/** A host name on the internet: the parser accepts more. */
 const HOST_NAME = /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/;
 
-/** Addresses of the same services; most clouds have theirs among the link-local ones. */
+/** Addresses of the same services; those of most clouds are link-local. */
 const METADATA_ADDRESSES: ReadonlySet<string> = new Set([
   "168.63.129.16", // Azure's host agent: public by number
   "100.100.100.200", // Alibaba
@@ -55,7 +59,7 @@ const METADATA_ADDRESSES: ReadonlySet<string> = new Set([
 
 const GLOBAL_IPV6 = ipaddr.IPv6.parseCIDR("2000::/3");
 
-/** Inner services that speak HTTP, or can be made to misread it. */
+/** Ports of internal services that speak HTTP, or can be made to misread it. */
 const INNER_PORTS: ReadonlySet<number> = new Set([
   1080, 1433, 1521, 1883, 2049, 2181, 2375, 2376, 2377, 2379, 2380, 2483, 2484, 3128, 3268, 3269, 3306, 3389,
   4369, 4646, 5432, 5433, 5601, 5672, 5900, 5984, 5985, 5986, 6000, 6379, 6380, 6443, 6667, 7000, 7001, 7199,
@@ -88,7 +92,7 @@ function tooLong(length: number): Fault {
   return { fault: `is ${length} characters long`, expected: `at most ${MAX_LENGTH}` };
 }
 
-/** What the parser would mend in silence: the URL that is stored must read as what is called. */
+/** Faults that the parser would mend silently: the URL that is stored must read as the one that is called. */
 function spellingFault(url: string): Fault | undefined {
   if (url.length > MAX_LENGTH) return tooLong(url.length);
   if (!/^https?:\/\/[^/\\?#]/i.test(url))
@@ -108,7 +112,7 @@ function schemeFault({ protocol }: URL): Fault | undefined {
   return protocol === "https:" ? undefined : { fault: "is not encrypted", expected: "https" };
 }
 
-/** The host of a URL without what only its spelling needs. */
+/** The host without trailing dots and without brackets. */
 function bareHost(hostname: string): string {
   return hostname.replace(/\.+$/, "").replace(/^\[|\]$/g, "");
 }
@@ -134,7 +138,7 @@ function notPublic(fault: string): Fault {
   return { fault, expected: "a host on the public internet" };
 }
 
-/** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), less what the library knows to be special. */
+/** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), without the ranges that the library knows to be special. */
 function isPublicAddress(host: string): boolean {
   if (!ipaddr.isValid(host)) return false;
   const address = ipaddr.parse(host);
@@ -143,19 +147,19 @@ function isPublicAddress(host: string): boolean {
 }
 
 /**
- * Link-local, or where a machine asks for its own credentials, in any form that carries an IPv4 address as
- * well. Never to be called, not even where private addresses are allowed: whoever may write a destination
- * would read the credentials of the machine that Breakwater runs on.
+ * Link-local, or where a machine gets its own credentials, also in every IPv6 form of an IPv4 address. Never to be
+ * called, not even where private addresses are allowed: whoever may write a destination would read the credentials of
+ * the machine that Breakwater runs on.
  */
 function isMetadataAddress(host: string): boolean {
   if (!ipaddr.isValid(host)) return false;
   const address = ipaddr.parse(host);
-  const forms = address instanceof ipaddr.IPv6 ? [address, ...carriedBy(address)] : [address];
+  const forms = address instanceof ipaddr.IPv6 ? [address, ...embeddedIn(address)] : [address];
   return forms.some((form) => form.range() === "linkLocal" || METADATA_ADDRESSES.has(form.toString()));
 }
 
-/** The IPv4 addresses that an IPv6 address leads to where somebody translates or tunnels it. */
-function carriedBy(address: ipaddr.IPv6): ipaddr.IPv4[] {
+/** The IPv4 addresses that an IPv6 address stands for where it is translated or tunnelled. */
+function embeddedIn(address: ipaddr.IPv6): ipaddr.IPv4[] {
   const bytes = address.toByteArray();
   const at = (from: number) => new ipaddr.IPv4(bytes.slice(from, from + 4));
   const isCompatible = bytes.slice(0, 12).every((byte) => byte === 0);
@@ -163,7 +167,7 @@ function carriedBy(address: ipaddr.IPv6): ipaddr.IPv4[] {
     case "ipv4Compatible":
     case "ipv4Mapped":
     case "rfc6145": // ::ffff:0:a.b.c.d
-    case "rfc6052": // NAT64, everybody's and a network's own
+    case "rfc6052": // NAT64, well-known and a network's own prefix
       return [at(12)];
     case "6to4":
       return [at(2)];
@@ -184,19 +188,11 @@ function portFault({ port }: URL): Fault | undefined {
   };
 }
 
-// §§ Where a host name leads, as a resolver over HTTPS tells it (the JSON of `application/dns-json`, which
-// Cloudflare's and Google's resolvers speak): an option, because `fetch` looks names up by itself and
-// nobody can make it use the address that was judged. So this stops names that lead inside, and not a name
-// that changes its address between this question and the connection.
-//
-// Answers are kept in the isolate for as long as they say, within bounds. Only answers, never questions
-// under way: a promise must not outlive the request that it belongs to.
-
 export type Resolution =
-  /** Every address is public, or there is none: then the attempt itself fails, and says so. */
+  /** Every address is public, or there is none: then the attempt itself fails with that error. */
   | Readonly<{ kind: "public" }>
   | Readonly<{ kind: "private"; address: string }>
-  /** The resolver could not tell. */
+  /** The resolver failed. */
   | Readonly<{ kind: "unknown"; fault: string }>;
 
 type Answer = Readonly<{ resolution: Resolution; keptMs: number }>;
@@ -204,7 +200,7 @@ type Answer = Readonly<{ resolution: Resolution; keptMs: number }>;
 const TIMEOUT_MS = 3_000;
 const SHORTEST_MS = 30_000;
 const LONGEST_MS = 300_000;
-/** A resolver that fails is asked again soon, and yet not for each destination of a batch. */
+/** A failure is kept briefly, so that a failing resolver is not queried for each destination of a batch. */
 const AFTER_FAILURE_MS = 5_000;
 const KEPT = 1_000;
 
@@ -218,11 +214,15 @@ const answerSchema = z.object({
   Answer: z.array(z.object({ type: z.int(), TTL: z.number(), data: z.string() })).default([]),
 });
 
+/**
+ * The isolate's cache of resolutions. It never holds a query under way: a promise must not outlive the request that it
+ * belongs to.
+ */
 const known = new Map<string, Readonly<{ resolution: Resolution; until: number }>>();
 
 /**
- * Asks for the addresses of a URL's host. Without a resolver, and for an address, nothing is asked. Where
- * private addresses are allowed, what is public or private both pass; metadata services never do.
+ * Resolves the host of a URL. Without a resolver, and for an address, no query is made. Where private addresses are
+ * allowed, public and private ones both pass; metadata services never do.
  */
 export async function resolve(services: Services, url: string): Promise<Resolution> {
   const { dnsResolver } = services.config;
@@ -232,14 +232,14 @@ export async function resolve(services: Services, url: string): Promise<Resoluti
   const name = `${dnsResolver} ${host}`;
   const kept = known.get(name);
   if (kept && kept.until > services.now()) return kept.resolution;
-  const { resolution, keptMs } = await ask(services, dnsResolver, host);
+  const { resolution, keptMs } = await query(services, dnsResolver, host);
   known.delete(name);
   known.set(name, { resolution, until: services.now() + keptMs });
   for (const oldest of known.keys()) if (known.size > KEPT) known.delete(oldest);
   return resolution;
 }
 
-async function ask(services: Services, resolver: string, host: string): Promise<Answer> {
+async function query(services: Services, resolver: string, host: string): Promise<Answer> {
   try {
     const records = [
       ...(await lookUp(services, resolver, host, A)),
@@ -257,7 +257,7 @@ async function ask(services: Services, resolver: string, host: string): Promise<
   }
 }
 
-/** The records of one type; the aliases on the way to them are left out. */
+/** The records of one type, without the aliases that lead to them. */
 async function lookUp({ fetch }: Services, resolver: string, host: string, type: number) {
   const url = new URL(resolver);
   url.searchParams.set("name", host);

@@ -1,125 +1,20 @@
-/** What is read off a simulation. Each figure says what exactly it counts. */
-
-import { type Exchange, healthOf } from "../core/retry/classify.ts";
-import { WIRE_MS } from "./lease-run.ts";
+/**
+ * The figures of a simulation. Each says what exactly it counts.
+ *
+ * How long a backlog takes to drain is compared with the optimum: the same deliveries, and those that are posted
+ * meanwhile, served from the moment of the recovery without a pause at the best possible rate.
+ */
+import { type DeliveryRecord, type Ledger, secondOf } from "./ledger.ts";
 import { capacityOf } from "./receiver.ts";
 import { recoveryOf, type Scenario } from "./scenario.ts";
-import { BEGINNING } from "./virtual-time.ts";
-
-// §§ How long a backlog takes to drain, against the best that could be done: the same deliveries, and those that
-// come meanwhile, served from the moment of the recovery without a pause at the best possible rate.
+import { WIRE_MS } from "./sender.ts";
 
 /** A delivery is overdue when it has not ended so long after it was accepted: the way through an idle sender. */
 const OVERDUE_MS = 3_000;
 /** Less than this at the best possible rate is no backlog to speak of. */
 const BACKLOG_MS = 5_000;
 
-/** Undefined when some were lost or are still open, when hardly any waited, and for several receivers. */
-function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
-  if (scenario.receivers > 1 || deliveries.some(({ dead }) => dead)) return undefined;
-  const optimum = optimumMs(scenario, deliveries);
-  const until = drainedAt(scenario, deliveries);
-  return optimum < BACKLOG_MS || until === undefined ? undefined : (until - recoveryOf(scenario)) / optimum;
-}
-
-/** The first moment after the recovery at which nothing is overdue. */
-function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
-  const recovery = recoveryOf(scenario);
-  let until = recovery;
-  for (const { acceptedAt, endedAt } of deliveries) {
-    if (acceptedAt > recovery && acceptedAt + OVERDUE_MS > until) break;
-    if (endedAt === 0) return undefined;
-    until = Math.max(until, endedAt - acceptedAt > OVERDUE_MS ? endedAt : 0);
-  }
-  return until;
-}
-
-/** How long what is open at the recovery and what comes meanwhile takes at the best possible rate. */
-function optimumMs(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number {
-  const recovery = recoveryOf(scenario);
-  const eachMs = 1000 / bestRateOf(scenario);
-  const open = deliveries.filter(
-    (d) => d.acceptedAt <= recovery && (d.endedAt === 0 || d.endedAt > recovery),
-  );
-  let lastMs = open.length * eachMs;
-  for (const { acceptedAt } of deliveries) {
-    if (acceptedAt > recovery && acceptedAt <= recovery + lastMs) lastMs += eachMs;
-  }
-  return lastMs;
-}
-
-/** The least of what the receiver can serve and what the destination's limits allow. */
-function bestRateOf({ server, settings }: Scenario): number {
-  const { maxConcurrency = 10, ratePerSecond = 100 } = settings;
-  const inFlight = (maxConcurrency * 1000) / (server.serviceMs + 2 * WIRE_MS);
-  return Math.min(capacityOf(server), ratePerSecond, inFlight);
-}
-
-// §§ Everything the figures are made of: every delivery's times, every arrival, every failure.
-
-type DeliveryRecord = { acceptedAt: number; receiver: number; endedAt: number; dead: boolean };
-
-export type Ledger = Readonly<{
-  deliveries: readonly DeliveryRecord[];
-  /** Requests that reached each receiver, by whole seconds from the beginning. */
-  arrivals: readonly number[][];
-  /** Requests that did not succeed, by the second in which the answer came. */
-  failures: readonly number[][];
-  accepted: (delivery: number, receiver: number, at: number) => void;
-  arrived: (receiver: number, at: number) => void;
-  answered: (delivery: number, receiver: number, exchange: Exchange, at: number) => void;
-  /** Given up. */
-  died: (delivery: number, at: number) => void;
-  /** Deliveries that have ended. */
-  ended: () => number;
-}>;
-
-export function createLedger(receivers: number): Ledger {
-  const deliveries: DeliveryRecord[] = [];
-  const arrivals = Array.from({ length: receivers }, (): number[] => []);
-  const failures = Array.from({ length: receivers }, (): number[] => []);
-  let ended = 0;
-
-  function end(delivery: number, at: number, dead: boolean): void {
-    const record = deliveries[delivery];
-    if (!record || record.endedAt > 0) return;
-    record.endedAt = at;
-    record.dead = dead;
-    ended += 1;
-  }
-
-  return {
-    deliveries,
-    arrivals,
-    failures,
-    accepted: (delivery, receiver, at) => {
-      deliveries[delivery] = { acceptedAt: at, receiver, endedAt: 0, dead: false };
-    },
-    arrived: (receiver, at) => count(arrivals[receiver], at),
-    answered: (delivery, receiver, exchange, at) => {
-      if (isSuccess(exchange)) end(delivery, at, false);
-      else count(failures[receiver], at);
-    },
-    died: (delivery, at) => end(delivery, at, true),
-    ended: () => ended,
-  };
-}
-
-export function secondOf(at: number): number {
-  return Math.floor((at - BEGINNING) / 1000);
-}
-
-function isSuccess(exchange: Exchange): boolean {
-  return exchange.kind === "response" && healthOf(exchange) === "healthy" && exchange.status < 300;
-}
-
-function count(bins: number[] | undefined, at: number): void {
-  if (!bins) return;
-  const second = secondOf(at);
-  bins[second] = (bins[second] ?? 0) + 1;
-}
-
-/** A scenario that has been played to its end. */
+/** A simulation that has ended. */
 export type Simulated = Readonly<{ scenario: Scenario; ledger: Ledger; breakdowns: number }>;
 
 export type Figures = Readonly<{
@@ -131,7 +26,7 @@ export type Figures = Readonly<{
   wasted: number;
   /** Seconds from the recovery to the first request that arrives; undefined when there was no trouble. */
   noticedS: number | undefined;
-  /** Time from the recovery until nothing is overdue ÷ the optimum; undefined: see figures.ts. */
+  /** Time from the recovery until nothing is overdue ÷ the optimum; undefined where there is nothing to compare. */
   drain: number | undefined;
   /** Seconds that the backlog takes at the best possible rate. */
   optimumS: number;
@@ -190,4 +85,45 @@ function noticed({ scenario, ledger }: Simulated): number {
   const from = secondOf(recoveryOf(scenario));
   const firsts = ledger.arrivals.map((bins) => bins.findIndex((n, second) => second >= from && n > 0) - from);
   return Math.max(0, Math.max(...firsts));
+}
+
+/** Drain time ÷ optimum. Undefined when some were lost or are still open, when hardly any waited, and for several receivers. */
+function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
+  if (scenario.receivers > 1 || deliveries.some(({ dead }) => dead)) return undefined;
+  const optimum = optimumMs(scenario, deliveries);
+  const until = drainedAt(scenario, deliveries);
+  return optimum < BACKLOG_MS || until === undefined ? undefined : (until - recoveryOf(scenario)) / optimum;
+}
+
+/** The first moment after the recovery at which nothing is overdue. */
+function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
+  const recovery = recoveryOf(scenario);
+  let until = recovery;
+  for (const { acceptedAt, endedAt } of deliveries) {
+    if (acceptedAt > recovery && acceptedAt + OVERDUE_MS > until) break;
+    if (endedAt === 0) return undefined;
+    until = Math.max(until, endedAt - acceptedAt > OVERDUE_MS ? endedAt : 0);
+  }
+  return until;
+}
+
+/** How long what is open at the recovery and what comes meanwhile takes at the best possible rate. */
+function optimumMs(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number {
+  const recovery = recoveryOf(scenario);
+  const eachMs = 1000 / bestRateOf(scenario);
+  const open = deliveries.filter(
+    (d) => d.acceptedAt <= recovery && (d.endedAt === 0 || d.endedAt > recovery),
+  );
+  let lastMs = open.length * eachMs;
+  for (const { acceptedAt } of deliveries) {
+    if (acceptedAt > recovery && acceptedAt <= recovery + lastMs) lastMs += eachMs;
+  }
+  return lastMs;
+}
+
+/** The least of what the receiver can serve and what the destination's limits allow. */
+function bestRateOf({ server, settings }: Scenario): number {
+  const { maxConcurrency = 10, ratePerSecond = 100 } = settings;
+  const inFlight = (maxConcurrency * 1000) / (server.serviceMs + 2 * WIRE_MS);
+  return Math.min(capacityOf(server), ratePerSecond, inFlight);
 }

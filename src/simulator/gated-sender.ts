@@ -1,149 +1,210 @@
 /**
- * Breakwater as a model that awaits nothing, for pages: the production gate, bell and retry policy decide, and
- * what src/delivery does with their decisions is told here in short: batches of what
- * comes at once, refused deliveries that wait, drains that the bell sends for. One receiver. The storm lab runs the production code itself; a test
- * holds the two together.
+ * Breakwater as a sender that awaits nothing, for pages: gate, drain schedule, lease runner and retry policy are the
+ * production code, over virtual time and one receiver. What src/delivery does around them is modelled here in short:
+ * deliveries that come at the same time are a batch, refused ones wait, and the gate's alarms start drains. A test
+ * compares it with the whole of the production code in virtual time.
  */
 import { admit } from "../core/admit.ts";
-import type { AttemptSignal } from "../core/destination-state.ts";
-import { drainsDue } from "../core/drain-scheduler.ts";
+import { DRAIN_CONNECTIONS, drainsDue, LEASED } from "../core/drain-scheduler.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
 import type { Grant, Lane } from "../core/lease.ts";
+import {
+  type AttemptResult,
+  CONSUMER_STARTS_MS,
+  consumerPatienceMs,
+  DRAIN_BUDGET_MS,
+  DRAIN_STEP_MS,
+  type LeaseEffects,
+  type LeaseProgress,
+  LeaseRunner,
+} from "../core/lease-runner.ts";
 import type { GateSettings } from "../core/limits.ts";
 import type { Exchange } from "../core/retry/classify.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import { afterEmptyDrain, afterHold, settle } from "../core/settle.ts";
 import { giveUpAtOf, historyOf, type Job } from "./job-queue.ts";
-import { runLease } from "./lease-run.ts";
-import type { Scene, Sender } from "./simulate-outage.ts";
+import type { Ledger } from "./ledger.ts";
+import type { SendAttempt, Sender, SenderContext } from "./sender.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
-/** As in production: see src/delivery/consumer.ts, src/delivery/drain.ts and wrangler.toml. */
-const CONNECTIONS = 6;
+/** How long the queue gathers a batch: as in wrangler.toml. */
 const BATCH_MS = 0;
-const LIVE = { startWithinMs: 5_000, patienceMs: 1_000 };
-const STEP_MS = 3_000;
-const BUDGET_MS = 15_000;
-const LEASED = 60;
-/** Between two leases of a drain: the next is asked for while the first is worked off, so it is settled and no more. */
+/** Between two leases of a drain: the next is admitted while the first is used, so the first is settled and no more. */
 const ROUND_TRIPS_MS = 20;
-/** From sending for a drain to its first question. */
+/** From sending a drain's message to its first admit request. */
 const HOP_MS = 100;
 
-export function startGatedSender(policy: RetryPolicy, settings: GateSettings, scene: Scene): Sender {
-  const { engine, ledger } = scene;
-  let state = newGateState(engine.now());
-  let inbox: Job[] = [];
+export class GatedSender implements Sender {
+  readonly #policy: RetryPolicy;
+  readonly #settings: GateSettings;
+  readonly #engine: VirtualTime;
+  readonly #attempt: SendAttempt;
+  readonly #ledger: Ledger;
+  readonly #effects: LeaseEffects;
+  #gate: GateState;
+  /** What the queue holds and has not handed out yet. */
+  #inbox: Job[] = [];
   /** In the order in which they began to wait. */
-  const waiting: Job[] = [];
+  readonly #waiting: Job[] = [];
 
-  function save(next: GateState): void {
+  constructor(policy: RetryPolicy, settings: GateSettings, { engine, attempt, ledger }: SenderContext) {
+    const { now, random, at } = engine;
+    this.#policy = policy;
+    this.#settings = settings;
+    this.#engine = engine;
+    this.#attempt = attempt;
+    this.#ledger = ledger;
+    this.#gate = newGateState(now());
+    this.#effects = {
+      now,
+      random,
+      at,
+      withConnection: (task, then) => task(then),
+      readState: (then) => then(this.#gate.destinationState),
+      hold: (until) => this.#save(afterHold(this.#gate, until, now()).state),
+    };
+  }
+
+  post(delivery: number): void {
+    this.#enqueue({ delivery, postedAt: this.#now(), attempts: 0 });
+  }
+
+  #save(next: GateState): void {
     const { at } = next.drainSchedule;
-    const isNew = at !== state.drainSchedule.at;
-    state = next;
-    if (isNew && at !== null) engine.at(at, () => alarm(at));
+    const isNew = at !== this.#gate.drainSchedule.at;
+    this.#gate = next;
+    if (isNew && at !== null) this.#engine.at(at, () => this.#alarm(at));
   }
 
-  function alarm(at: number): void {
-    if (state.drainSchedule.at !== at) return;
-    const { drainSchedule, drains } = drainsDue(state, engine.now());
-    save({ ...state, drainSchedule });
-    for (let i = 0; i < drains; i++) engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
+  #alarm(at: number): void {
+    if (this.#gate.drainSchedule.at !== at) return;
+    const { drainSchedule, drains } = drainsDue(this.#gate, this.#now());
+    this.#save({ ...this.#gate, drainSchedule });
+    for (let i = 0; i < drains; i++)
+      this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
   }
 
-  function bring(job: Job): void {
-    if (inbox.length === 0) engine.after(BATCH_MS, consume);
-    inbox.push(job);
+  #enqueue(job: Job): void {
+    if (this.#inbox.length === 0) this.#engine.after(BATCH_MS, () => this.#consume());
+    this.#inbox.push(job);
   }
 
-  function consume(): void {
-    const batch = inbox;
-    inbox = [];
+  #consume(): void {
+    const batch = this.#inbox;
+    this.#inbox = [];
     for (const lane of ["fresh", "retry"] as const) {
       const jobs = batch.filter(({ attempts }) => attempts > 0 === (lane === "retry"));
       if (jobs.length === 0) continue;
-      const { granted, refused } = ask(lane, jobs, LIVE.startWithinMs);
-      waiting.push(...refused);
-      if (granted) run(granted.grant, granted.jobs, LIVE.patienceMs, false, () => undefined);
+      const { granted, refused } = this.#admitJobs(lane, jobs, CONSUMER_STARTS_MS);
+      this.#waiting.push(...refused);
+      if (!granted) continue;
+      const { grant } = granted;
+      this.#runLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
     }
   }
 
-  function drain(endsAt: number): void {
-    const found = bothEnds(waiting, engine.random());
-    if (found.length === 0) save(afterEmptyDrain(state, engine.now(), engine.now()));
-    const alive = bury(found);
-    if (found.length > 0 && alive.length === 0) drain(endsAt);
+  #drain(endsAt: number): void {
+    const found = bothEnds(this.#waiting, this.#engine.random());
+    if (found.length === 0) this.#save(afterEmptyDrain(this.#gate, this.#now(), this.#now()));
+    const alive = this.#withoutExpired(found);
+    if (found.length > 0 && alive.length === 0) this.#drain(endsAt);
     if (alive.length === 0) return;
-    const { granted, refused } = ask("backlog", alive, Math.min(STEP_MS, endsAt - engine.now()));
+    const startWithinMs = Math.min(DRAIN_STEP_MS, endsAt - this.#now());
+    const { granted, refused } = this.#admitJobs("backlog", alive, startWithinMs);
     if (!granted) return;
-    withdraw(waiting, granted.jobs);
-    const continues = refused.length === 0;
-    run(granted.grant, granted.jobs, STEP_MS, continues, () => {
-      if (engine.now() < endsAt) engine.after(ROUND_TRIPS_MS, () => drain(endsAt));
-      else engine.after(HOP_MS, () => drain(engine.now() + BUDGET_MS));
-    });
+    remove(this.#waiting, granted.jobs);
+    const next = () => {
+      if (this.#now() < endsAt) this.#engine.after(ROUND_TRIPS_MS, () => this.#drain(endsAt));
+      else this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
+    };
+    this.#runLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
   }
 
-  function ask(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
+  #admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
     const deliveries = jobs.map(({ delivery }) => delivery);
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
-    const question = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
-    const { state: next, result } = admit(state, question, settings, engine.now());
-    save(next);
+    const request = { lane, deliveries, connections: DRAIN_CONNECTIONS, startWithinMs, ...probe };
+    const { state: next, result } = admit(this.#gate, request, this.#settings, this.#now());
+    this.#save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
     const { grant, refused } = result;
     const granted = grant && { grant, jobs: of(grant.deliveries) };
     return { granted, refused: of(refused?.deliveries) };
   }
 
-  function run(
-    grant: Grant,
-    jobs: readonly Job[],
-    patienceMs: number,
-    continues: boolean,
-    next: () => void,
-  ): void {
-    runLease(scene, {
-      grant,
-      jobs,
-      settings,
-      patienceMs,
-      news: () => state.destinationState,
-      answered,
-      left: (rest) => waiting.push(...rest),
-      over: (signals, left, tat) => {
-        const goesOn = continues && signals.length > 0;
-        const started = tat === undefined ? {} : { tatInMs: tat - engine.now() };
-        const settlement = { lease: grant.id, signals, left, continues: goesOn, ...started };
-        save(settle(state, settlement, settings, engine.now(), engine.random()).state);
-        if (goesOn) next();
+  /** @param next what a drain does when the lease has come to something */
+  #runLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void): void {
+    const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
+    let isLate = false;
+    new LeaseRunner<Job, AttemptResult>(this.#effects, terms).begin({
+      ...terms,
+      deliveries,
+      send: (job, then) => this.#makeAttempt(job, then),
+      nearlyOver: () => {},
+      enough: ({ queue, running }) => {
+        isLate = running.size > 0;
+        this.#waiting.push(...queue);
+      },
+      finished: (lease) => {
+        const continues = next !== undefined && !isLate && lease.signals.length > 0;
+        this.#settleLease(grant, lease, continues);
+        if (continues) next();
+      },
+      failed: (error) => {
+        throw error;
       },
     });
   }
 
-  function answered(job: Job, exchange: Exchange, { holdUntil }: AttemptSignal): void {
-    const now = engine.now();
-    if (holdUntil !== undefined) save(afterHold(state, holdUntil, now).state);
+  #settleLease(grant: Grant, lease: LeaseProgress<Job, AttemptResult>, continues: boolean): void {
+    const tat = lease.tat();
+    const settlement = {
+      lease: grant.id,
+      signals: lease.signals,
+      left: lease.queue.length,
+      continues,
+      ...(tat !== undefined && { tatInMs: tat - this.#now() }),
+    };
+    const { state } = settle(this.#gate, settlement, this.#settings, this.#now(), this.#engine.random());
+    this.#save(state);
+  }
+
+  #makeAttempt(job: Job, then: (result: AttemptResult) => void): void {
+    const startedAt = this.#now();
+    job.firstAttemptAt ??= startedAt;
+    const answered = (exchange: Exchange) => {
+      this.#record(job, exchange);
+      then({ attempt: { exchange, startedAt, endedAt: this.#now() } });
+    };
+    this.#attempt(job.delivery, answered, this.#settings.timeoutMs);
+  }
+
+  #record(job: Job, exchange: Exchange): void {
+    const now = this.#now();
     job.attempts += 1;
-    const moved = transition(exchange, historyOf(job, policy), policy, now, engine.random());
-    if (moved.kind === "dead") ledger.died(job.delivery, now);
-    if (moved.kind !== "retry") return;
-    job.waitedMs = moved.at - now;
-    engine.at(moved.at, () => bring(job));
+    const history = historyOf(job, this.#policy);
+    const outcome = transition(exchange, history, this.#policy, now, this.#engine.random());
+    if (outcome.kind === "dead") this.#ledger.died(job.delivery, now);
+    if (outcome.kind !== "retry") return;
+    job.waitedMs = outcome.at - now;
+    this.#engine.at(outcome.at, () => this.#enqueue(job));
   }
 
   /** Gives up those that are too old, and returns the others. */
-  function bury(jobs: readonly Job[]): Job[] {
-    const now = engine.now();
-    const isOld = (job: Job) => now >= giveUpAtOf(job, policy);
+  #withoutExpired(jobs: readonly Job[]): Job[] {
+    const now = this.#now();
+    const isOld = (job: Job) => now >= giveUpAtOf(job, this.#policy);
     const old = jobs.filter(isOld);
-    for (const { delivery } of old) ledger.died(delivery, now);
-    withdraw(waiting, old);
+    for (const { delivery } of old) this.#ledger.died(delivery, now);
+    remove(this.#waiting, old);
     return jobs.filter((job) => !isOld(job));
   }
 
-  return { post: (delivery) => bring({ delivery, postedAt: engine.now(), attempts: 0 }) };
+  #now(): number {
+    return this.#engine.now();
+  }
 }
 
 /** What a drain leases at most: from both ends, new and attempted in turn, beginning with what is drawn. */
@@ -159,8 +220,8 @@ function bothEnds(jobs: readonly Job[], drawn: number): Job[] {
   return Array.from({ length: LEASED / 2 }, (_, i) => turns.flatMap((list) => list.slice(i, i + 1))).flat();
 }
 
-/** Takes away what was found at both ends. */
-function withdraw(jobs: Job[], taken: readonly Job[]): void {
+/** Takes out jobs that were found at both ends. */
+function remove(jobs: Job[], taken: readonly Job[]): void {
   const gone = new Set(taken);
   const stays = (job: Job) => !gone.has(job);
   jobs.push(...jobs.splice(-LEASED / 2).filter(stays));

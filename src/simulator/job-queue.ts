@@ -1,12 +1,12 @@
 /**
- * The usual design: one job per delivery, workers that take whatever is due, no memory of the receiver.
- * How long a failed job waits is its policy's business.
+ * The usual design: one job per delivery, workers that take whatever is due, no memory of the receiver. How long a
+ * failed job waits is up to its policy.
  */
 import type { Exchange } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import type { Random } from "./scenario.ts";
-import type { Scene, Sender } from "./simulate-outage.ts";
+import type { Sender, SenderContext } from "./sender.ts";
 
 export type Job = {
   readonly delivery: number;
@@ -24,13 +24,13 @@ export type JobPolicy = Readonly<{
   next: (job: Job, exchange: Exchange, now: number, random: Random) => number | undefined;
 }>;
 
-export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: Scene): Sender {
+export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: SenderContext): Sender {
   let due: Job[] = [];
   let taken = 0;
-  let working = 0;
+  let running = 0;
 
-  function work(): void {
-    while (working < policy.workers && taken < due.length) {
+  function startDue(): void {
+    while (running < policy.workers && taken < due.length) {
       const job = due[taken];
       taken += 1;
       if (job) start(job);
@@ -41,16 +41,16 @@ export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: Sc
   }
 
   function start(job: Job): void {
-    working += 1;
+    running += 1;
     job.firstAttemptAt ??= engine.now();
     attempt(job.delivery, (exchange) => end(job, exchange), policy.timeoutMs);
   }
 
   function end(job: Job, exchange: Exchange): void {
-    working -= 1;
+    running -= 1;
     job.attempts += 1;
     if (exchange.kind !== "response" || exchange.status >= 300) fail(job, exchange);
-    work();
+    startDue();
   }
 
   function fail(job: Job, exchange: Exchange): void {
@@ -60,23 +60,22 @@ export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: Sc
       return;
     }
     job.waitedMs = waitMs;
-    engine.after(waitMs, () => bring(job));
+    engine.after(waitMs, () => enqueue(job));
   }
 
-  function bring(job: Job): void {
+  function enqueue(job: Job): void {
     due.push(job);
-    work();
+    startDue();
   }
 
-  return { post: (delivery) => bring({ delivery, postedAt: engine.now(), attempts: 0 }) };
+  return { post: (delivery) => enqueue({ delivery, postedAt: engine.now(), attempts: 0 }) };
 }
-
-// §§ A retry policy on a job queue: its schedule and jitter by the production code, and nothing else of ours.
 
 /** As many as Svix publishes: what a job queue needs so that one slow receiver does not stop it. */
 export const WORKERS = 500;
 export const TIMEOUT_MS = 15_000;
 
+/** A job queue with a retry policy: its schedule and jitter by the production code, and nothing else of ours. */
 export function queueWith(policy: RetryPolicy): JobPolicy {
   const next: JobPolicy["next"] = (job, exchange, now, random) => {
     const moved = transition(exchange, historyOf(job, policy), policy, now, random());
@@ -85,13 +84,13 @@ export function queueWith(policy: RetryPolicy): JobPolicy {
   return { workers: WORKERS, timeoutMs: TIMEOUT_MS, next };
 }
 
-/** What the policy must know of a job. */
+/** What the retry policy must know of a job. */
 export function historyOf(job: Job, policy: RetryPolicy) {
   const previous = job.waitedMs === undefined ? {} : { previousDelayMs: job.waitedMs };
   return { attempts: job.attempts, giveUpAt: giveUpAtOf(job, policy), ...previous };
 }
 
-/** The age limit that counts for it at the moment, epoch ms. */
+/** When it is given up for its age, epoch ms. */
 export function giveUpAtOf({ firstAttemptAt, postedAt }: Job, policy: RetryPolicy): number {
   return ageLimitOf(policy, firstAttemptAt, postedAt);
 }

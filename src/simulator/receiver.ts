@@ -1,43 +1,13 @@
 /**
- * Receivers: what stands at the other end and how it breaks.
+ * Receivers, and how they break.
  *
- * A server has so many slots, each busy with one request for its service time; the others queue. A queue
- * beyond its strain makes every request slower; one beyond its bound brings the server down: all that is
- * in it fails, and so does everything until it has started again. That is a second outage.
+ * A server has so many slots, each busy with one request for its service time; other requests queue. A queue longer
+ * than its strain makes every request slower. One longer than its bound brings the server down: every request in it
+ * fails, and so does every other until the server has started again. That is a second outage.
  */
 import type { Exchange } from "../core/retry/classify.ts";
+import type { ServerShape, Trouble } from "./scenario.ts";
 import type { VirtualTime } from "./virtual-time.ts";
-
-export type Receiver = Readonly<{
-  take: (answer: (exchange: Exchange) => void) => void;
-  /** How often it broke down under load. */
-  breakdowns: () => number;
-}>;
-
-export type ServerShape = Readonly<{
-  slots: number;
-  serviceMs: number;
-  /** Requests in the queue beyond which it becomes slower. */
-  strain: number;
-  /** Requests in the queue beyond which it breaks down. */
-  bound: number;
-  restartMs: number;
-  /** Requests a second beyond which it answers 429. */
-  perSecond?: number;
-  /** What the 429 asks for. */
-  retryAfterS?: number;
-}>;
-
-/** What is wrong with a receiver at a time, apart from its load. */
-export type Trouble =
-  | Readonly<{ kind: "none" }>
-  | Readonly<{ kind: "down" }>
-  /** It is there and refuses everything with this status. */
-  | Readonly<{ kind: "refusing"; status: number }>
-  | Readonly<{ kind: "hanging" }>
-  | Readonly<{ kind: "slow"; factor: number }>
-  /** So many of its answers, 0 to 1, are failures. */
-  | Readonly<{ kind: "erratic"; share: number }>;
 
 const REFUSAL_MS = 5;
 const UNAVAILABLE: Exchange = { kind: "response", status: 503 };
@@ -45,79 +15,98 @@ const OK: Exchange = { kind: "response", status: 200 };
 
 type Answer = (exchange: Exchange) => void;
 
-export function serverReceiver(
-  engine: VirtualTime,
-  shape: ServerShape,
-  troubleAt: (now: number) => Trouble,
-): Receiver {
-  const inService = new Set<Answer>();
-  let queue: Answer[] = [];
-  let next = 0;
-  let downUntil = 0;
-  let breakdowns = 0;
-  let window = { second: 0, taken: 0 };
+export class Receiver {
+  readonly #engine: VirtualTime;
+  readonly #shape: ServerShape;
+  readonly #troubleAt: (now: number) => Trouble;
+  readonly #inService = new Set<Answer>();
+  #queue: Answer[] = [];
+  /** Where the queue begins. */
+  #next = 0;
+  #downUntil = 0;
+  #breakdowns = 0;
+  #window = { second: 0, taken: 0 };
 
-  const queued = () => queue.length - next;
-  const later = (answer: Answer, exchange: Exchange) => engine.after(REFUSAL_MS, () => answer(exchange));
+  constructor(engine: VirtualTime, shape: ServerShape, troubleAt: (now: number) => Trouble) {
+    this.#engine = engine;
+    this.#shape = shape;
+    this.#troubleAt = troubleAt;
+  }
 
-  function take(answer: Answer): void {
-    const trouble = troubleAt(engine.now());
+  /** How often it broke down under load. */
+  get breakdowns(): number {
+    return this.#breakdowns;
+  }
+
+  take(answer: Answer): void {
+    const now = this.#engine.now();
+    const trouble = this.#troubleAt(now);
     if (trouble.kind === "hanging") return;
-    if (trouble.kind === "down" || engine.now() < downUntil) later(answer, UNAVAILABLE);
-    else if (trouble.kind === "refusing") later(answer, { kind: "response", status: trouble.status });
-    else if (isTooMany()) later(answer, tooManyFor(shape));
-    else enter(answer);
+    if (trouble.kind === "down" || now < this.#downUntil) this.#refuse(answer, UNAVAILABLE);
+    else if (trouble.kind === "refusing") this.#refuse(answer, { kind: "response", status: trouble.status });
+    else if (this.#isTooMany()) this.#refuse(answer, tooManyFor(this.#shape));
+    else this.#enqueue(answer);
   }
 
-  function enter(answer: Answer): void {
-    queue.push(answer);
-    if (inService.size < shape.slots) serveNext();
-    else if (queued() > shape.bound) breakDown();
+  #refuse(answer: Answer, exchange: Exchange): void {
+    this.#engine.after(REFUSAL_MS, () => answer(exchange));
   }
 
-  function isTooMany(): boolean {
-    const second = Math.floor(engine.now() / 1000);
-    window = second === window.second ? { second, taken: window.taken + 1 } : { second, taken: 1 };
-    return shape.perSecond !== undefined && window.taken > shape.perSecond;
+  #isTooMany(): boolean {
+    const second = Math.floor(this.#engine.now() / 1000);
+    const { perSecond } = this.#shape;
+    const taken = second === this.#window.second ? this.#window.taken + 1 : 1;
+    this.#window = { second, taken };
+    return perSecond !== undefined && taken > perSecond;
   }
 
-  function serveNext(): void {
-    const answer = queue[next];
+  #enqueue(answer: Answer): void {
+    this.#queue.push(answer);
+    if (this.#inService.size < this.#shape.slots) this.#serveNext();
+    else if (this.#queued() > this.#shape.bound) this.#breakDown();
+  }
+
+  #queued(): number {
+    return this.#queue.length - this.#next;
+  }
+
+  #serveNext(): void {
+    const answer = this.#queue[this.#next];
     if (!answer) return;
-    next += 1;
-    if (next > 1000) {
-      queue = queue.slice(next);
-      next = 0;
+    this.#next += 1;
+    if (this.#next > 1000) {
+      this.#queue = this.#queue.slice(this.#next);
+      this.#next = 0;
     }
-    inService.add(answer);
-    engine.after(serviceMs(), () => finish(answer));
+    this.#inService.add(answer);
+    this.#engine.after(this.#serviceMs(), () => this.#finish(answer));
   }
 
-  function serviceMs(): number {
-    const trouble = troubleAt(engine.now());
+  #serviceMs(): number {
+    const trouble = this.#troubleAt(this.#engine.now());
     const slowness = trouble.kind === "slow" ? trouble.factor : 1;
-    return shape.serviceMs * slowness * Math.max(1, queued() / shape.strain);
+    return this.#shape.serviceMs * slowness * Math.max(1, this.#queued() / this.#shape.strain);
   }
 
   /** What was in service when the server went down has failed already. */
-  function finish(answer: Answer): void {
-    if (!inService.delete(answer)) return;
-    const trouble = troubleAt(engine.now());
-    const fails = trouble.kind === "down" || (trouble.kind === "erratic" && engine.random() < trouble.share);
+  #finish(answer: Answer): void {
+    if (!this.#inService.delete(answer)) return;
+    const trouble = this.#troubleAt(this.#engine.now());
+    const isDown = trouble.kind === "down";
+    const fails = isDown || (trouble.kind === "erratic" && this.#engine.random() < trouble.share);
     answer(fails ? UNAVAILABLE : OK);
-    serveNext();
+    this.#serveNext();
   }
 
-  function breakDown(): void {
-    breakdowns += 1;
-    downUntil = engine.now() + shape.restartMs;
-    for (const answer of [...inService, ...queue.slice(next)]) later(answer, UNAVAILABLE);
-    inService.clear();
-    queue = [];
-    next = 0;
+  #breakDown(): void {
+    this.#breakdowns += 1;
+    this.#downUntil = this.#engine.now() + this.#shape.restartMs;
+    for (const answer of [...this.#inService, ...this.#queue.slice(this.#next)])
+      this.#refuse(answer, UNAVAILABLE);
+    this.#inService.clear();
+    this.#queue = [];
+    this.#next = 0;
   }
-
-  return { take, breakdowns: () => breakdowns };
 }
 
 function tooManyFor({ retryAfterS }: ServerShape): Exchange {

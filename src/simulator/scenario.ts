@@ -1,6 +1,7 @@
 /** A scenario: who is posted to and how much, what goes wrong and when, and what the receivers can take. */
-import type { ServerShape, Trouble } from "./receiver.ts";
-import { BEGINNING } from "./virtual-time.ts";
+
+/** When every simulation begins: 1 January 2026, so that no time is 0. */
+export const BEGINNING = Date.UTC(2026, 0, 1);
 
 /** Seeded randomness (mulberry32): the same seed gives the same figures, to the byte. */
 export type Random = () => number;
@@ -20,6 +21,31 @@ export function seededRandom(seed: number): Random {
 function gapMs(perSecond: number, random: Random): number {
   return (-Math.log(1 - random()) / perSecond) * 1000;
 }
+
+export type ServerShape = Readonly<{
+  slots: number;
+  serviceMs: number;
+  /** Requests in the queue beyond which it becomes slower. */
+  strain: number;
+  /** Requests in the queue beyond which it breaks down. */
+  bound: number;
+  restartMs: number;
+  /** Requests a second beyond which it answers 429. */
+  perSecond?: number;
+  /** What the 429 asks for. */
+  retryAfterS?: number;
+}>;
+
+/** What is wrong with a receiver at a time, apart from its load. */
+export type Trouble =
+  | Readonly<{ kind: "none" }>
+  | Readonly<{ kind: "down" }>
+  /** It is there and refuses everything with this status. */
+  | Readonly<{ kind: "refusing"; status: number }>
+  | Readonly<{ kind: "hanging" }>
+  | Readonly<{ kind: "slow"; factor: number }>
+  /** So many of its answers, 0 to 1, are failures. */
+  | Readonly<{ kind: "erratic"; share: number }>;
 
 /** Milliseconds from the beginning. */
 export type Span = Readonly<{ from: number; to: number }>;

@@ -1,72 +1,26 @@
 /**
- * One outage, simulated: what a retry policy does to a receiver that is down for a while, with Breakwater's gate
- * in front of it or with a plain job queue. Pure and bounded, so that a page can run it while somebody waits.
+ * A simulated outage: what a retry policy does to a receiver that is down for a while, with Breakwater's gate in front
+ * of it or with a plain job queue. Pure and bounded, so that a page can run it while somebody waits.
  *
- * The same seed gives the same figures. All decisions are the production functions of src/policy.
+ * The same seed gives the same figures. Gate, leases and retries are the production code of src/core.
  */
 import type { GateSettings } from "../core/limits.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
-import { createLedger, type Figures, figuresOf, type Ledger, type Simulated } from "./figures.ts";
-import { startGatedSender } from "./gated-sender.ts";
+import { type Figures, figuresOf, type Simulated } from "./figures.ts";
+import { GatedSender } from "./gated-sender.ts";
 import { queueWith, startJobQueue } from "./job-queue.ts";
-import { type Attempt, attemptsTo } from "./lease-run.ts";
-import { capacityOf, type Receiver, serverReceiver } from "./receiver.ts";
+import { createLedger, type Ledger } from "./ledger.ts";
+import { capacityOf, Receiver } from "./receiver.ts";
 import { FINE, isIn, type Post, recoveryOf, type Scenario, steady } from "./scenario.ts";
+import { attemptsTo, type Sender, type SenderContext } from "./sender.ts";
 import { type VirtualTime, virtualTime } from "./virtual-time.ts";
-
-// §§ A scenario set up: receivers, the way to them, the ledger, and every post at its time.
-
-export type Stage<Time extends VirtualTime> = Readonly<{
-  scene: Scene & Readonly<{ engine: Time }>;
-  /** Hands all posts to this sender, each at its time. */
-  enter: (sender: Sender) => void;
-  /** Whether every delivery has ended. */
-  isOver: () => boolean;
-  /** What has not ended by then is not waited for. */
-  horizonAt: number;
-  end: () => Simulated;
-}>;
-
-const HORIZON_MS = 48 * 3600_000;
-
-export function stageFor<Time extends VirtualTime>(engine: Time, scenario: Scenario): Stage<Time> {
-  const posts = scenario.posts(engine.random);
-  const ledger = createLedger(scenario.receivers);
-  const receivers = Array.from({ length: scenario.receivers }, (_, i) =>
-    serverReceiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
-  );
-  const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
-  const breakdowns = () =>
-    receivers.reduce((sum: number, receiver: Receiver) => sum + receiver.breakdowns(), 0);
-  return {
-    scene: { engine, attempt, ledger },
-    enter: (sender) => postAll(engine, sender, ledger, posts),
-    isOver: () => ledger.ended() === posts.length,
-    horizonAt: recoveryOf(scenario) + HORIZON_MS,
-    end: () => ({ scenario, ledger, breakdowns: breakdowns() }),
-  };
-}
-
-/** Each post sets up the next: there is never more than one in the heap. */
-function postAll(engine: VirtualTime, sender: Sender, ledger: Ledger, posts: readonly Post[]): void {
-  function post(delivery: number): void {
-    const next = posts[delivery];
-    if (!next) return;
-    engine.at(next.at, () => {
-      ledger.accepted(delivery, next.receiver, engine.now());
-      sender.post(delivery, next.receiver);
-      post(delivery + 1);
-    });
-  }
-  post(0);
-}
 
 export type Outage = Readonly<{
   /** How long the receiver answers nothing but 503. */
   lastsMs: number;
   /** Deliveries a second: in the minute before, during the outage, and for five minutes after it. */
   perSecond: number;
-  /** What the receiver can do: so many requests at once, each for so long. More than 300 waiting bring it down. */
+  /** The receiver's capacity: so many requests at once, each for so long. More than 300 queued bring it down. */
   slots: number;
   serviceMs: number;
 }>;
@@ -80,11 +34,11 @@ export type OutageReport = Figures &
     /** Requests of these that did not succeed. */
     failures: readonly number[];
     delivered: number;
-    /** False when the steps were used up before every delivery had ended: the figures are of what was played. */
+    /** False when the steps were used up before every delivery had ended: the figures are of what ran until then. */
     complete: boolean;
   }>;
 
-/** A moment's action each: about a second of a Worker's time at most. */
+/** Actions of one simulation: about a second of a Worker's time at most. */
 const STEPS = 600_000;
 const BEFORE_MS = 60_000;
 const AFTER_MS = 300_000;
@@ -103,11 +57,11 @@ export function simulateOutage(
 ): OutageReport {
   const time = virtualTime(seed);
   const scenario = scenarioOf(outage, gate);
-  const { scene, enter, isOver, horizonAt, end } = stageFor(time, scenario);
-  enter(gate ? startGatedSender(policy, gate, scene) : startJobQueue(queueWith(policy), scene));
+  const { context, postTo, isOver, horizonAt, result } = prepareScenario(time, scenario);
+  postTo(gate ? new GatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
   for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; )
     run += time.step();
-  const simulated = end();
+  const simulated = result();
   const figures = figuresOf(simulated);
   const { arrivals, failures, deliveries } = simulated.ledger;
   return {
@@ -140,8 +94,51 @@ function filled(bins: readonly number[] = []): number[] {
   return Array.from(bins, (count) => count ?? 0);
 }
 
-// §§ A sender under test: it is handed deliveries and makes attempts as its design would.
+/** A scenario ready to run: its receivers, the network, the ledger, and every post at its time. */
+export type ScenarioRun<Time extends VirtualTime> = Readonly<{
+  context: SenderContext & Readonly<{ engine: Time }>;
+  /** Hands all posts to this sender, each at its time. */
+  postTo: (sender: Sender) => void;
+  /** Whether every delivery has ended. */
+  isOver: () => boolean;
+  /** The run ends here, whether or not every delivery has ended. */
+  horizonAt: number;
+  result: () => Simulated;
+}>;
 
-export type Scene = Readonly<{ engine: VirtualTime; attempt: Attempt; ledger: Ledger }>;
+const HORIZON_MS = 48 * 3600_000;
 
-export type Sender = Readonly<{ post: (delivery: number, receiver: number) => void }>;
+export function prepareScenario<Time extends VirtualTime>(
+  engine: Time,
+  scenario: Scenario,
+): ScenarioRun<Time> {
+  const posts = scenario.posts(engine.random);
+  const ledger = createLedger(scenario.receivers);
+  const receivers = Array.from(
+    { length: scenario.receivers },
+    (_, i) => new Receiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
+  );
+  const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
+  const breakdowns = () => receivers.reduce((sum, receiver) => sum + receiver.breakdowns, 0);
+  return {
+    context: { engine, attempt, ledger },
+    postTo: (sender) => postAll(engine, sender, ledger, posts),
+    isOver: () => ledger.ended() === posts.length,
+    horizonAt: recoveryOf(scenario) + HORIZON_MS,
+    result: () => ({ scenario, ledger, breakdowns: breakdowns() }),
+  };
+}
+
+/** Each post sets up the next: so that the heap never holds more than one. */
+function postAll(engine: VirtualTime, sender: Sender, ledger: Ledger, posts: readonly Post[]): void {
+  function post(delivery: number): void {
+    const next = posts[delivery];
+    if (!next) return;
+    engine.at(next.at, () => {
+      ledger.accepted(delivery, next.receiver, engine.now());
+      sender.post(delivery, next.receiver);
+      post(delivery + 1);
+    });
+  }
+  post(0);
+}

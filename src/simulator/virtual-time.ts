@@ -2,7 +2,7 @@
  * Virtual time: a heap of actions, run in order of time and, at the same time, in order of arrival. Nothing
  * depends on the machine's clock or speed.
  */
-import { type Random, seededRandom } from "./scenario.ts";
+import { BEGINNING, type Random, seededRandom } from "./scenario.ts";
 
 export type VirtualTime = Readonly<{
   /** Epoch milliseconds, whole. */
@@ -17,9 +17,6 @@ export type VirtualTime = Readonly<{
 }>;
 
 type Entry = Readonly<{ time: number; order: number; action: () => void }>;
-
-/** When every simulation begins: 1 January 2026, so that no time is 0. */
-export const BEGINNING = Date.UTC(2026, 0, 1);
 
 export function virtualTime(seed: number): VirtualTime {
   const heap: Entry[] = [];

@@ -20,7 +20,10 @@ function api(services: object = {}) {
     if (gate instanceof Error) throw gate;
     return gate;
   };
-  const gates = { idFromName: (name: string) => name, get: () => ({ claimTest, scheduleDrain: async () => {}, resume: async () => {} }) };
+  const gates = {
+    idFromName: (name: string) => name,
+    get: () => ({ claimTest, scheduleDrain: async () => {}, resume: async () => {} }),
+  };
   return testApi({ services: { fetch: receiver.fetch, gates, ...services } as never });
 }
 

@@ -5,8 +5,8 @@ import { documentOf } from "../../src/api/openapi/document.ts";
 import { operationalData } from "../../src/api/operational-events.ts";
 import type { SettleResult } from "../../src/core/settle.ts";
 import {
+  alertEvent,
   deadEvent,
-  noticeEvent,
   type OperationalEvent,
   stallEvent,
   statusEvent,
@@ -25,7 +25,7 @@ const news: SettleResult = { events: [], alerts: [], digestDue: false, at: AT, f
 
 const all: readonly OperationalEvent[] = [
   ...(["circuit_opened", "circuit_closed", "storm_detected", "recovered"] as const).map((notice) =>
-    noticeEvent(destination, notice, news),
+    alertEvent(destination, notice, news),
   ),
   statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: AT }),
   statusEvent({ ...destination, status: "active", reason: null, changedAt: AT }),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { chart } from "../../src/simulator/chart.ts";
 import { figuresOf } from "../../src/simulator/figures.ts";
 import { contend } from "./storm/aws.ts";
+import { chart } from "./storm/chart.ts";
 import { compare, resultOf } from "./storm/compare.ts";
 import { ourselves } from "./storm/contenders.ts";
 import { limits } from "./storm/goals.ts";

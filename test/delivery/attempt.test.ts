@@ -1,4 +1,4 @@
-/** What one attempt sends, and what it takes from the answer. */
+/** One attempt: what it sends, and what it keeps of the response. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { eventId } from "../../src/ids.ts";
@@ -73,7 +73,7 @@ describe("a request", () => {
     expect(verified(calls[2])).toMatchObject({ type: "order.paid" });
   });
 
-  test("carries the bytes that were posted, whatever is in them", async () => {
+  test("sends the bytes that were posted, whatever they contain", async () => {
     await newDestination();
     const data = { text: 'Grüße\u0000\u2028 "quoted" \\ 👋', nested: [null, 1e21, -0.5, { a: {} }] };
     await world.bring(await world.post(1, { data }));
@@ -82,7 +82,7 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ data });
   });
 
-  test("carries and signs the stored bytes as they are, and not what they would be after parsing", async () => {
+  test("sends and signs the stored bytes as they are, without parsing them", async () => {
     await newDestination();
     const messages = await world.post();
     const body = '{ "type":"order.paid",\n"data":{"big":12345678901234567890,"exact":1.0,"big":2} }';
@@ -93,7 +93,7 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ data: { exact: 1 } });
   });
 
-  test("carries the destination's own headers", async () => {
+  test("sends the destination's own headers", async () => {
     const { call } = await attempt(204, { headers: { "x-api-key": "k1", authorization: "Basic abc" } });
     expect(call?.headers.get("x-api-key")).toBe("k1");
     expect(call?.headers.get("authorization")).toBe("Basic abc");
@@ -102,7 +102,7 @@ describe("a request", () => {
   test.each([
     ["in our spelling", (name: string) => name],
     ["in another", (name: string) => name.toUpperCase()],
-  ])("is not changed by own headers named as ours, %s", async (_, spelled) => {
+  ])("keeps its headers when own headers have the same names, %s", async (_, spelled) => {
     const names = ["content-type", "user-agent", "webhook-id", "webhook-timestamp", "webhook-signature"];
     const ours = [...names, "webhook-attempt"];
     const headers = Object.fromEntries(ours.map((name) => [spelled(name), "forged"]));
@@ -111,7 +111,7 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ type: "order.paid" });
   });
 
-  test("goes without own headers when a person has edited them into nonsense", async () => {
+  test("is sent without own headers when they were edited by hand into nonsense", async () => {
     const destination = await newDestination();
     await execute("UPDATE destinations SET headers = '{not json' WHERE id = ?1", destination);
     const messages = await world.post();
@@ -120,7 +120,7 @@ describe("a request", () => {
   });
 });
 
-describe("an answer", () => {
+describe("a response", () => {
   test("that is a success is not read", async () => {
     const { stream, pulled, cancelled } = endless("x");
     const { row } = await attempt(() => new Response(stream));
@@ -134,7 +134,7 @@ describe("an answer", () => {
     "ü",
     "世",
     "👋",
-  ])("that never ends is read for 512 bytes and let go (%s)", async (letter) => {
+  ])("that never ends is read for 512 bytes and abandoned (%s)", async (letter) => {
     const { stream, cancelled } = endless(letter);
     const { row, entry } = await attempt(() => new Response(stream, { status: 500 }));
     expect(row).toMatchObject({ state: "retrying", reason: "http_500" });
@@ -145,12 +145,12 @@ describe("an answer", () => {
     expect(cancelled()).toBe(true);
   });
 
-  test("of one piece is cut at 512 bytes", async () => {
+  test("in one chunk is cut at 512 bytes", async () => {
     const { entry } = await attempt(() => new Response("y".repeat(100_000), { status: 500 }));
     expect(entry?.excerpt).toBe("y".repeat(512));
   });
 
-  test("that comes in small pieces is put together, characters that are cut in two as well", async () => {
+  test("in small chunks is put together, including characters that were split", async () => {
     const bytes = new TextEncoder().encode("Fehler: größer als 世界");
     const stream = new ReadableStream({
       start(controller) {
@@ -173,7 +173,7 @@ describe("an answer", () => {
     expect(entry?.excerpt).toBeUndefined();
   });
 
-  test("whose body says nothing more is given up with the attempt's timeout", async () => {
+  test("whose body stalls is given up at the attempt's timeout", async () => {
     const { row } = await attempt(
       ({ signal }: Call) => {
         const stream = new ReadableStream({
@@ -202,7 +202,7 @@ describe("an answer", () => {
     expect(entry).toMatchObject({ status: 302, note: "Location: https://elsewhere.example/" });
   });
 
-  test("keeps the receiver's words for the last attempt only", async () => {
+  test("is excerpted for the last attempt only", async () => {
     const { destination, message } = await attempt(() => new Response("first", { status: 500 }));
     world.receiver.script(urlOf(destination), () => new Response("second", { status: 500 }));
     world.clock.pass(60_000);
@@ -211,7 +211,7 @@ describe("an answer", () => {
     expect(log?.map(({ excerpt }) => excerpt)).toEqual([undefined, "second"]);
   });
 
-  test("has its latency on record", async () => {
+  test("is recorded with its latency", async () => {
     const { entry } = await attempt(() => {
       world.clock.pass(321);
       return new Response(null, { status: 200 });
@@ -220,8 +220,8 @@ describe("an answer", () => {
   });
 });
 
-describe("without an answer", () => {
-  test("is a timeout when the destination's time is over", async () => {
+describe("an attempt without a response", () => {
+  test("is a timeout when the destination's timeout has passed", async () => {
     const { row, entry } = await attempt(
       ({ signal }: Call) =>
         new Promise((_, fail) => {
@@ -238,15 +238,15 @@ describe("without an answer", () => {
     ["refused", "connection refused"],
     ["dns", "dns lookup failed"],
     ["network", "internal error; reference = abc"],
-  ])("is %s when the network says %j", async (reason, alertState) => {
-    const { row, fates } = await attempt(new Error(alertState));
+  ])("is %s when the error is %j", async (reason, message) => {
+    const { row, fates } = await attempt(new Error(message));
     expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, attempts: 1 });
     expect(fates).toEqual([{ retryIn: 23 }]);
-    expect(world.logged("attempt")).toMatchObject([{ error: reason, fault: `Error: ${alertState}` }]);
+    expect(world.logged("attempt")).toMatchObject([{ error: reason, fault: `Error: ${message}` }]);
   });
 });
 
-test("leaves one line in the log, without payload or secret", async () => {
+test("an attempt writes one log line, without payload or secret", async () => {
   await attempt(503);
   const [line, ...others] = world.logged("attempt");
   expect(others).toEqual([]);

@@ -1,12 +1,12 @@
-/** Messages of whole bundles: what many deliveries share on their way, and what none of them has from its neighbours. */
+/** Messages of whole bundles: deliveries share messages, look-ups and writes, and their outcomes stay their own. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { HELD_BYTES, loadDeliveries } from "../../src/db/deliveries.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { consumeDrains } from "../../src/delivery/drain.ts";
 import { wakeUpAt } from "../../src/delivery/message-group.ts";
 import { eventNumber } from "../../src/ids.ts";
+import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { seededRandom } from "../../src/simulator/scenario.ts";
 import { batchOf } from "../support/queues.ts";
@@ -25,7 +25,7 @@ import {
 } from "../support/world.ts";
 
 const PATIENCE_MS = 1_000;
-/** A refusal that is tried again and says that somebody is there: the circuit stays closed. */
+/** A status that is retried and keeps the circuit closed. */
 const BUSY = 409;
 const WIDE = { maxConcurrency: 1_000, ratePerSecond: 10_000, rateBurst: 10_000 };
 
@@ -47,7 +47,7 @@ const eventsTo = (destination: string) =>
 const parts = (messages: readonly DeliveryMessage[]) => messages.flatMap(({ bundles }) => bundles);
 
 describe("a bundle of a hundred events", () => {
-  test("is one message for one destination, and is let go when all are delivered", async () => {
+  test("is one message for one destination, and is acknowledged when all are delivered", async () => {
     await newDestination(WIDE);
     const messages = await world.postBundles(100);
     expect(messages).toHaveLength(1);
@@ -55,7 +55,7 @@ describe("a bundle of a hundred events", () => {
     expect(await statesOf()).toEqual(Array(100).fill("delivered"));
   });
 
-  test("for three destinations, of which one fails and one hangs, comes again for the one alone", async () => {
+  test("for three destinations, of which one fails and one hangs, is retried for the failed one alone", async () => {
     const [well, failing, silent] = [
       await newDestination(WIDE),
       await newDestination(WIDE),
@@ -66,11 +66,11 @@ describe("a bundle of a hundred events", () => {
     world.receiver.script(urlOf(silent), script);
     const messages = await world.postBundles(30);
     expect(messages).toHaveLength(1);
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     await world.receiver.called(61);
     await calm();
     world.clock.pass(PATIENCE_MS);
-    const [fate] = await brought;
+    const [fate] = await delivered;
     expect(fate).toEqual({ retryIn: expect.any(Number) });
     expect(await statesOf(well)).toEqual(Array(30).fill("delivered"));
     expect(await statesOf(failing)).toEqual(Array(30).fill("retrying"));
@@ -87,7 +87,7 @@ describe("a bundle of a hundred events", () => {
     expect(await statesOf(failing)).toEqual(Array(30).fill("delivered"));
   });
 
-  test("wakes a bounded number of times for retries at a hundred different times, and none comes early", async () => {
+  test("wakes up a bounded number of times for a hundred retry times, and retries none early", async () => {
     const schedule = [600, 3_600, 14_400];
     const destination = await newDestination({
       ...WIDE,
@@ -128,7 +128,7 @@ describe("a bundle of a hundred events", () => {
     expect(rowsRead).toBeLessThanOrEqual(wakeUps * 250 + 1_500);
   });
 
-  test("is replaced, before the platform gives its message up, by one that names only what is open", async () => {
+  test("is replaced, before the platform dead-letters its message, by one that names only open deliveries", async () => {
     const destination = await newDestination(WIDE);
     const messages = await world.postBundles(100);
     const twice = [7, 8, 50].map((index) => eventAt(1, index));
@@ -147,18 +147,18 @@ describe("a bundle of a hundred events", () => {
 });
 
 describe("a wake-up", () => {
-  test("takes what is due within a second of the first, or within a twentieth of its wait, and nothing later", () => {
+  test("takes what is due within a second of the first, or within a twentieth of its delay, and nothing later", () => {
     const at = (ms: number, slackMs = 1_000) => ({ at: ms, slackMs });
     expect(wakeUpAt([at(5_000)])).toBe(5_000);
     expect(wakeUpAt([at(5_000), at(5_900), at(6_001)])).toBe(5_900);
     expect(wakeUpAt([at(60_000, 3_000), at(62_900, 3_000), at(63_100, 3_000)])).toBe(62_900);
-    // What may come no later than a second after its time is not kept for others.
+    // A delivery that may come a second late at most does not wait for others.
     expect(wakeUpAt([at(60_000, 3_000), at(60_500), at(62_900, 3_000)])).toBe(60_500);
   });
 });
 
-describe("an answer that comes behind its batch", () => {
-  test("gets a message of its own, which alone brings it", async () => {
+describe("a response that comes after its batch has ended", () => {
+  test("has its retry in a message of its own, which alone delivers it", async () => {
     const destination = await newDestination(WIDE);
     await world.earnTrust(destination);
     const messages = await world.postBundles(3);
@@ -170,11 +170,11 @@ describe("an answer that comes behind its batch", () => {
       return new Response(null, { status: indexOf(event) === 1 ? BUSY : 204 });
     });
     const calls = world.receiver.calls.length;
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     await world.receiver.called(calls + 3);
     await calm();
     world.clock.pass(PATIENCE_MS);
-    expect(await brought).toEqual([{ retryIn: expect.any(Number) }]);
+    expect(await delivered).toEqual([{ retryIn: expect.any(Number) }]);
     end(BUSY);
     await world.settled();
     const own = world.deliveryQueue.taken().map(({ body }) => body);
@@ -185,22 +185,22 @@ describe("an answer that comes behind its batch", () => {
     world.clock.pass(60_000);
     world.receiver.script(urlOf(destination), 204);
     const before = eventsTo(destination).length;
-    // Each of the two takes its own, in either order and in one batch.
+    // Each of the two messages delivers its own, in either order and in one batch.
     expect(await world.bring([...messages, ...own], 2)).toEqual(["acked", "acked"]);
     expect(eventsTo(destination).slice(before).map(indexOf).sort()).toEqual([0, 1]);
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
   });
 
-  test("is not brought by the message of its bundle, unless it is due and nobody has come for it", async () => {
+  test("is not retried by the message of its bundle, unless it is overdue", async () => {
     const destination = await newDestination(WIDE);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const messages = await world.postBundles();
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     await world.receiver.called(1);
     await calm();
     world.clock.pass(PATIENCE_MS);
-    expect(await brought).toEqual(["acked"]);
+    expect(await delivered).toEqual(["acked"]);
     end(BUSY);
     await world.settled();
     world.clock.pass(10_000);
@@ -209,7 +209,7 @@ describe("an answer that comes behind its batch", () => {
     world.clock.pass(60_000);
     expect(await world.bring(messages, 2)).toEqual([{ retryIn: expect.any(Number) }]);
     expect(world.receiver.calls).toHaveLength(2);
-    // Whoever has attempted it last brings it: the message that was its own goes.
+    // The message of its last attempt delivers it: its former owner is acknowledged.
     const own = world.deliveryQueue.taken().map(({ body }) => body);
     expect(await world.bring(own, 2)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(2);
@@ -217,7 +217,7 @@ describe("an answer that comes behind its batch", () => {
 });
 
 describe("the same delivery in two messages of a batch", () => {
-  test("is one attempt, and the first message's to bring again", async () => {
+  test("is one attempt, and the first message is the one that retries it", async () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const [whole] = await world.postBundles(3);
@@ -238,7 +238,7 @@ describe("the same delivery in two messages of a batch", () => {
   });
 });
 
-describe("a message that the platform has given up", () => {
+describe("a dead-lettered message", () => {
   const letDie = async (messages: readonly unknown[]) => {
     const { batch, fates } = batchOf("breakwater-dead", messages, 100);
     await consumeDeadLetters(world.services, batch);
@@ -246,7 +246,7 @@ describe("a message that the platform has given up", () => {
     return fates;
   };
 
-  test("lets wait what was never attempted, for a drain that is rung for", async () => {
+  test("leaves deliveries without an attempt waiting, and schedules a drain for them", async () => {
     const destination = await newDestination(WIDE);
     const messages = await world.postBundles(3);
     expect(await letDie(messages)).toEqual(["acked"]);
@@ -259,7 +259,7 @@ describe("a message that the platform has given up", () => {
     expect(await statesOf()).toEqual(Array(3).fill("delivered"));
   });
 
-  test("gives each that was attempted a message for itself, which may be called poison", async () => {
+  test("gives each attempted delivery a message of its own, which may be called poison", async () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const messages = await world.postBundles(3);
@@ -281,7 +281,7 @@ describe("a message that the platform has given up", () => {
     ]);
   });
 
-  test("is no poison because another message of its batch has named the rest of it", async () => {
+  test("is no poison if only another message of its batch names the rest of it", async () => {
     const destination = await newDestination(WIDE);
     const [whole] = await world.postBundles(2);
     await letDie([messageFor({ event: eventAt(1, 0), destination }), whole]);
@@ -291,7 +291,7 @@ describe("a message that the platform has given up", () => {
     ]);
   });
 
-  test("a drain that has failed takes fewer each time, and one at last", async () => {
+  test("makes drains that fail take ever fewer deliveries, and one at last", async () => {
     const destination = await newDestination({ ...WIDE, status: "paused" });
     const messages = await world.postBundles(60);
     await world.bring(messages);
@@ -328,7 +328,7 @@ describe("bodies", () => {
     expect(world.d1.used().roundTrips).toBeLessThanOrEqual(5);
   });
 
-  test("that are too much at once are loaded in portions, and all of them are delivered", async () => {
+  test("that are too large together are loaded in portions, and all are delivered", async () => {
     const destination = await newDestination({ ...WIDE, status: "paused" });
     const data = noise(250_000);
     const messages: DeliveryMessage[] = [];
@@ -347,7 +347,7 @@ describe("bodies", () => {
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
   }, 60_000);
 
-  test("of what is not due yet are not loaded", async () => {
+  test("of deliveries that are not due yet are not loaded", async () => {
     const destination = await newDestination(WIDE);
     const messages = [...(await world.postBundles(1)), ...(await world.postBundles(1))];
     world.receiver.script(urlOf(destination), BUSY);

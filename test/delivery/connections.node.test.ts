@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { CONNECTIONS, connections } from "../../src/delivery/http.ts";
 
-/** Tasks that run until they are ended, over connections that so many groups share. */
+/** Tasks that run until they are ended, over connections that so many destinations share. */
 function track(groups: number) {
   const shared = connections(groups);
   const running: { group: string; end: () => void }[] = [];
@@ -41,7 +41,7 @@ function track(groups: number) {
 /** Until every promise that can go on has gone on. */
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
-test("runs six at once and no more", async () => {
+test("connections run six tasks at once and no more", async () => {
   const { startMany, endOne, most } = track(20);
   for (let i = 0; i < 20; i++) startMany(`group ${i}`, 5);
   for (let i = 0; i < 20; i++) {
@@ -52,14 +52,14 @@ test("runs six at once and no more", async () => {
   expect(most()).toBe(6);
 });
 
-test("gives all six to a group that is alone", async () => {
+test("all six connections go to a destination that is alone", async () => {
   const { startMany, runningOf } = track(1);
   startMany("a", 10);
   await calm();
   expect(runningOf("a")).toBe(6);
 });
 
-test("keeps the last one for the other groups, before they have come as well", async () => {
+test("the last connection is kept for the other destinations, even before they have a task", async () => {
   const { startMany, runningOf } = track(2);
   startMany("hangs", 100);
   await calm();
@@ -69,7 +69,7 @@ test("keeps the last one for the other groups, before they have come as well", a
   expect(runningOf("comes later")).toBe(1);
 });
 
-test("keeps it between two attempts of a group that makes one after the other", async () => {
+test("the last connection is kept between two attempts of a destination that makes one after the other", async () => {
   const { start, startMany, runningOf, endOne } = track(2);
   startMany("hangs", 100);
   for (let i = 0; i < 10; i++) {
@@ -81,7 +81,7 @@ test("keeps it between two attempts of a group that makes one after the other", 
   }
 });
 
-test("hands a free one to whoever holds the fewest", async () => {
+test("a free connection goes to the destination that holds the fewest", async () => {
   const { startMany, runningOf, endOne } = track(3);
   startMany("a", 10);
   startMany("b", 10);
@@ -94,7 +94,7 @@ test("hands a free one to whoever holds the fewest", async () => {
   expect(runningOf("c")).toBe(1);
 });
 
-test("takes back the connection of a task that throws", async () => {
+test("a task that throws frees its connection", async () => {
   const { shared } = track(1);
   for (let i = 0; i < 20; i++) {
     await expect(shared.run("a", () => Promise.reject(new Error("broke")))).rejects.toThrow("broke");

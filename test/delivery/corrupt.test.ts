@@ -1,4 +1,4 @@
-/** A bundle whose bodies are damaged costs its own deliveries, and nobody else's. */
+/** A bundle whose bodies are damaged costs its own deliveries, and no others. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
 import {
@@ -39,7 +39,7 @@ describe("deliveries of a damaged bundle", () => {
     ["emptied", "UPDATE bundles SET body = x'' WHERE id = 1"],
     ["overwritten", "UPDATE bundles SET body = zeroblob(length(body)) WHERE id = 1"],
     ["replaced by a text", "UPDATE bundles SET body = 'no bytes at all' WHERE id = 1"],
-  ])("end dead and say so, and the others of the batch are delivered (%s)", async (_how, damage) => {
+  ])("end dead with that reason, and the others of the batch are delivered (%s)", async (_how, damage) => {
     const messages = await twoBundles();
     await execute(damage);
     expect(await world.bring(messages)).toEqual(["acked", "acked"]);
@@ -47,7 +47,7 @@ describe("deliveries of a damaged bundle", () => {
     expect(world.receiver.to(urlOf(destination))).toHaveLength(2);
   });
 
-  test("of bodies that were too short to be compressed end dead as well", async () => {
+  test("end dead too when the bodies were too short to be compressed", async () => {
     const event = { tenant: TENANT, type: "a", data: 1 };
     await accept(world.services, [event]);
     await accept(world.services, [event]);
@@ -60,7 +60,7 @@ describe("deliveries of a damaged bundle", () => {
     expect(await outcomes()).toEqual([dead, delivered]);
   });
 
-  test("come later where a header is of a version that is not known here: another isolate may know it", async () => {
+  test("are retried when the header has an unknown version: another isolate may know it", async () => {
     const messages = await twoBundles();
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 2) WHERE id = 1");
     const fates = await world.bring(messages);
@@ -68,7 +68,7 @@ describe("deliveries of a damaged bundle", () => {
     expect(await outcomes()).toEqual([delivered, delivered]);
   });
 
-  test("are dead for no more than a bad answer of the database: what cannot be read is read once more", async () => {
+  test("do not end dead because of one bad answer of the database: an unreadable body is read once more", async () => {
     const messages = await twoBundles();
     const { db } = world.services;
     let isBad = true;

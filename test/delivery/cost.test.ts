@@ -46,7 +46,7 @@ function print(what: string, { ingest, consume, gateCalls }: Cost, count: number
 }
 
 describe("one event that is delivered at its first attempt", () => {
-  test("costs two rows written, at most twenty read, one round trip in and at most three out", async () => {
+  test("costs two rows written, at most twenty read, one round trip to accept and at most three to deliver", async () => {
     await newDestination();
     const cost = await deliver(1);
     print("one event", cost, 1);
@@ -102,7 +102,7 @@ describe("a batch of a hundred", () => {
     expect(cost.gateCalls).toHaveLength(40);
   });
 
-  test("with failures, refusals and the dead among it takes no more round trips", async () => {
+  test("with failures, refusals and dead deliveries takes no more round trips", async () => {
     const held = () => new Response(null, { status: 503, headers: { "retry-after": "60" } });
     const scripts = [500, 404, 410, 302, held, 204];
     const places: string[] = [];

@@ -1,4 +1,4 @@
-/** What Analytics Engine gets of each attempt, and that no delivery hangs on it. */
+/** The data point of each attempt for Analytics Engine, on which no delivery depends. */
 import { beforeEach, expect, test } from "vitest";
 import { deliveryId } from "../../src/ids.ts";
 import { newDestination, newWorld, SECRET, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
@@ -8,7 +8,7 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-/** A dataset that takes so many points of an invocation, and then throws as the platform does. */
+/** A dataset that accepts so many points from an invocation, and then throws as the platform does. */
 function dataset(most = 250) {
   const points: AnalyticsEngineDataPoint[] = [];
   const writeDataPoint = (point: AnalyticsEngineDataPoint) => {
@@ -44,7 +44,7 @@ test("each attempt is one point, with the columns that are documented", async ()
   });
 });
 
-test("an attempt without an answer has the status 0", async () => {
+test("the point of an attempt without a response has the status 0", async () => {
   const points = dataset();
   const destination = await newDestination();
   world.receiver.script(urlOf(destination), new TypeError("fetch failed"));
@@ -62,13 +62,13 @@ test("a point holds nothing of the payload, of the URL, of headers or of secrets
     headers: { "x-api-key": "h3ad3r" },
   });
   await world.bring(await world.post(1, { data: { card: "p4yl04d" } }));
-  const told = JSON.stringify(points);
-  expect(told).toContain(destination);
+  const written = JSON.stringify(points);
+  expect(written).toContain(destination);
   for (const hidden of ["hooks.example", "t0k3n", "s3cr3t", "h3ad3r", "p4yl04d", SECRET])
-    expect(told).not.toContain(hidden);
+    expect(written).not.toContain(hidden);
 });
 
-test("more attempts than may be counted are made, recorded and acknowledged all the same, and say so", async () => {
+test("attempts beyond the limit of data points are still made, recorded and acknowledged, and logged as uncounted", async () => {
   const points = dataset(2);
   Object.assign(world.services.config, { logAttempts: "all" });
   await newDestination();

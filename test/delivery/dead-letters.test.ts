@@ -1,4 +1,4 @@
-/** The platform's dead letters: messages that failed too often become dead deliveries, which can be seen. */
+/** The platform's dead letters: messages that failed too often become dead deliveries, which operators can see. */
 import { beforeEach, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { batchOf } from "../support/queues.ts";
@@ -20,7 +20,7 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
-/** What names a delivery comes in a message for it alone. */
+/** Each name in a message of its own. */
 async function buried(given: readonly unknown[]) {
   const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
   const { batch, fates } = batchOf("breakwater-dead", messages, 100);
@@ -28,14 +28,14 @@ async function buried(given: readonly unknown[]) {
   return fates;
 }
 
-test("ends a delivery without an outcome as dead", async () => {
+test("a dead letter ends a delivery without an outcome as dead", async () => {
   expect(await buried(await world.post())).toEqual(["acked"]);
   const dead = { state: "dead", reason: "poison", attempts: 0, endedAt: START, nextAttemptAt: null };
   expect(await storedRows()).toMatchObject([dead]);
   expect(world.receiver.calls).toEqual([]);
 });
 
-test("keeps the attempts that a delivery has had", async () => {
+test("a dead letter keeps the attempts that a delivery has had", async () => {
   world.receiver.script(urlOf(destination), 500);
   const messages = await world.post();
   await world.bring(messages);
@@ -45,19 +45,19 @@ test("keeps the attempts that a delivery has had", async () => {
   ]);
 });
 
-test("changes nothing in what has ended", async () => {
+test("a dead letter changes nothing about a delivery that has ended", async () => {
   const messages = await world.post();
   await world.bring(messages);
   expect(await buried(messages)).toEqual(["acked"]);
   expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
 });
 
-test("drops what names no delivery", async () => {
+test("a dead letter that names no delivery is dropped", async () => {
   expect(await buried([null, { event: 9, destination: "dst_x" }])).toEqual(["acked", "acked"]);
   expect(await storedRows()).toEqual([]);
 });
 
-test("fails as a whole while D1 is away, so that the platform brings the batch again", async () => {
+test("a batch of dead letters fails as a whole while D1 is away, so that the platform retries it", async () => {
   const messages = await world.post();
   world.d1.failing(() => "before");
   await expect(buried(messages)).rejects.toThrow("D1");

@@ -1,4 +1,4 @@
-/** The look-up of host names over HTTPS: what it lets pass, what it holds, and what it costs. */
+/** Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { resolve } from "../../src/delivery/url-guard.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
@@ -39,7 +39,7 @@ async function deliver() {
   return { message, fates, row: await rowOf(message), made: world.receiver.to(urlOf(destination)).length };
 }
 
-test("a name that leads to public addresses is called", async () => {
+test("a name with public addresses is called", async () => {
   names([{ data: "93.184.215.14" }], [{ data: "2606:2800:21f:cb07:6820:80da:af6b:8b2c" }]);
   expect((await deliver()).row).toMatchObject({ state: "delivered", attempts: 1 });
   expect(questions()).toHaveLength(2);
@@ -95,7 +95,7 @@ test.each([
   expect((await deliver()).row).toMatchObject({ state: "retrying", reason: "dns", attempts: 1 });
 });
 
-test("what waits is delivered once the name leads outside again", async () => {
+test("waiting deliveries are delivered once the name has public addresses again", async () => {
   names([{ data: "10.0.0.1" }]);
   const { message } = await deliver();
   names([{ data: "8.8.8.8" }]);
@@ -105,7 +105,7 @@ test("what waits is delivered once the name leads outside again", async () => {
   expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
 });
 
-test("one destination's name does not hold up another's deliveries", async () => {
+test("one destination's name does not delay another's deliveries", async () => {
   const other = await newDestination();
   names([{ data: "10.0.0.1" }]);
   names([{ data: "8.8.8.8" }], [], hostOf(other));
@@ -114,7 +114,7 @@ test("one destination's name does not hold up another's deliveries", async () =>
   expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
 });
 
-describe("an answer is kept", () => {
+describe("a resolution is cached", () => {
   const ask = () => resolve(world.services, urlOf(destination));
 
   test.each([
@@ -144,7 +144,7 @@ describe("an answer is kept", () => {
   });
 });
 
-describe("nothing is asked", () => {
+describe("the resolver is not queried", () => {
   test("without a resolver", async () => {
     Object.assign(world.services.config, { dnsResolver: undefined });
     expect((await deliver()).row).toMatchObject({ state: "delivered" });
@@ -160,7 +160,11 @@ describe("nothing is asked", () => {
 describe("where private addresses are allowed", () => {
   beforeEach(() => Object.assign(world.services.config, { allowPrivateDestinations: true }));
 
-  test.each(["10.0.0.1", "127.0.0.1", "93.184.215.14"])("a name that leads to %s is called", async (data) => {
+  test.each([
+    "10.0.0.1",
+    "127.0.0.1",
+    "93.184.215.14",
+  ])("a name with the address %s is called", async (data) => {
     names([{ data }]);
     expect((await deliver()).row).toMatchObject({ state: "delivered" });
   });
@@ -178,7 +182,7 @@ describe("where private addresses are allowed", () => {
   });
 });
 
-test("at most six questions are open at once, those of all destinations together", async () => {
+test("at most six queries are open at once, over all destinations", async () => {
   for (let i = 0; i < 12; i++) await newDestination();
   await world.bring(await world.post());
   expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);

@@ -1,4 +1,4 @@
-/** What waits in D1, and how the gate's bell has it worked off. */
+/** Deliveries that wait in D1, and the drains that the gate's alarm schedules for them. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/ids.ts";
@@ -32,7 +32,7 @@ beforeEach(async () => {
 const HELD_MS = 60_000;
 const held = () => new Response(null, { status: 503, headers: { "retry-after": String(HELD_MS / 1000) } });
 
-/** So many deliveries that wait behind a hold, whose door opens after HELD_MS. One more is to be retried. */
+/** So many deliveries that wait behind a hold of HELD_MS. One more is to be retried. */
 async function waitBehindHold(count: number): Promise<DeliveryName[]> {
   world.receiver.script(urlOf(destination), held);
   const messages = await world.post(count + 1);
@@ -55,13 +55,13 @@ async function rowsOf(messages: readonly DeliveryName[]) {
   return Promise.all(messages.map((message) => rowOf(message)));
 }
 
-/** Since a number of calls, the events that the destination got, as they were posted. */
+/** The events that the destination received after a number of calls, as they were posted. */
 function eventsSince(calls: number): (number | undefined)[] {
   return world.receiver.calls.slice(calls).map(({ headers }) => eventNumber(headers.get("webhook-id") ?? ""));
 }
 
-describe("a delivery that is turned away", () => {
-  test("waits in D1 with the reason, and its message is let go", async () => {
+describe("a refused delivery", () => {
+  test("waits in D1 with the reason, and its message is acknowledged", async () => {
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
     expect(await world.bring(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
@@ -69,7 +69,7 @@ describe("a delivery that is turned away", () => {
     expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 14 * 86_400_000 }]);
   });
 
-  test("waits until the door may open, where that is known", async () => {
+  test("waits until the circuit may close or the hold ends, where that is known", async () => {
     const messages = await waitBehindHold(3);
     for (const row of await rowsOf(messages)) {
       expect(row).toMatchObject({ state: "waiting", reason: "hold", nextAttemptAt: START + HELD_MS });
@@ -79,7 +79,7 @@ describe("a delivery that is turned away", () => {
       expect(row).toMatchObject({ state: "waiting", reason: "hold" });
   });
 
-  test("keeps the attempts that it has had, and its age limit", async () => {
+  test("keeps its attempts and its age limit", async () => {
     world.receiver.script(urlOf(destination), 500);
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
@@ -99,8 +99,8 @@ describe("a delivery that is turned away", () => {
   });
 });
 
-describe("the bell", () => {
-  test("is silent until the door may open, and then sends for a drain that works all of it off", async () => {
+describe("the drain alarm", () => {
+  test("fires when the hold ends, and enqueues a drain that delivers everything waiting", async () => {
     const messages = await waitBehindHold(20);
     expect(await alarmOf(destination)).toBeGreaterThanOrEqual(START + HELD_MS);
     world.clock.pass(HELD_MS - 1);
@@ -108,14 +108,14 @@ describe("the bell", () => {
     expect(await alarmOf(destination)).toBeGreaterThanOrEqual(START + HELD_MS);
 
     world.clock.pass(1);
-    const bells = await world.ring(destination);
-    expect(bells).toEqual([{ destination, drains: 1 }]);
-    await world.answer(bells);
+    const drains = await world.ring(destination);
+    expect(drains).toEqual([{ destination, drains: 1 }]);
+    await world.answer(drains);
     for (const row of await rowsOf(messages)) expect(row).toMatchObject({ state: "delivered", attempts: 1 });
     expect(await alarmOf(destination)).toBeNull();
   });
 
-  test("rings again when a drain that was sent for never came", async () => {
+  test("fires again when an enqueued drain never came", async () => {
     await waitBehindHold(1);
     world.clock.pass(HELD_MS);
     expect(await world.ring(destination)).toHaveLength(1);
@@ -125,7 +125,7 @@ describe("the bell", () => {
     expect(await world.ring(destination)).toHaveLength(1);
   });
 
-  test("sends for as many drains as the window has room for, and after a pause for one", async () => {
+  test("enqueues as many drains as the window allows, and one after a pause", async () => {
     const wide = await newDestination({ maxConcurrency: 30 });
     await world.earnTrust(wide, 40);
     const gate = gateOf(wide);
@@ -138,7 +138,7 @@ describe("the bell", () => {
 });
 
 describe("a drain", () => {
-  test("takes the oldest bundle and the newest in turn, as far as each waits", async () => {
+  test("takes the oldest and the newest bundle in turn, as far as each waits", async () => {
     world.chance(0);
     const [a, b] = (await waitBehindHold(2)).map(({ event }) => event);
     world.receiver.script(urlOf(destination), held);
@@ -159,7 +159,7 @@ describe("a drain", () => {
   test.each([
     ["nothing has been attempted", 0, [1, 2, 3, 0]],
     ["something has", 0.7, [0, 1, 2, 3]],
-  ])("takes what has been attempted and what has not in turn, beginning where %s", async (_, drawn, order) => {
+  ])("takes attempted and new deliveries in turn, beginning where %s", async (_, drawn, order) => {
     const messages = await waitBehindHold(4);
     const events = messages.map(({ event }) => event);
     await giveRows(events[0]);
@@ -171,7 +171,7 @@ describe("a drain", () => {
     expect(eventsSince(before)).toEqual(order.map((place) => events[place]));
   });
 
-  test("probes with what has been attempted least: an outage does not use up the attempts of a few", async () => {
+  test("probes with the least attempted delivery: an outage does not use up the attempts of a few", async () => {
     const messages = await waitAtOpenCircuit(4);
     const events = messages.map(({ event }) => event);
     for (const event of events) if (event !== events[2]) await giveRows(event);
@@ -182,7 +182,7 @@ describe("a drain", () => {
     expect(eventsSince(before)).toEqual([events[2]]);
   });
 
-  test("stops at the failure that shuts the door, and leaves the rest waiting", async () => {
+  test("stops at the failure that opens the circuit, and leaves the rest waiting", async () => {
     const messages = await waitBehindHold(10);
     world.receiver.script(urlOf(destination), 204, 204, held);
     world.clock.pass(HELD_MS);
@@ -198,7 +198,7 @@ describe("a drain", () => {
     expect(await alarmOf(destination)).toBeGreaterThanOrEqual(world.clock.now() + HELD_MS);
   });
 
-  test("puts a message of its own on the queue for what failed and is to be retried", async () => {
+  test("enqueues a message of its own for each failed delivery that is to be retried", async () => {
     const messages = await waitBehindHold(1);
     world.receiver.script(urlOf(destination), 500);
     world.clock.pass(HELD_MS);
@@ -223,7 +223,7 @@ describe("a drain", () => {
     expect(world.receiver.calls.length - before).toBe(1);
   });
 
-  test("lets the others follow when the one succeeds", async () => {
+  test("admits the others when the probe succeeds", async () => {
     const messages = await waitAtOpenCircuit(10);
     world.receiver.script(urlOf(destination), 204);
     world.clock.pass(40_000);
@@ -233,23 +233,23 @@ describe("a drain", () => {
     expect(world.logged("circuit_closed")).toHaveLength(1);
   });
 
-  test("sends the one only, while its answer is awaited", async () => {
+  test("sends the probe only, while its response is awaited", async () => {
     await waitAtOpenCircuit(10);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     world.clock.pass(40_000);
     const before = world.receiver.calls.length;
-    const bells = await world.ring(destination);
-    const draining = world.answer(bells);
+    const drains = await world.ring(destination);
+    const draining = world.answer(drains);
     await world.receiver.called(before + 1);
-    await world.answer(bells);
+    await world.answer(drains);
     await world.bring(await world.post());
     expect(world.receiver.calls.length - before).toBe(1);
     end(204);
     await draining;
   });
 
-  test("ends as cancelled what waits for a deleted destination", async () => {
+  test("cancels what waits for a deleted destination", async () => {
     const messages = await waitBehindHold(3);
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
     world.clock.pass(HELD_MS);
@@ -262,7 +262,7 @@ describe("a drain", () => {
     expect(await alarmOf(destination)).toBeNull();
   });
 
-  test("ends as dead what waits for an event that somebody has removed", async () => {
+  test("ends waiting deliveries of a removed event as dead", async () => {
     const messages = await waitBehindHold(3);
     // The first two of a bundle of four are left in its plan, and the last.
     await execute("UPDATE bundles SET plan = ?1", JSON.stringify({ [destination]: [0, 1, 3, 3] }));
@@ -276,7 +276,7 @@ describe("a drain", () => {
     ]);
   });
 
-  test("ends as dead what has waited past its age limit, without an attempt", async () => {
+  test("ends deliveries past their age limit as dead, without an attempt", async () => {
     const messages = await waitBehindHold(3);
     await giveRows(messages[1]?.event);
     await execute("UPDATE deliveries SET give_up_at = ?1", START + 1);
@@ -292,7 +292,7 @@ describe("a drain", () => {
     expect(world.receiver.calls.length - before).toBe(2);
   });
 
-  test("sends for the next one when its own time is over", async () => {
+  test("enqueues the next drain when its own time is over", async () => {
     const messages = await waitBehindHold(80);
     world.receiver.script(urlOf(destination), () => {
       world.clock.pass(300);
@@ -307,7 +307,7 @@ describe("a drain", () => {
     expect(world.drainQueue.taken()).toMatchObject([{ body: { destination } }]);
   });
 
-  test("sends for the next one when it has done what one invocation may, however fast the receiver is", async () => {
+  test("enqueues the next drain when it has used as many leases as one invocation may, however fast the receiver is", async () => {
     await execute("UPDATE destinations SET rate_per_second = 10000, rate_burst = 10000");
     await waitBehindHold(2_600);
     world.clock.pass(HELD_MS);
@@ -316,13 +316,13 @@ describe("a drain", () => {
     const calls = world.receiver.calls.length - before;
     expect(calls).toBeGreaterThan(1_000);
     expect(calls).toBeLessThanOrEqual(2_500);
-    const bells = world.drainQueue.taken().map(({ body }) => body);
-    expect(bells).toHaveLength(1);
-    await world.answer(bells);
+    const drains = world.drainQueue.taken().map(({ body }) => body);
+    expect(drains).toHaveLength(1);
+    await world.answer(drains);
     expect(world.receiver.calls.length - before).toBe(2_600);
   });
 
-  test("does not wait for a receiver that gives no answer", async () => {
+  test("does not wait for a receiver that does not respond", async () => {
     await waitBehindHold(3);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
@@ -343,7 +343,7 @@ describe("a drain", () => {
     expect((await storedRows()).filter(({ state }) => state === "delivered")).toHaveLength(3);
   });
 
-  test("beside another takes what the other has not", async () => {
+  test("beside another takes what the other does not hold", async () => {
     const messages = await waitBehindHold(3);
     world.clock.pass(HELD_MS);
     const before = world.receiver.calls.length;
@@ -353,7 +353,7 @@ describe("a drain", () => {
     expect((await rowsOf(messages)).map((row) => row?.attempts)).toEqual([1, 1, 1]);
   });
 
-  test("looks further where others hold what is nearest", async () => {
+  test("looks at a wider range where others hold the nearest deliveries", async () => {
     const wide = await newDestination({ maxConcurrency: 100, ratePerSecond: 10_000, rateBurst: 10_000 });
     await world.earnTrust(wide, 100);
     await world.post(400);
@@ -373,7 +373,7 @@ describe("a drain", () => {
     await Promise.all(draining);
   });
 
-  test("that finds nothing tells the gate, whose bell is then silent", async () => {
+  test("that finds nothing tells the gate, which then schedules no more drains", async () => {
     await waitBehindHold(1);
     await forgetOutcomes();
     world.clock.pass(HELD_MS);
@@ -382,14 +382,14 @@ describe("a drain", () => {
     expect(await world.ring(destination)).toEqual([]);
   });
 
-  test("that cannot work comes again a little later", async () => {
+  test("that fails is retried a little later", async () => {
     await waitBehindHold(1);
     world.d1.failing(() => "before");
     expect(await world.answer([{ destination, drains: 1 }])).toEqual([{ retryIn: 10 }]);
     expect(world.logged("drain_failed")).toHaveLength(1);
   });
 
-  test("of a destination that is paused meanwhile attempts nothing", async () => {
+  test("of a destination that was paused meanwhile attempts nothing", async () => {
     const messages = await waitBehindHold(3);
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
     world.clock.pass(HELD_MS);
@@ -404,7 +404,7 @@ describe("a drain", () => {
     "text",
     {},
     { destination: 7 },
-  ])("makes nothing of a bell that is none (%j)", async (drainSchedule) => {
+  ])("ignores a message that is none (%j)", async (drainSchedule) => {
     expect(await world.answer([drainSchedule])).toEqual(["left"]);
   });
 });

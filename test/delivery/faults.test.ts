@@ -1,4 +1,4 @@
-/** What happens when a part of ours is away: nothing is lost, nothing is counted, the rest goes on. */
+/** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
 import {
@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 
 describe("a gate that cannot be reached", () => {
-  test("is no attempt: the message comes again in a few seconds, spread out", async () => {
+  test("makes no attempt: the message is retried in a few seconds, with jitter", async () => {
     const messages = await world.post();
     world.gates.before(() => {
       throw new Error("Durable Object is overloaded");
@@ -44,10 +44,10 @@ describe("a gate that cannot be reached", () => {
     ["overloaded", { overloaded: true, retryable: false }],
     ["out of reach for a moment", { retryable: true }],
     ["broken", { remote: true }],
-  ])("that says it is %s is asked once, and its deliveries are sent when they come again", async (_, alertState) => {
+  ])("that reports it is %s is called once, and its deliveries are sent when they are retried", async (_, flags) => {
     const messages = await world.post(2);
     world.gates.before(() => {
-      throw Object.assign(new Error("As the platform says it"), alertState);
+      throw Object.assign(new Error("As the platform says it"), flags);
     });
     for (let again = 1; again <= 3; again++)
       expect(await world.bring(messages)).toEqual(Array(2).fill({ retryIn: 8 }));
@@ -61,20 +61,20 @@ describe("a gate that cannot be reached", () => {
     );
   });
 
-  test("that does not answer is waited for no longer than ten seconds, and is no attempt", async () => {
+  test("that does not answer is awaited for ten seconds at most, and makes no attempt", async () => {
     const messages = await world.post();
-    // Whoever has been waited for while it was committed.
+    // Background work of the commit.
     world.clock.pass(10_000);
     world.gates.before(() => new Promise(() => {}));
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     await world.clock.asleep(10_000);
     world.clock.pass(10_000);
-    expect(await brought).toEqual([{ retryIn: 8 }]);
+    expect(await delivered).toEqual([{ retryIn: 8 }]);
     expect(await storedRows()).toEqual([]);
     expect(world.logged("gate_unreachable")).toMatchObject([{ destination }]);
   });
 
-  test("is nothing to another destination", async () => {
+  test("does not affect another destination", async () => {
     const other = await newDestination();
     world.gates.before((_, name) => {
       if (name === destination) throw new Error("Network connection lost.");
@@ -84,7 +84,7 @@ describe("a gate that cannot be reached", () => {
     expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
   });
 
-  test("when its lease is settled keeps the outcome, and its lease ends by itself", async () => {
+  test("when a lease is settled keeps the outcome recorded, and the lease expires by itself", async () => {
     const messages = await world.post(3);
     world.gates.before((method) => {
       if (method === "settle") throw new Error("Network connection lost.");
@@ -106,7 +106,7 @@ describe("D1 that cannot be reached", () => {
     [3, 20],
     [7, 300],
     [89, 300],
-  ])("when work is loaded sends all messages back, for longer each time (delivery %d)", async (attempts, s) => {
+  ])("when deliveries are loaded retries all messages, later each time (try %d)", async (attempts, s) => {
     const messages = await world.post(3);
     world.d1.failing(() => "before");
     expect(await world.bring(messages, attempts)).toEqual(Array(3).fill({ retryIn: s }));
@@ -114,7 +114,7 @@ describe("D1 that cannot be reached", () => {
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 3 }]);
   });
 
-  test("for a hundred deliveries of a message makes no dead letter: a new message takes its place", async () => {
+  test("for a hundred tries of a message makes no dead letter: a new message takes its place", async () => {
     const messages = await world.post();
     world.d1.failing(() => "before");
     expect(await world.bring(messages, 99)).toEqual(["acked"]);
@@ -126,31 +126,31 @@ describe("D1 that cannot be reached", () => {
   test.each([
     "before",
     "after",
-  ] as const)("once when outcomes are written is asked again, and they are there once (%s the write)", async (fault) => {
+  ] as const)("once when outcomes are written is written to again, and stores them once (%s the write)", async (fault) => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
     let faults = 1;
     world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
-    expect(await brought).toEqual([{ retryIn: 23 }]);
+    expect(await delivered).toEqual([{ retryIn: 23 }]);
     expect(world.receiver.calls).toHaveLength(1);
     const once = { state: "retrying", attempts: 1, nextAttemptAt: START + 22_500, log: [{ status: 500 }] };
     expect(await storedRows()).toMatchObject([once]);
     expect(world.logged("record_failed")).toHaveLength(1);
   });
 
-  test("for good when outcomes are written sends the messages back, and settles nothing", async () => {
+  test("on every try to write outcomes retries the messages, and settles nothing", async () => {
     const messages = await world.post(2);
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") ? "before" : undefined));
     world.gates.called();
-    const brought = world.bring(messages);
+    const delivered = world.bring(messages);
     for (const pause of [250, 500]) {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
     }
-    expect(await brought).toEqual([{ retryIn: 5 }, { retryIn: 5 }]);
+    expect(await delivered).toEqual([{ retryIn: 5 }, { retryIn: 5 }]);
     expect(world.gates.called()).toEqual(["admit"]);
     expect(await storedRows()).toEqual([]);
 
@@ -161,7 +161,7 @@ describe("D1 that cannot be reached", () => {
     expect(states).toEqual(Array(2).fill(["delivered", 1]));
   });
 
-  test("when an event is posted accepts nothing, and nothing is on the queue", async () => {
+  test("when an event is posted accepts nothing, and enqueues nothing", async () => {
     world.d1.failing(() => "before");
     const accepted = accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }]);
     expect(await accepted).toEqual({ kind: "unavailable" });
@@ -179,7 +179,7 @@ describe("a queue that cannot be reached", () => {
     expect(world.logged("enqueue_failed")).toMatchObject([{ messages: 1 }]);
   });
 
-  test("keeps the old message where a new one should take its place", async () => {
+  test("keeps the old message where a new one was to take its place", async () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
     world.deliveryQueue.break(true);

@@ -1,10 +1,10 @@
-/** Every URL of the corpus in a row that somebody has edited: the guard stands before each send, not only at the door. */
+/** Every URL of the corpus in a row that was edited by hand: the guard checks each send, not only each write. */
 import { describe, expect, test } from "vitest";
 import { refused } from "../support/targets.ts";
 import { newDestination, newWorld, storedRows } from "../support/world.ts";
 
 describe.each(Object.entries(refused))("%s", (_what, urls) => {
-  test("is never sent to, however it came into the row", async () => {
+  test("is never sent to, however the URL came into the row", async () => {
     const world = await newWorld();
     await Promise.all(urls.map((url) => newDestination({ url })));
     const messages = await world.post();

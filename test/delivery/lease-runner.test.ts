@@ -31,9 +31,9 @@ beforeEach(async () => {
 /** A lease for so many deliveries, over so many connections of its own, beginning with one. */
 async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
   const messages = await world.post(count);
-  const { works } = await loadDeliveries(world.services, partsOf(messages));
-  const [first] = works;
-  if (!first) throw new Error("There is work");
+  const { works: deliveries } = await loadDeliveries(world.services, partsOf(messages));
+  const [first] = deliveries;
+  if (!first) throw new Error("Something was posted");
   return runLease(world.services, shared, {
     destination,
     grant: {
@@ -46,7 +46,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
       pace: { firstInMs: 0, everyMs: 0, slackMs: 500 },
       destinationState: newDestinationState(START),
     },
-    works,
+    deliveries,
     settings: gateSettingsOf(first.destination),
     policy: retryPolicyOf(first.destination),
     signer: async () => ({}),
@@ -55,7 +55,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
   });
 }
 
-test("a lease begins with its width, and is widened by successes up to its connections and no further", async () => {
+test("a lease begins with its width, and successes widen it up to its slots and no further", async () => {
   const open: number[] = [];
   const allowed: number[] = [];
   let ended = 0;
@@ -74,33 +74,33 @@ test("a lease begins with its width, and is widened by successes up to its conne
   expect(world.receiver.mostOpen()).toBe(3);
 });
 
-test("what has its connection only when the time for starting is over is not sent any more", async () => {
+test("a delivery that gets its connection only after the time for starting is not sent any more", async () => {
   const shared = connections(2);
   const others = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
   for (const [i, { promise }] of others.entries()) void shared.run(`other ${i}`, () => promise);
-  const { finished, queue, unplaced } = await startLease(1, 1, shared);
+  const { finished, progress } = await startLease(1, 1, shared);
   world.clock.pass(5_000);
   for (const { resolve } of others) resolve();
   await finished;
   expect(world.receiver.calls).toEqual([]);
-  expect(queue).toHaveLength(1);
-  expect(unplaced()).toBe(false);
+  expect(progress.queue).toHaveLength(1);
+  expect(progress.isRateBound(START + 5_000)).toBe(false);
 });
 
-test("a quiet that one attempt meets is told at once, while others are still without an answer", async () => {
+test("a Retry-After is reported to the gate at once, while other attempts are still running", async () => {
   await world.earnTrust(destination);
   const { script, end } = silence();
   world.receiver.script(urlOf(destination), quiet, script);
-  const brought = world.bring(await world.post(2));
+  const delivered = world.bring(await world.post(2));
   await world.receiver.called(14);
   await calm();
   await world.settled();
   expect(await gateOf(destination).destinationState()).toMatchObject({ heldUntil: START + QUIET_MS });
   end(204);
-  await brought;
+  await delivered;
 });
 
-test("a quiet that another lease has met ends this one within a second", async () => {
+test("a Retry-After that another lease has received ends this one within a second", async () => {
   const narrow = await newDestination({ maxConcurrency: 1 });
   const until = START + QUIET_MS;
   const slowly = async () => {

@@ -1,14 +1,14 @@
 /**
- * Whatever happens, in whatever order: posts, answers of every kind, messages that come twice, crashes,
+ * Random histories: posts, responses of every kind, messages that come twice, crashes,
  * evicted gates, pauses, deletions, retries by hand, replays, and a clock that jumps. After each step every
- * delivery is as the model on the napkin has it; at the end, when everything works again, every one of them
+ * delivery is as a simple model says; at the end, when everything works again, every one of them
  * ends, and every replay has moved what it meant.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compare, leftOpen, type Model, newModel, retry } from "../support/life-model.ts";
 import {
-  alertState,
+  answerSequence,
   lifeDestinations,
   type Real,
   resume,
@@ -28,7 +28,7 @@ const destinations = lifeDestinations.map(({ id }) => id);
 
 type Place = Readonly<{ model: Model; real: Real }>;
 
-/** Each world has other latencies; a history that is told again for a shorter one too. */
+/** Each world has other latencies, also when a failing history is repeated to shorten it. */
 let worlds = 0;
 
 /** A new world with events under way for every run, so that a shorter history begins where the longer one did. */
@@ -61,19 +61,24 @@ async function endWell(place: Place): Promise<void> {
   expect(real.platform.dropped, "let go before its outcome was on record").toEqual([]);
 }
 
-test("a delivery lives as the model has it, whatever happens to it", async () => {
+test("a delivery changes state as the model says, whatever happens to it", async () => {
   let replayed = 0;
   const history = fc.commands(steps, { maxCommands: STEPS, size: "max" });
-  const property = fc.asyncProperty(alertState, alertState, history, async (first, second, commands) => {
-    const place = await begin();
-    script(place.real, 0, first);
-    script(place.real, 1, second);
-    await place.real.platform.deliver();
-    await look(place);
-    await fc.asyncModelRun(() => place, commands);
-    await endWell(place);
-    for (const { requeued } of place.model.replays.values()) replayed += requeued;
-  });
+  const property = fc.asyncProperty(
+    answerSequence,
+    answerSequence,
+    history,
+    async (first, second, commands) => {
+      const place = await begin();
+      script(place.real, 0, first);
+      script(place.real, 1, second);
+      await place.real.platform.deliver();
+      await look(place);
+      await fc.asyncModelRun(() => place, commands);
+      await endWell(place);
+      for (const { requeued } of place.model.replays.values()) replayed += requeued;
+    },
+  );
   await fc.assert(property, { numRuns: RUNS, seed: 7 });
   expect(replayed).toBeGreaterThan(RUNS / 4);
 }, 300_000);

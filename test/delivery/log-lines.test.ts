@@ -1,4 +1,4 @@
-/** What happens to a destination, a replay or a delivery is one line of the log: with ids, without bodies and secrets. */
+/** Every event of a destination, a replay or a delivery writes one log line, with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { beginReplay } from "../../src/db/replay-steps.ts";
@@ -33,21 +33,21 @@ async function send(count: number, ...answers: Parameters<World["receiver"]["scr
   await world.settled();
 }
 
-const DOOR = /^(circuit_|held$|hold_)/;
-const doorLines = () => world.log.filter(({ what }) => DOOR.test(what)).map(({ what }) => what);
+const CIRCUIT = /^(circuit_|held$|hold_)/;
+const circuitLines = () => world.log.filter(({ what }) => CIRCUIT.test(what)).map(({ what }) => what);
 
 describe("a circuit", () => {
-  test("opens, is half-open and closes: a line each", async () => {
+  test("that opens, half-opens and closes writes a line each time", async () => {
     await send(10, 500);
     const [opened] = world.logged("circuit_opened");
     expect(opened).toMatchObject({ destination: place, openings: 1, until: expect.any(Number) });
     world.clock.pass(60_000);
     await send(1, 204);
     await send(1, 204);
-    expect(doorLines()).toEqual(["circuit_opened", "circuit_half_open", "circuit_closed"]);
+    expect(circuitLines()).toEqual(["circuit_opened", "circuit_half_open", "circuit_closed"]);
   });
 
-  test("whose probe fails is opened once more, and says how often", async () => {
+  test("whose probe fails opens again, and logs how often", async () => {
     await send(10, 500);
     world.clock.pass(60_000);
     await send(1, 500);
@@ -59,30 +59,30 @@ describe("a hold", () => {
   const quiet = (seconds: number) => () =>
     new Response(null, { status: 429, headers: { "retry-after": String(seconds) } });
 
-  test("begins and ends: a line each, however many attempts are told of it", async () => {
+  test("writes a line when it begins and one when it ends, however many attempts receive it", async () => {
     await world.earnTrust(place);
     await send(10, quiet(60), quiet(61), quiet(62));
     expect(world.logged("held")).toMatchObject([{ destination: place, until: expect.any(Number) }]);
     world.clock.pass(30_000);
     await send(1, 204);
-    expect(doorLines()).toEqual(["held"]);
+    expect(circuitLines()).toEqual(["held"]);
     world.clock.pass(90_000);
     await send(1, 204);
     world.clock.pass(90_000);
     await send(1, 204);
-    expect(doorLines()).toEqual(["held", "hold_ended"]);
+    expect(circuitLines()).toEqual(["held", "hold_ended"]);
   });
 
-  test("after another is one of its own", async () => {
+  test("after another writes lines of its own", async () => {
     await send(1, quiet(60));
     world.clock.pass(90_000);
     await send(1, quiet(60));
-    expect(doorLines()).toEqual(["held", "hold_ended", "held"]);
+    expect(circuitLines()).toEqual(["held", "hold_ended", "held"]);
   });
 });
 
-describe("a death without an attempt", () => {
-  test("is a line with the delivery's ids and its reason", async () => {
+describe("a delivery that ends dead without an attempt", () => {
+  test("writes a line with the delivery's ids and its reason", async () => {
     const messages = await world.post(2);
     await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     const lines = messages.map(({ event }) => ({
@@ -93,7 +93,7 @@ describe("a death without an attempt", () => {
     expect(world.logged("delivery_dead")).toMatchObject(lines);
   });
 
-  test("is no line for what had ended before", async () => {
+  test("writes no line for a delivery that had ended before", async () => {
     const messages = await world.post();
     await world.bring(messages);
     await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
@@ -102,7 +102,7 @@ describe("a death without an attempt", () => {
 });
 
 describe("attempts that succeed", () => {
-  test("are counted in one line for their batch, and have none of their own", async () => {
+  test("are counted in one line for their batch, and write none of their own", async () => {
     await send(3);
     expect(world.logged("attempt")).toEqual([]);
     expect(world.logged("lease")).toEqual([]);
@@ -120,7 +120,7 @@ describe("attempts that succeed", () => {
     expect(world.logged("delivered")).toMatchObject([{ source: "drain", deliveries: 1, failed: 0 }]);
   });
 
-  test("have a line each where all attempts are to be logged", async () => {
+  test("write a line each where all attempts are to be logged", async () => {
     Object.assign(world.services.config, { logAttempts: "all" });
     await send(2);
     expect(world.logged("attempt")).toMatchObject([{ state: "delivered" }, { state: "delivered" }]);
@@ -129,7 +129,7 @@ describe("attempts that succeed", () => {
 });
 
 describe("a lease of which something failed", () => {
-  test("is a line with what became of it, beside one for each attempt that failed", async () => {
+  test("writes a line with its counts, beside one for each failed attempt", async () => {
     await send(3, 204, 500, 204);
     expect(world.logged("attempt")).toMatchObject([{ status: 500, state: "retrying" }]);
     expect(world.logged("lease")).toMatchObject([
@@ -138,7 +138,7 @@ describe("a lease of which something failed", () => {
     expect(world.logged("delivered")).toMatchObject([{ deliveries: 2, failed: 1 }]);
   });
 
-  test("says how much it has left over, and why", async () => {
+  test("logs how much it has left over, and why", async () => {
     await send(10, 500);
     const [lease] = world.logged("lease");
     expect(lease).toMatchObject({ delivered: 0, reason: "circuit_open" });
@@ -147,7 +147,7 @@ describe("a lease of which something failed", () => {
   });
 });
 
-test("a death by an attempt is that attempt's line, and no other", async () => {
+test("a delivery that ends dead by an attempt writes that attempt's line and no other", async () => {
   await send(1, 400);
   expect(world.logged("attempt")).toMatchObject([{ destination: place, state: "dead", reason: "permanent" }]);
   expect(world.logged("delivery_dead")).toEqual([]);
@@ -163,7 +163,7 @@ describe("a replay", () => {
     await beginReplay(env.DB, { ...job, ...times, ratePerMinute: 100, pace: 100 }, all, 100, START);
   }
 
-  test("that completes is a line", async () => {
+  test("that completes writes a line", async () => {
     await send(2, 400);
     await begin();
     await stepReplay(world.services, ID);
@@ -173,7 +173,7 @@ describe("a replay", () => {
     ]);
   });
 
-  test("whose destination is deleted is a line, once", async () => {
+  test("whose destination is deleted writes a line, once", async () => {
     await send(2, 400);
     await begin();
     await execute("UPDATE destinations SET deleted_at = 1");
@@ -185,11 +185,11 @@ describe("a replay", () => {
   });
 });
 
-test("no line has a body, a secret or more of a receiver than its id", async () => {
+test("no log line has a body, a secret, or more of a receiver than its id", async () => {
   await newDestination({ tenant: "operator" });
   await send(10, 500, 410);
   world.clock.pass(60_000);
   await send(2, 204);
-  const alertState = JSON.stringify(world.log);
-  for (const secret of ["4111", SECRET, SECRET.slice(6), "/hook"]) expect(alertState).not.toContain(secret);
+  const lines = JSON.stringify(world.log);
+  for (const secret of ["4111", SECRET, SECRET.slice(6), "/hook"]) expect(lines).not.toContain(secret);
 });

@@ -1,5 +1,5 @@
 /**
- * What the real runtime says when a connection fails. A Worker sees the same error whether nobody listened or
+ * The real runtime's errors when a connection fails. A Worker sees the same error whether nobody listened or
  * the receiver broke off after it had read the request, so none of these may be called a refusal.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -63,8 +63,8 @@ async function closedPort(): Promise<number> {
 async function attemptAt(port: number) {
   const url = `http://127.0.0.1:${port}/`;
   const answer = await runtime.dispatchFetch("http://caller.example/", { method: "POST", body: url });
-  const alertState = (await answer.json()) as Readonly<{ name: string; message: string }>;
-  const fetch = () => Promise.reject(Object.assign(new Error(alertState.message), { name: alertState.name }));
+  const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
+  const fetch = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
   const services = { now: () => 0, fetch } as unknown as Services;
   return call(services, { url, headers: async () => ({}), body: "{}", timeoutMs: 1_000 });
 }

@@ -1,4 +1,4 @@
-/** What becomes of a delivery and of its message after an attempt, and without one. */
+/** The state of a delivery, and its message, after an attempt and without one. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Script } from "../support/receivers.ts";
 import {
@@ -21,7 +21,7 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-/** Posts one event to a new destination that answers as scripted, and brings its message. */
+/** Posts one event to a new destination that answers as scripted, and delivers its message. */
 async function deliverTo(script: Script, columns = {}) {
   const destination = await newDestination(columns);
   world.receiver.script(urlOf(destination), script);
@@ -35,7 +35,7 @@ function answerTo(destination: string, script: Script): void {
   world.receiver.script(urlOf(destination), script);
 }
 
-test("a receiver that is gone is asked once, and what else was brought waits for a person", async () => {
+test("a receiver that is gone is sent one request, and the rest of its batch waits for an operator", async () => {
   const destination = await newDestination();
   world.receiver.script(urlOf(destination), 410);
   const messages = await world.post(20);
@@ -70,7 +70,7 @@ describe("a failure", () => {
     });
   });
 
-  test("is not tried before its time: an early message goes back for the rest", async () => {
+  test("is not retried before its time: an early message is delayed again", async () => {
     const { message } = await deliverTo(500);
     const before = await rowOf(message);
     world.clock.pass(10_000);
@@ -79,7 +79,7 @@ describe("a failure", () => {
     expect(await rowOf(message)).toEqual(before);
   });
 
-  test("is tried at its time, and waits for longer after each", async () => {
+  test("is retried at its time, and waits longer after each attempt", async () => {
     const { message } = await deliverTo(500);
     for (const seconds of [45, 90, 180]) {
       world.clock.pass(((await rowOf(message))?.nextAttemptAt ?? 0) - world.clock.now());
@@ -139,7 +139,7 @@ describe("a failure", () => {
     });
   });
 
-  test("is not ended by a limited cause for what it has come to otherwise", async () => {
+  test("is not ended by the limit of one cause for attempts with other causes", async () => {
     const retry = { preset: "textbook", schedule: [1], jitter: "none" } as const;
     const { message, destination } = await deliverTo(404, { retry, breakerMinAttempts: 100 });
     answerTo(destination, 500);
@@ -157,7 +157,7 @@ describe("a failure", () => {
     expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "exhausted", attempts: 10 });
   });
 
-  test("that is followed by a success ends as delivered, with both on record", async () => {
+  test("that is followed by a success ends as delivered, with both attempts on record", async () => {
     const { message, destination } = await deliverTo(500);
     answerTo(destination, 200);
     world.clock.pass(30_000);
@@ -182,7 +182,7 @@ describe("a failure", () => {
     expect(row?.log.map(({ at }) => at)).toEqual([...before.slice(1).map(({ at }) => at), START + 60_000]);
   });
 
-  test("to be retried later than a queue can delay is sent on until its time", async () => {
+  test("that is to be retried later than a queue can delay is delayed repeatedly until its time", async () => {
     const retry = { schedule: [3 * 86_400], jitter: "none", give_up_after: 10 * 86_400 } as const;
     const { message, fate } = await deliverTo(500, { retry });
     expect(fate).toEqual({ retryIn: 86_400 });
@@ -204,8 +204,8 @@ describe("a failure", () => {
   });
 });
 
-describe("an answer of", () => {
-  test.each([200, 201, 202, 204, 299])("%d is a delivery", async (status) => {
+describe("a response with status", () => {
+  test.each([200, 201, 202, 204, 299])("%d is a success", async (status) => {
     const { message, fate } = await deliverTo(status);
     expect(fate).toBe("acked");
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1, endedAt: START });
@@ -224,7 +224,7 @@ describe("an answer of", () => {
     expect(await rowOf(message)).toMatchObject({ state: "retrying", reason: `http_${status}`, attempts: 1 });
   });
 
-  test("410 is the end of the delivery, and pauses the destination", async () => {
+  test("410 ends the delivery, and pauses the destination", async () => {
     const { message, fate, destination } = await deliverTo(410);
     expect(fate).toBe("acked");
     expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "gone", attempts: 1 });
@@ -237,7 +237,7 @@ describe("an answer of", () => {
     expect(await storedRows()).toMatchObject([{ state: "dead" }, { state: "waiting", reason: "paused" }]);
   });
 
-  test("410 leaves the reason alone for which a person has paused meanwhile", async () => {
+  test("410 leaves the reason of an operator's pause as it is", async () => {
     const pause = "UPDATE destinations SET status = 'paused', status_reason = 'by hand'";
     const { destination } = await deliverTo(async () => {
       await execute(pause);
@@ -251,7 +251,7 @@ describe("Retry-After", () => {
   const quiet = (status: number, value: string) => () =>
     new Response(null, { status, headers: { "retry-after": value } });
 
-  test("shuts the door for the whole destination, and the retry comes no earlier", async () => {
+  test("holds the whole destination, and the retry comes no earlier", async () => {
     const destination = await newDestination();
     answerTo(destination, quiet(429, "120"));
     const messages = await world.post(5);
@@ -269,18 +269,18 @@ describe("Retry-After", () => {
     expect(world.receiver.calls).toHaveLength(1);
   });
 
-  test("of one destination is nothing to another", async () => {
+  test("of one destination does not affect another", async () => {
     await deliverTo(quiet(503, "120"));
     const { message } = await deliverTo(204);
     expect(await rowOf(message)).toMatchObject({ state: "delivered" });
   });
 });
 
-describe("what a receiver says with a success that it will still take", () => {
+describe("a success whose rate-limit headers allow", () => {
   const stating = (limits: string) => () =>
     new Response(null, { status: 204, headers: { ratelimit: limits } });
 
-  test("nothing for a while: the door is shut until then, before anything is refused", async () => {
+  test("nothing for a while holds the destination until then, before anything is refused", async () => {
     const { destination } = await deliverTo(stating('"default";r=0;t=30'));
     await world.bring((await world.post()).filter((message) => message.destination === destination));
     expect(world.receiver.calls).toHaveLength(1);
@@ -288,7 +288,7 @@ describe("what a receiver says with a success that it will still take", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered" }, wait]);
   });
 
-  test("little: no more than half of that is under way at once", async () => {
+  test("few requests keeps no more than half of those in flight at once", async () => {
     const destination = await newDestination();
     await world.earnTrust(destination);
     answerTo(destination, stating('"default";r=4;t=30'));
@@ -297,8 +297,8 @@ describe("what a receiver says with a success that it will still take", () => {
   });
 });
 
-describe("without an attempt", () => {
-  test("ends as cancelled what is for a deleted destination", async () => {
+describe("a delivery without an attempt", () => {
+  test("ends as cancelled for a deleted destination", async () => {
     const destination = await newDestination();
     const messages = await world.post();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
@@ -308,14 +308,14 @@ describe("without an attempt", () => {
     expect(await storedRows()).toMatchObject([end]);
   });
 
-  test("ends as cancelled at once what is to be retried and whose destination has been deleted", async () => {
+  test("ends as cancelled at once when it was to be retried and its destination has been deleted", async () => {
     const { destination, message } = await deliverTo(500);
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
     await world.bring([message]);
     expect(await rowOf(message)).toMatchObject({ state: "cancelled", attempts: 1 });
   });
 
-  test("ends as dead what has waited for its first attempt past the limit for that", async () => {
+  test("ends as dead when it has waited for its first attempt past the limit", async () => {
     await newDestination({ retry: { expire_unattempted_after: 60 } });
     const messages = await world.post();
     world.clock.pass(60_000);
@@ -324,7 +324,7 @@ describe("without an attempt", () => {
     expect(await storedRows()).toMatchObject([{ state: "dead", reason: "expired", attempts: 0 }]);
   });
 
-  test("ends as dead what is for an address that is forbidden by now", async () => {
+  test("ends as dead when its address has become forbidden", async () => {
     const destination = await newDestination();
     await execute("UPDATE destinations SET url = 'https://10.0.0.1/' WHERE id = ?1", destination);
     expect(await world.bring(await world.post())).toEqual(["acked"]);
@@ -335,7 +335,7 @@ describe("without an attempt", () => {
   test.each([
     ["an event", { event: 4_711, destination: "dst_00000000000000000000" }],
     ["a destination", { event: FIRST_EVENT, destination: "dst_00000000000000000000" }],
-  ])("drops a message that names %s nobody knows", async (_, message) => {
+  ])("of a message that names %s that is unknown is dropped", async (_, message) => {
     await newDestination();
     await world.post();
     expect(await world.bring([message])).toEqual(["acked"]);
@@ -355,7 +355,7 @@ describe("without an attempt", () => {
     { bundles: [{ bundle: "1", destinations: ["dst_x"] }] },
     { bundles: [{ bundle: 1, destinations: [7] }] },
     { bundles: [{ bundle: 1, destinations: ["dst_x"], indexes: ["1"] }] },
-  ])("drops a message that no version of ours has sent (%j), and delivers the rest", async (body) => {
+  ])("in an unreadable message (%j) is dropped, and the rest of the batch is delivered", async (body) => {
     await newDestination();
     const messages = await world.post();
     expect(await world.bring([body, ...messages])).toEqual(["acked", "acked"]);
@@ -363,7 +363,7 @@ describe("without an attempt", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
 
-  test("drops a batch of nothing readable", async () => {
+  test("of an unreadable message is dropped", async () => {
     expect(await world.bring([null, "text"])).toEqual(["acked", "acked"]);
   });
 });

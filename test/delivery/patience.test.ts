@@ -1,4 +1,4 @@
-/** A batch does not wait for a receiver that gives no answer: its end is awaited behind the batch. */
+/** A batch does not wait for a receiver that does not respond: its attempts are awaited in the background. */
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { silence } from "../support/receivers.ts";
@@ -33,17 +33,17 @@ async function silentDestination(columns = {}) {
   return { id, end };
 }
 
-/** Brings the messages, and lets the patience end when so many attempts are under way. */
+/** Delivers the messages, and lets the patience end when so many attempts are in flight. */
 async function bringAndWait(messages: Awaited<ReturnType<World["post"]>>, attempts: number) {
-  const brought = world.bring(messages);
+  const delivered = world.bring(messages);
   await world.receiver.called(attempts);
   await calm();
   world.clock.pass(PATIENCE_MS);
-  return brought;
+  return delivered;
 }
 
-describe("an attempt without an answer after a second", () => {
-  test("is on its way, on record with a time at which it would be taken up again", async () => {
+describe("an attempt without a response after a second", () => {
+  test("is recorded as in flight, with a time at which it would be recovered", async () => {
     const slow = await silentDestination({ timeoutMs: 15_000 });
     const messages = await world.post();
     expect(await bringAndWait(messages, 1)).toEqual(["acked"]);
@@ -54,7 +54,7 @@ describe("an attempt without an answer after a second", () => {
     expect(row?.nextAttemptAt).toBeLessThan(START + 60_000);
   });
 
-  test("keeps nothing from another destination of the batch", async () => {
+  test("delays nothing of another destination of the batch", async () => {
     const slow = await silentDestination();
     const quick = await newDestination();
     const failing = await newDestination();
@@ -73,7 +73,7 @@ describe("an attempt without an answer after a second", () => {
     expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ reason: "in_flight" });
   });
 
-  test("lets wait what had not been started yet", async () => {
+  test("leaves what had not been started yet waiting", async () => {
     await silentDestination();
     const messages = await world.post(5);
     expect(await bringAndWait(messages, 1)).toEqual(Array(5).fill("acked"));
@@ -91,7 +91,7 @@ describe("an attempt without an answer after a second", () => {
   });
 });
 
-describe("the answer that comes at last", () => {
+describe("a late response", () => {
   test("is recorded, and the lease settled", async () => {
     const slow = await silentDestination();
     await bringAndWait(await world.post(), 1);
@@ -120,7 +120,7 @@ describe("the answer that comes at last", () => {
     expect(await storedRows()).toMatchObject([retrying]);
   });
 
-  test("is taken while another destination of the batch still gives none", async () => {
+  test("is recorded while another destination of the batch still gives none", async () => {
     const slow = await silentDestination();
     const silent = await silentDestination();
     await bringAndWait(await world.post(), 2);
@@ -136,7 +136,7 @@ describe("the answer that comes at last", () => {
     expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({ state: "delivered" });
   });
 
-  test("breaks nothing when it cannot be recorded: the sweep takes the delivery up", async () => {
+  test("loses nothing when it cannot be recorded: the sweep recovers the delivery", async () => {
     const slow = await silentDestination();
     await bringAndWait(await world.post(), 1);
     world.d1.failing(() => "before");
@@ -155,16 +155,16 @@ describe("the answer that comes at last", () => {
 });
 
 describe("receivers that hang", () => {
-  test("hold a batch of others no longer than attempts are started, were they six", async () => {
+  test("delay a batch of others no longer than attempts are started, even if they are six", async () => {
     for (let i = 0; i < 6; i++) await silentDestination();
     const healthy = await newDestination();
     world.gates.before((method, name) =>
       method === "admit" && name === healthy ? world.receiver.called(6) : undefined,
     );
-    const brought = world.bring(await world.post());
+    const delivered = world.bring(await world.post());
     await world.clock.asleep(STARTS_MS + PATIENCE_MS, 7);
     world.clock.pass(STARTS_MS + PATIENCE_MS);
-    expect(await brought).toEqual(Array(7).fill("acked"));
+    expect(await delivered).toEqual(Array(7).fill("acked"));
     const row = await rowOf({ event: FIRST_EVENT, destination: healthy });
     expect(row).toMatchObject({ state: "waiting", reason: "slow", attempts: 0 });
   });
@@ -175,13 +175,13 @@ describe("receivers that hang", () => {
     const { script } = silence();
     world.receiver.script(urlOf(hanging), script);
     const other = await newDestination();
-    const brought = world.bring(await world.post(20));
+    const delivered = world.bring(await world.post(20));
     await world.receiver.called(12 + 5 + 20);
     await calm();
     expect(world.receiver.to(urlOf(other))).toHaveLength(20);
     expect(world.receiver.open()).toBe(5);
     world.clock.pass(PATIENCE_MS);
-    await brought;
+    await delivered;
     const states = (await storedRows())
       .filter((row) => row.destinationId === other)
       .map(({ state }) => state);
@@ -189,13 +189,13 @@ describe("receivers that hang", () => {
   });
 });
 
-test("an attempt's timeout is armed when its connection is free, and not while it queues", async () => {
+test("an attempt's timeout starts when its connection is free, and not while it queues", async () => {
   const destination = await newDestination({ maxConcurrency: 20 });
   await world.earnTrust(destination, 20);
   const armed = vi.spyOn(AbortSignal, "timeout");
   const scripts = Array.from({ length: 6 }, silence);
   world.receiver.script(urlOf(destination), ...scripts.map(({ script }) => script), 204);
-  const brought = world.bring(await world.post(8));
+  const delivered = world.bring(await world.post(8));
   await world.receiver.called(26);
   await calm();
   expect(armed).toHaveBeenCalledTimes(6);
@@ -204,6 +204,6 @@ test("an attempt's timeout is armed when its connection is free, and not while i
   await world.receiver.called(28);
   expect(armed).toHaveBeenCalledTimes(8);
   for (const { end } of scripts) end(204);
-  expect(await brought).toEqual(Array(8).fill("acked"));
+  expect(await delivered).toEqual(Array(8).fill("acked"));
   armed.mockRestore();
 });

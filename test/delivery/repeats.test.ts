@@ -1,4 +1,4 @@
-/** A queue may bring a message twice, and two batches may meet: it is one attempt at a time, and none too many. */
+/** A queue may deliver a message twice, and two batches may overlap: there is one attempt at a time, and none too many. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { batchOf } from "../support/queues.ts";
@@ -23,7 +23,7 @@ beforeEach(async () => {
 });
 
 describe("the same message twice in one batch", () => {
-  test("is one attempt, and both are let go", async () => {
+  test("is one attempt, and both are acknowledged", async () => {
     const messages = await world.post();
     expect(await world.bring([...messages, ...messages])).toEqual(["acked", "acked"]);
     expect(world.receiver.calls).toHaveLength(1);
@@ -41,7 +41,7 @@ describe("the same message twice in one batch", () => {
 });
 
 describe("the same message in two batches at once", () => {
-  test("is one attempt: the second comes back when the first one's lease has ended at the latest", async () => {
+  test("is one attempt: the second is retried when the first one's lease has ended at the latest", async () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const messages = await world.post();
@@ -60,7 +60,7 @@ describe("the same message in two batches at once", () => {
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
-  test("is one attempt when one looks it up before the other ends it, and asks the gate after that", async () => {
+  test("is one attempt when one looks it up before the other ends it, and requests admission after that", async () => {
     const messages = await world.post();
     const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
     const between = async () => {
@@ -74,7 +74,7 @@ describe("the same message in two batches at once", () => {
     expect(world.receiver.calls).toHaveLength(1);
   });
 
-  test("is one attempt when they keep in step as well", async () => {
+  test("is one attempt when both run in step", async () => {
     const messages = await world.post(20);
     await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
     expect(world.receiver.calls).toHaveLength(20);
@@ -85,7 +85,7 @@ describe("the same message in two batches at once", () => {
 });
 
 describe("a message for a delivery that is", () => {
-  test.each(["delivered", "dead", "cancelled"])("%s is let go without an attempt", async (state) => {
+  test.each(["delivered", "dead", "cancelled"])("%s is acknowledged without an attempt", async (state) => {
     const messages = await world.post();
     await stored({ state });
     expect(await world.bring(messages)).toEqual(["acked"]);
@@ -94,7 +94,7 @@ describe("a message for a delivery that is", () => {
     expect(await storedRows()).toMatchObject([{ state, attempts: 1 }]);
   });
 
-  test("waiting is let go: the drain will bring it", async () => {
+  test("waiting is acknowledged: the drain will deliver it", async () => {
     const messages = await world.post();
     await stored({ state: "waiting" });
     expect(await world.bring(messages)).toEqual(["acked"]);

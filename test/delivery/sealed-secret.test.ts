@@ -1,4 +1,4 @@
-/** What becomes of deliveries whose destination's secret cannot be opened, and of signatures with key pairs. */
+/** Deliveries whose destination's secret cannot be opened, and signatures with key pairs. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
@@ -20,7 +20,7 @@ describe("a secret that cannot be opened", () => {
     ["is not sealed", async () => "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
     ["is another destination's", () => vault.seal("dst_00000000000000000000", newSecret("hmac-sha256"))],
     ["is nonsense", async () => ""],
-  ])("because it %s lets deliveries wait, without an attempt", async (_, secret) => {
+  ])("because it %s makes deliveries wait, without an attempt", async (_, secret) => {
     await spoil(await secret());
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
@@ -37,7 +37,7 @@ describe("a secret that cannot be opened", () => {
     expect(JSON.stringify(world.log)).not.toMatch(/whsec|MfKQ9r8/);
   });
 
-  test("does not hold up another destination in the same batch", async () => {
+  test("does not delay another destination in the same batch", async () => {
     const other = await newDestination();
     await spoil("nonsense");
     const messages = await world.post();
@@ -45,7 +45,7 @@ describe("a secret that cannot be opened", () => {
     expect(world.receiver.calls.map(({ url }) => url)).toEqual([urlOf(other)]);
   });
 
-  test("ends the wait once it opens again: the sweep rings, a drain delivers", async () => {
+  test("no longer keeps deliveries waiting once it opens again: the sweep schedules a drain", async () => {
     const sealed = await vault.seal(destination, newSecret("hmac-sha256"));
     await spoil("nonsense");
     const [message] = await world.post();

@@ -27,7 +27,7 @@ async function signer(secret = vector.secret, previous?: Readonly<{ secret: stri
   return signerFor(vault, signing, Date.now());
 }
 
-test("signs the specification's test vector as the specification says", async () => {
+test("a signature of the specification's test vector is the specification's", async () => {
   const sign = await signer();
   expect(await sign(vector.id, vector.body, vector.at)).toEqual({
     "webhook-id": vector.id,
@@ -36,14 +36,14 @@ test("signs the specification's test vector as the specification says", async ()
   });
 });
 
-test("signs the whole second that it sends, in the middle of one too", async () => {
+test("a signature is of the whole second that is sent, in the middle of one too", async () => {
   const at = Date.now() - (Date.now() % 1000) + 999;
   const headers = await (await signer())("evt_1", "{}", at);
   expect(headers["webhook-timestamp"]).toBe(String((at - 999) / 1000));
   expect(new Webhook(vector.secret).verify("{}", headers)).toEqual({});
 });
 
-/** Svix's own library says nothing when it is content. */
+/** Svix's own library throws when it does not accept a signature. */
 function svixAccepts(secret: string, body: string, headers: Record<string, string>): boolean {
   new SvixWebhook(secret).verify(body, headers);
   return true;
@@ -60,7 +60,7 @@ test.each([
   expect(() => svixAccepts(vector.secret, `${body} `, headers)).toThrow();
 });
 
-test.each([24, 32, 64])("signs with a secret of %d bytes", async (bytes) => {
+test.each([24, 32, 64])("a secret of %d bytes signs", async (bytes) => {
   const secret = `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString("base64")}`;
   const headers = await (await signer(secret))("evt_1", "{}", Date.now());
   expect(new Webhook(secret).verify("{}", headers)).toEqual({});
@@ -86,7 +86,7 @@ describe("after a rotation", () => {
     expect(new Webhook(vector.secret).verify("{}", { ...headers, "webhook-signature": first })).toEqual({});
   });
 
-  test("the old one signs until the moment of its expiry, and not in it, in a lease that began before too", async () => {
+  test("the old secret signs until the moment of its expiry, and not in it, in a lease that began before too", async () => {
     const until = now + 60_000;
     const sign = await signer(vector.secret, { secret: OLD, until });
     const count = async (at: number) =>

@@ -5,7 +5,7 @@ import { accepted, refused } from "../support/targets.ts";
 const corpus = Object.entries(refused).flatMap(([what, urls]) => urls.map((url) => [what, url] as const));
 
 describe("targetFault", () => {
-  it("is held against a corpus worth the name", () => {
+  it("is tested against a large corpus", () => {
     expect(corpus.length).toBeGreaterThanOrEqual(300);
     expect(accepted.length).toBeGreaterThanOrEqual(50);
     expect(new Set(corpus.map(([, url]) => url)).size).toBe(corpus.length);
@@ -33,7 +33,7 @@ describe("targetFault", () => {
     expect(targetFault(url, false)).toContain(fault);
   });
 
-  it("takes 2048 characters and not one more, however they come to be", () => {
+  it("accepts 2048 characters and not one more, also when parsing makes the URL longer", () => {
     const ofLength = (n: number) => `https://example.com/${"a".repeat(n - 20)}`;
     expect(targetFault(ofLength(2048), true)).toBeUndefined();
     expect(targetFault(ofLength(2049), true)).toContain("2049 characters");

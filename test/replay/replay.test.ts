@@ -7,7 +7,7 @@ import { changeReplay, findReplay, type NewReplay } from "../../src/db/replays.t
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
-import { stepReplay, wakeReplays } from "../../src/replay/run.ts";
+import { recoverReplays, stepReplay } from "../../src/replay/run.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { batchOf } from "../support/queues.ts";
 import {
@@ -273,12 +273,12 @@ describe("a replay", () => {
   test.each([
     "running",
     "paused",
-  ] as const)("that is %s ends at the next tick when its destination is deleted", async (state) => {
+  ] as const)("that is %s ends at the next cron when its destination is deleted", async (state) => {
     await ended(5);
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state }, START);
     await execute("UPDATE destinations SET deleted_at = 1");
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
@@ -305,7 +305,7 @@ describe("its pace", () => {
     expect((await replay())?.pace).toBeGreaterThan(120);
   });
 
-  test("falls, and nothing is set to wait, while the door is shut", async () => {
+  test("falls, and nothing is set to wait, while the destination is blocked", async () => {
     world.receiver.script(urlOf(place), 500);
     await world.bring(await world.post(10));
     await ended(20);
@@ -356,14 +356,14 @@ describe("interrupted", () => {
     await expect(step()).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
     await completed();
     expect(await replay()).toMatchObject({ requeued: 20, delivered: 20, state: "completed" });
     expect(world.receiver.calls).toHaveLength(20);
   });
 
-  test("between two steps, it is woken by the clock, once it is late", async () => {
+  test("between two steps, its next one is enqueued again by the cron, once it is late", async () => {
     await ended(20);
     await begin();
     world.drainQueue.break(true);
@@ -371,18 +371,18 @@ describe("interrupted", () => {
     world.drainQueue.break(false);
     expect(world.logged("replay_step_not_sent")).toHaveLength(1);
     world.clock.pass(30_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
-  test("and paused, it is not woken", async () => {
+  test("and paused, no step is enqueued again", async () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
   });
 });
@@ -426,7 +426,7 @@ describe("its count", () => {
     expect(await counters()).toEqual([0, 1]);
   });
 
-  test("does not heed what comes too late", async () => {
+  test("ignores a message that comes too late", async () => {
     const stale = { ...(await one()), ...end, generation: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await counters()).toEqual([0, 0]);

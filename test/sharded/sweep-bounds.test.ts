@@ -4,8 +4,8 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
-import { consumeDrains } from "../../src/delivery/drain.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { Services } from "../../src/services.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";

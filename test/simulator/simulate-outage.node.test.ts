@@ -38,7 +38,7 @@ describe("a simulated outage", () => {
     expect(Math.abs(afterNotice(behindGate) - afterNotice(played))).toBeLessThan(30);
   });
 
-  it("tells every second's requests, from the first on", () => {
+  it("reports every second's requests, from the first on", () => {
     const requests = behindGate.arrivals.reduce((sum, n) => sum + n, 0);
     expect(requests).toBe(behindGate.delivered + behindGate.wasted);
     expect(behindGate.failures.slice(0, 60).every((n) => n === 0)).toBe(true);
@@ -50,7 +50,7 @@ describe("a simulated outage", () => {
     expect(simulateOutage(presets.gethook, null, long, 1).lost).toBeGreaterThan(0);
   });
 
-  it("ends after so many steps, and says that it is not complete", () => {
+  it("ends after the given number of steps, and reports that it is not complete", () => {
     const part = simulateOutage(presets.breakwater, gate, { ...tenMinutes, perSecond: 1000 }, 1, 5_000);
     expect(part.complete).toBe(false);
     expect(part.delivered).toBeGreaterThan(0);

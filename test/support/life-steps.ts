@@ -5,7 +5,7 @@ import { expect } from "vitest";
 import { requeueDead } from "../../src/db/deliveries.ts";
 import { changeReplay, replayUnderWay } from "../../src/db/replays.ts";
 import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
-import { sendForStep } from "../../src/replay/run.ts";
+import { enqueueReplayStep } from "../../src/replay/run.ts";
 import { compare, GIVE_UP_MS, type Model } from "./life-model.ts";
 import { type Platform, replay } from "./platform.ts";
 import type { Script } from "./receivers.ts";
@@ -76,7 +76,7 @@ const which = fc.nat(1);
 const jumps = fc.constantFrom(-2_000, 1_000, 10_000, 30_000, MINUTE, 5 * MINUTE, 20 * MINUTE, 70 * MINUTE);
 
 /** What ends a delivery is said more often. */
-export const alertState = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
+export const answerSequence = fc.array(fc.constantFrom(...Object.keys(answers), "204", "204", "400", "400"), {
   minLength: 1,
   maxLength: 6,
   size: "max",
@@ -96,7 +96,7 @@ function plain(name: string, act: Act): fc.Arbitrary<Step> {
 }
 
 const answer = fc
-  .tuple(which, alertState)
+  .tuple(which, answerSequence)
   .map(([i, names]) => step(`${i} answers ${names.join(", ")}`, async (real) => script(real, i, names)));
 const deliver = plain("deliver", ({ platform }) => platform.deliver());
 const ring = plain("ring", ({ platform }) => platform.ring());
@@ -200,6 +200,6 @@ export async function turn(
     if (!job || job.state === to) return;
     const change = to === "cancelled" ? { endedAt: now() } : { nextStepAt: now() };
     await changeReplay(db, job.id, [job.state], { state: to, ...change }, now());
-    if (to === "running") await sendForStep(services, job.id, now());
+    if (to === "running") await enqueueReplayStep(services, job.id, now());
   });
 }

@@ -11,12 +11,12 @@ import type { DeliveryName } from "../../src/core/bundle.ts";
 import { beginReplay } from "../../src/db/replay-steps.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { consumeDrains } from "../../src/delivery/drain.ts";
 import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
-import { sendForStep } from "../../src/replay/run.ts";
+import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
 import { seededRandom } from "../../src/simulator/scenario.ts";
 import { rowsOfAll } from "./databases.ts";
@@ -239,7 +239,7 @@ export async function replay(services: Services, destination: string, include: I
   try {
     const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
     const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000, 30 * DAY);
-    if (began) services.background(sendForStep(services, began.id, now));
+    if (began) services.background(enqueueReplayStep(services, began.id, now));
   } catch {
     // Whether it has begun, the database knows.
   }

@@ -12,7 +12,7 @@ import { deliveryId, eventId } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
 import { calmView } from "./calm-view.ts";
@@ -126,7 +126,7 @@ export async function tour(routes: readonly string[]) {
     for (const visit of visits) add(route, await measured(() => visit(route)));
   // Where chance decides where the sweep begins, it begins with all before it.
   add("tick", await measured(() => runCron({ ...services, random: () => 0 }).then(() => 0)));
-  add("watch", await measured(() => watch(services).then(() => 0)));
+  add("watch", await measured(() => checkThresholds(services).then(() => 0)));
   return { costs, statements: [...statements] };
 }
 

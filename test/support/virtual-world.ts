@@ -22,9 +22,9 @@ import { resumeAtGate } from "../../src/gate/client.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import type { LogLine } from "../../src/log.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
-import { BEGINNING } from "../../src/simulator/virtual-time.ts";
+import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,
@@ -184,7 +184,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
 
   const cron = () =>
     invoke("cron", async (services) => {
-      await runCron(services).finally(() => watch(services));
+      await runCron(services).finally(() => checkThresholds(services));
     });
   function everyMinute(): void {
     void cron();

@@ -26,11 +26,11 @@ import { modelOf, type RawRow } from "../../src/db/columns.ts";
 import { packedRows } from "../../src/db/packs.ts";
 import { type DeliveryRow, deliveries, destinations, packs } from "../../src/db/schema.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
-import { consumeDrains } from "../../src/delivery/drain.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
+import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 

@@ -15,7 +15,7 @@ import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
-import { publishTurned } from "../../notifications/publish.ts";
+import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { NOT_YOUR_TENANT, requires, tenantFor } from "../auth.ts";
 import type { Api } from "../context.ts";
 import { creationHeaders } from "../events.ts";
@@ -271,7 +271,7 @@ export function registerDestinationStatus(api: Api): void {
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
     const turned = await turnDestination(services.db, id, paused, tenant, now);
-    if (turned) services.background(publishTurned(services, id, now));
+    if (turned) services.background(publishStatusChangeOf(services, id, now));
     const row = turned ?? (await findDestination(services.db, id, tenant));
     return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
   });
@@ -285,7 +285,7 @@ export function registerDestinationStatus(api: Api): void {
     const turned = await turnDestination(services.db, id, active, tenant, now);
     const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return noSuch("destination", id);
-    if (turned) services.background(publishTurned(services, id, now));
+    if (turned) services.background(publishStatusChangeOf(services, id, now));
     // Only a pause that is lifted starts from one again; a repeat must not throttle what runs well.
     services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
     return c.json(destinationView(row, c.get("principal")), 200);

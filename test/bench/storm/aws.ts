@@ -5,8 +5,7 @@
  */
 
 import { backoffSeconds, type Jitter, jittered } from "../../../src/core/retry/backoff.ts";
-import type { Random } from "../../../src/simulator/scenario.ts";
-import { BEGINNING } from "../../../src/simulator/virtual-time.ts";
+import { BEGINNING, type Random } from "../../../src/simulator/scenario.ts";
 import { createEngine } from "./engine.ts";
 
 export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: number; ms: number }>;

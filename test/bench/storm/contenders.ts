@@ -28,6 +28,6 @@ export const contenders: readonly Contender[] = [
 export const behindTheGate: readonly Contender[] = presetNames.map((preset: PresetName) => ({
   name: preset,
   model: false,
-  start: (scene) =>
-    breakwater({ ...scene, settings: { ...scene.settings, retry: JSON.stringify({ preset }) } }),
+  start: (context) =>
+    breakwater({ ...context, settings: { ...context.settings, retry: JSON.stringify({ preset }) } }),
 }));

@@ -115,7 +115,8 @@ function contenderWith(name: string, retry: RetrySpec): Parameters<typeof simula
   return {
     name,
     model: false,
-    start: (scene) => breakwater({ ...scene, settings: { ...scene.settings, retry: JSON.stringify(retry) } }),
+    start: (context) =>
+      breakwater({ ...context, settings: { ...context.settings, retry: JSON.stringify(retry) } }),
   };
 }
 

@@ -1,5 +1,5 @@
 /** The README's pictures: which scenarios are drawn, with whom, and for how long. */
-import { chart } from "../../../src/simulator/chart.ts";
+import { chart } from "./chart.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 

@@ -3,22 +3,23 @@
  * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
  */
 
-import type { ServerShape, Trouble } from "../../../src/simulator/receiver.ts";
 import {
+  BEGINNING,
   FINE,
   isIn,
-  type Scenario as LabScenario,
   type Post,
   type Random,
+  type ServerShape,
+  type Scenario as SimulatedScenario,
   type Span,
   steady,
+  type Trouble,
 } from "../../../src/simulator/scenario.ts";
-import { BEGINNING } from "../../../src/simulator/virtual-time.ts";
 
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 
 /** What the owners have set may be any column of their destinations. */
-export type Scenario = LabScenario & Readonly<{ settings: DestinationSettings }>;
+export type Scenario = SimulatedScenario & Readonly<{ settings: DestinationSettings }>;
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

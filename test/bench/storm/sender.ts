@@ -1,9 +1,9 @@
-/** Who is compared: a sender with a name, in a scene that may have settings of its receivers' owners. */
-import type { Scene, Sender } from "../../../src/simulator/simulate-outage.ts";
+/** Who is compared: a sender with a name, in a context that may have settings of its receivers' owners. */
+import type { Sender, SenderContext } from "../../../src/simulator/sender.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
 
-export type SenderScene = Scene &
+export type ContenderContext = SenderContext &
   Readonly<{
     engine: Engine;
     /** How many receivers there are. */
@@ -16,5 +16,5 @@ export type Contender = Readonly<{
   name: string;
   /** Whether it is a model of somebody else's published behaviour. */
   model: boolean;
-  start: (scene: SenderScene) => Sender;
+  start: (context: ContenderContext) => Sender;
 }>;

@@ -3,7 +3,8 @@
  * has six connections, so this needs many drains side by side. Ideal: 1,000 a second.
  */
 
-import { type Simulated, secondOf } from "../../../src/simulator/figures.ts";
+import type { Simulated } from "../../../src/simulator/figures.ts";
+import { secondOf } from "../../../src/simulator/ledger.ts";
 import { FINE, isIn, recoveryOf, steady } from "../../../src/simulator/scenario.ts";
 import { ourselves } from "./contenders.ts";
 import type { Scenario } from "./scenarios.ts";

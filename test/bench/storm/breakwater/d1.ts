@@ -16,7 +16,7 @@ export type Trip = <T>(sql: string, work: () => T) => Promise<T>;
 export type MemoryD1 = Readonly<{
   /** What production code sees, each trip made by `trip`. */
   bindingFor: (trip: Trip) => D1Database;
-  /** Direct access for whoever sets up the scene and reads the end; takes no time. */
+  /** Direct access for whoever sets up the scenario and reads the result; takes no time. */
   direct: DatabaseSync;
 }>;
 

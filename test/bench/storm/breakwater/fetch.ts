@@ -1,10 +1,10 @@
 /** `fetch` in virtual time: the request's body says which delivery it is; the answer has status and headers. */
 
 import type { Exchange } from "../../../../src/core/retry/classify.ts";
-import type { Attempt } from "../../../../src/simulator/lease-run.ts";
+import type { SendAttempt } from "../../../../src/simulator/sender.ts";
 import type { Engine } from "../engine.ts";
 
-export function answersOver(engine: Engine, attempt: Attempt, timeoutMs: number): typeof fetch {
+export function answersOver(engine: Engine, attempt: SendAttempt, timeoutMs: number): typeof fetch {
   const fetched = async (_url: unknown, init?: RequestInit): Promise<Response> => {
     const { data } = JSON.parse(init?.body as string) as { data: number };
     const { promise, resolve } = engine.deferred<Exchange>();

@@ -6,8 +6,8 @@
 import { accept } from "../../../../src/ingest/accept.ts";
 import type { LogLine } from "../../../../src/log.ts";
 import { sweep } from "../../../../src/maintenance/sweep.ts";
-import type { Sender } from "../../../../src/simulator/simulate-outage.ts";
-import type { SenderScene } from "../sender.ts";
+import type { Sender } from "../../../../src/simulator/sender.ts";
+import type { ContenderContext } from "../sender.ts";
 import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";
 import { type PlatformOptions, virtualPlatform } from "./platform.ts";
@@ -18,10 +18,10 @@ const SWEEP_EVERY_MS = 60_000;
 
 /** @param world how long calls take and how messages travel, when not as usual */
 export function breakwater(
-  scene: SenderScene,
+  context: ContenderContext,
   world: Pick<PlatformOptions, "latency" | "travel"> = {},
 ): Sender {
-  const { engine, attempt, ledger, receivers, settings } = scene;
+  const { engine, attempt, ledger, receivers, settings } = context;
   const { db, invoke } = virtualPlatform(engine, {
     ...world,
     fetch: answersOver(engine, attempt, settings.timeoutMs ?? 15_000),

@@ -5,8 +5,8 @@
  */
 
 import type { Exchange } from "../../../../src/core/retry/classify.ts";
-import type { Sender } from "../../../../src/simulator/simulate-outage.ts";
-import type { Contender, SenderScene } from "../sender.ts";
+import type { Sender } from "../../../../src/simulator/sender.ts";
+import type { Contender, ContenderContext } from "../sender.ts";
 
 const MINUTE = 60_000;
 const THRESHOLD = 10;
@@ -19,13 +19,13 @@ type Task = { readonly delivery: number; attempt: number };
 
 export const hookflare: Contender = { name: "hookflare (model)", model: true, start };
 
-function start(scene: SenderScene): Sender {
-  const objects = Array.from({ length: scene.receivers }, () => deliveryObject(scene));
+function start(context: ContenderContext): Sender {
+  const objects = Array.from({ length: context.receivers }, () => deliveryObject(context));
   return { post: (delivery, receiver) => objects[receiver]?.(delivery) };
 }
 
 /** The object of one destination: takes a delivery. */
-function deliveryObject({ engine, attempt, ledger }: SenderScene): (delivery: number) => void {
+function deliveryObject({ engine, attempt, ledger }: ContenderContext): (delivery: number) => void {
   const pending = new Map<number, Task>();
   let failures = 0;
   let state: "closed" | "open" | "half_open" = "closed";

@@ -6,5 +6,5 @@ export function jobQueue(
   queue: JobPolicy & Readonly<{ name: string /** Somebody else's, as published. */; model?: boolean }>,
 ): Contender {
   const { name, model = false, ...policy } = queue;
-  return { name, model, start: (scene) => startJobQueue(policy, scene) };
+  return { name, model, start: (context) => startJobQueue(policy, context) };
 }

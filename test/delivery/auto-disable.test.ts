@@ -1,4 +1,4 @@
-/** A destination that refuses everything, or has failed for days, is paused with a reason, until a person resumes it. */
+/** A destination that refuses everything, or has failed for days, is paused with a reason, until an operator resumes it. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { turnDestination } from "../../src/db/destinations.ts";
 import {
@@ -43,15 +43,15 @@ async function resume(): Promise<void> {
   await gates.get(gates.idFromName(place)).resume();
 }
 
-describe("a destination that refuses for good", () => {
+describe("a destination that rejects permanently", () => {
   beforeEach(() => world.receiver.script(urlOf(place), 400));
 
-  test("a hundred times goes on", async () => {
+  test("a hundred times stays active", async () => {
     await deliver(100);
     expect(await statusOf(place)).toEqual(["active", null]);
   });
 
-  test("more often than that is paused, and what comes after is held", async () => {
+  test("more than a hundred times is paused, and later deliveries wait", async () => {
     await deliver(101);
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     expect(world.logged("destination_paused")).toMatchObject([{ destination: place, reason: "rejecting" }]);
@@ -61,14 +61,14 @@ describe("a destination that refuses for good", () => {
     expect((await storedRows()).at(-1)).toMatchObject({ state: "waiting", reason: "paused" });
   });
 
-  test("and is resumed has a hundred again", async () => {
+  test("and is resumed has a hundred rejections again", async () => {
     await deliver(101);
     await resume();
     await deliver(1);
     expect(await statusOf(place)).toEqual(["active", null]);
   });
 
-  test("and was made active by hand after something was held has a hundred again", async () => {
+  test("and was made active by hand has a hundred rejections again", async () => {
     await deliver(101);
     await world.bring(await world.post());
     await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
@@ -76,7 +76,7 @@ describe("a destination that refuses for good", () => {
     expect(await statusOf(place)).toEqual(["active", null]);
   });
 
-  test("is paused by the next failure, when D1 was away at the first", async () => {
+  test("is paused by the next failure when D1 was away at the first", async () => {
     world.d1.failing((sql) => (sql.includes("status = 'paused'") ? "before" : undefined));
     await deliver(101);
     expect(await statusOf(place)).toEqual(["active", null]);
@@ -87,7 +87,7 @@ describe("a destination that refuses for good", () => {
   });
 });
 
-test("one that has not succeeded for five days of failures is paused", async () => {
+test("a destination that has failed for five days without a success is paused", async () => {
   world.receiver.script(urlOf(place), 500);
   for (let day = 0; day < 5; day++) {
     await deliver(4);
@@ -98,7 +98,7 @@ test("one that has not succeeded for five days of failures is paused", async () 
   expect(await statusOf(place)).toEqual(["paused", "failing"]);
 });
 
-test("watching costs nothing while it is well", async () => {
+test("auto-disable costs nothing while a destination succeeds", async () => {
   await world.earnTrust(place);
   world.d1.used();
   world.gates.called();

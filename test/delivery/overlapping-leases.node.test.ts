@@ -1,4 +1,4 @@
-/** Between two leases of a drain neither its connections nor its slots stand idle, and it never has more open than they are. */
+/** Between two leases of a drain neither its connections nor its send slots are idle, and it never has too many open. */
 import { describe, expect, it } from "vitest";
 import { virtualWorld } from "../support/virtual-world.ts";
 
@@ -6,7 +6,7 @@ const MINUTE = 60_000;
 const TOOK_MS = 120;
 const CONNECTIONS = 6;
 
-describe("a drain over calls that take their time", () => {
+describe("a drain whose calls take time", () => {
   it.each([1, 2, 3])("keeps its connections busy from lease to lease (seed %i)", async (seed) => {
     const world = virtualWorld({ seed, travel: { twice: 0, late: 0 }, cron: false });
     const limits = { maxConcurrency: CONNECTIONS, ratePerSecond: 1_000, rateBurst: 1_000 };

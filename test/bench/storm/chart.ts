@@ -2,8 +2,8 @@
  * Arrivals per second over time as small SVG pictures: one panel per sender, all on the same scale, the
  * capacity as a line, the trouble shaded. Readable on light and on dark; no scripts, no fonts of its own.
  */
-import { capacityOf } from "./receiver.ts";
-import type { Scenario } from "./scenario.ts";
+import { capacityOf } from "../../../src/simulator/receiver.ts";
+import type { Scenario } from "../../../src/simulator/scenario.ts";
 
 export type Panel = Readonly<{ name: string; arrivals: readonly number[] }>;
 

@@ -1,4 +1,4 @@
-/** A delivery that was made to wait again after its end has a life of its own: the old one cannot end it. */
+/** A requeued delivery is a new generation: an outcome of the old one cannot end it. */
 import { beforeEach, expect, test } from "vitest";
 import { recordOutcomes, requeueDead } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
@@ -21,16 +21,16 @@ beforeEach(async () => {
 
 const row = async () => (await storedRows())[0];
 
-test("was dead of its attempts before", () => {
+test("a delivery is dead when its attempts are used up", () => {
   expect(dead).toMatchObject({ state: "dead", reason: "exhausted", attempts: 2 });
 });
 
-test("is not ended by what is said of its last life once more", async () => {
+test("a requeued delivery is not ended by a repeated outcome of its former generation", async () => {
   await recordOutcomes(world.services, [dead], [], world.clock.now());
   expect(await row()).toMatchObject({ state: "waiting", reason: "retried", attempts: 0 });
 });
 
-test("begins again once only, whoever wants it twice", async () => {
+test("a dead delivery is requeued only once, however often that is requested", async () => {
   const limit = world.clock.now() + 7_200_000;
   expect(await requeueDead(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({
@@ -41,7 +41,7 @@ test("begins again once only, whoever wants it twice", async () => {
   });
 });
 
-test("is sent with the same bytes, and has all of its attempts again", async () => {
+test("a requeued delivery is sent with the same bytes, and has all of its attempts again", async () => {
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
@@ -52,7 +52,7 @@ test("is sent with the same bytes, and has all of its attempts again", async () 
   expect(third?.headers.get("webhook-attempt")).toBe("1");
 });
 
-test("ends when it is delivered, and then nobody can retry it", async () => {
+test("a requeued delivery ends when it is delivered, and cannot be retried then", async () => {
   world.receiver.script(urlOf(destination), 204);
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).scheduleDrain();

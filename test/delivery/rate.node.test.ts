@@ -1,6 +1,6 @@
 /**
- * Pacing in a world in which calls take time: what the rate has granted is sent, however long the gate and D1
- * take to answer, and the gate is not asked again and again for what was not sent.
+ * The rate limit when calls take time: what the rate has granted is sent, however long the gate and D1 take to answer,
+ * and the gate does not get repeated requests for what was not sent.
  */
 import { describe, expect, it } from "vitest";
 import { virtualWorld } from "../support/virtual-world.ts";
@@ -11,7 +11,7 @@ const gateCalls = (calls: Readonly<Record<string, number>>) =>
   Object.entries(calls).reduce((sum, [name, n]) => sum + (name.startsWith("gate ") ? n : 0), 0);
 
 describe("a destination with default limits that has answered one 429", () => {
-  it("is sent what waits for it, at the rate that was learned", async () => {
+  it("is sent what waits for it, at the learned rate", async () => {
     const world = virtualWorld({ seed: 3, latency: near });
     const shop = world.destination();
     world.script(shop, { status: 429, headers: { "retry-after": "5" } }, 204);
@@ -57,7 +57,7 @@ describe("a lease whose deliveries cannot be looked up", () => {
       latency: near,
       wrap: (services) => {
         const batch: D1Database["batch"] = (statements) => {
-          // The second question of a drain, after the look at what waits, is for what was let in.
+          // A drain's second query, after the one for what waits, loads the admitted deliveries.
           if (broken && drains.has(services)) return Promise.reject(new Error("D1 is away"));
           drains.add(services);
           return services.db.batch(statements);
@@ -81,7 +81,7 @@ describe("a lease whose deliveries cannot be looked up", () => {
   });
 });
 
-describe("a backlog at any rate, over calls that take any time", () => {
+describe("a backlog at any rate, with calls of any duration", () => {
   it.each([
     { rate: 0.5, burst: 1, d1: 1_000, gate: 1_000, count: 20 },
     { rate: 1, burst: 1, d1: 5, gate: 5, count: 60 },
@@ -89,13 +89,7 @@ describe("a backlog at any rate, over calls that take any time", () => {
     { rate: 20, burst: 20, d1: 30, gate: 25, count: 400 },
     { rate: 20, burst: 1, d1: 30, gate: 25, count: 400 },
     { rate: 100, burst: 1, d1: 80, gate: 60, count: 600 },
-  ])("is worked off at the rate, with few calls of the gate: %j", async ({
-    rate,
-    burst,
-    d1,
-    gate,
-    count,
-  }) => {
+  ])("is delivered at the rate, with few calls of the gate: %j", async ({ rate, burst, d1, gate, count }) => {
     const world = virtualWorld({ seed: 5, latency: { d1, gate }, travel: { twice: 0, late: 0 } });
     const shop = world.destination({ ratePerSecond: rate, rateBurst: burst, status: "paused" });
     void world.post(count);
@@ -103,7 +97,7 @@ describe("a backlog at any rate, over calls that take any time", () => {
     const from = world.now();
     world.calls();
     void world.resume(shop);
-    // A lease is used for three seconds; asking, looking up, recording and settling come on top of each.
+    // A lease is used for three seconds; requests, look-ups, records and settling come on top of each.
     const roundTripsMs = 5 * d1 + 3 * gate + 500;
     const mostMs = (count / rate) * 1_000 * (1 + roundTripsMs / 3_000) + 15_000;
     expect(await world.runUntil(() => world.open() === 0, mostMs)).toBe(true);

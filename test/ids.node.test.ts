@@ -30,7 +30,7 @@ describe("an event's id", () => {
     `);
   });
 
-  test("tells nothing of its neighbours: most of its characters are others", () => {
+  test("reveals nothing of its neighbours: most of its characters are others", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 2 ** 40 }), (row) => {
         const [a, b] = [eventId(row), eventId(row + 1)];

@@ -1,4 +1,4 @@
-/** The pace of a lease, as a batch keeps it: what starts late is sent all the same, and moves what comes after it. */
+/** The send slots of a lease: an attempt that starts late is made all the same, and moves the slots behind it. */
 import { beforeEach, expect, test } from "vitest";
 import { calm, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 
@@ -18,17 +18,17 @@ async function bringFive(rateBurst: number) {
   };
   world.receiver.script(urlOf(destination), answer(700), answer(0));
   const messages = await world.post(5);
-  const brought = world.bring(messages);
-  return { messages, brought, startedAt };
+  const delivered = world.bring(messages);
+  return { messages, delivered, startedAt };
 }
 
-async function statesOf({ messages, brought }: Awaited<ReturnType<typeof bringFive>>) {
-  expect(await brought).toEqual(Array(5).fill("acked"));
+async function statesOf({ messages, delivered }: Awaited<ReturnType<typeof bringFive>>) {
+  expect(await delivered).toEqual(Array(5).fill("acked"));
   const rows = await Promise.all(messages.map((message) => rowOf(message)));
   return rows.map((row) => row?.state);
 }
 
-test("what missed its slot is sent all the same, and the rate is kept from the start that was late", async () => {
+test("a delivery that missed its send slot is sent all the same, and the rate counts from the late start", async () => {
   const five = await bringFive(1);
   for (const calls of [2, 3, 4]) {
     await world.receiver.called(calls);
@@ -39,24 +39,24 @@ test("what missed its slot is sent all the same, and the rate is kept from the s
   expect(five.startedAt).toEqual([0, 700, 800, 900, 1_000]);
 });
 
-test("nobody's start is too late while the rate has enough for all", async () => {
+test("no start is too late while the rate has enough for all", async () => {
   const five = await bringFive(50);
   expect(await statesOf(five)).toEqual(Array(5).fill("delivered"));
   expect(five.startedAt).toEqual([0, 700, 700, 700, 700]);
 });
 
-test("each attempt waits for its own place", async () => {
+test("each attempt waits for its own send slot", async () => {
   const destination = await newDestination({ ratePerSecond: 2, rateBurst: 1 });
   const startedAt: number[] = [];
   world.receiver.script(urlOf(destination), () => {
     startedAt.push(world.clock.now() - START);
     return new Response(null, { status: 204 });
   });
-  const brought = world.bring(await world.post(3));
+  const delivered = world.bring(await world.post(3));
   await world.clock.asleep(500);
   world.clock.pass(500);
   await world.receiver.called(2);
   world.clock.pass(500);
-  await brought;
+  await delivered;
   expect(startedAt).toEqual([0, 500, 1_000]);
 });

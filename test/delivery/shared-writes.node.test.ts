@@ -1,4 +1,4 @@
-/** How many writes a batch takes whose destinations end together, or one after the other, over calls that take their time. */
+/** How many writes a batch takes whose destinations end together, or one after the other, when calls take time. */
 import { describe, expect, it } from "vitest";
 import { interceptedD1 } from "../support/intercept.ts";
 import { virtualWorld } from "../support/virtual-world.ts";
@@ -57,12 +57,12 @@ describe("the outcomes of destinations that are sent to at the same time", () =>
     expect(await deliverTo(apart(6, ms))).toEqual({
       writes: 1,
       overlapping: 0,
-      // The last to end is waited for no longer: neither for company, nor for another write.
+      // The last to end waits neither for others to share a write, nor for another write.
       lastOnRecordMs: ANSWER_MS + 5 * ms + D1_MS,
     });
   });
 
-  it("share their write with what waits", async () => {
+  it("share their write with refused deliveries", async () => {
     expect(await deliverTo(apart(6, 1), 2)).toMatchObject({
       writes: 1,
       lastOnRecordMs: ANSWER_MS + 5 + D1_MS,
@@ -74,13 +74,13 @@ describe("the outcomes of destinations that are sent to at the same time", () =>
     expect(await deliverTo(apart(10, 0))).toMatchObject({ writes: 2 });
   });
 
-  it("go each in a write of its own where all answer one after the other", async () => {
+  it("go each in a write of its own where the destinations answer one after the other", async () => {
     const { writes, overlapping, lastOnRecordMs } = await deliverTo(apart(6, 100));
     expect({ writes, overlapping }).toEqual({ writes: 6, overlapping: 0 });
     expect(lastOnRecordMs).toBe(ANSWER_MS + 500 + D1_MS);
   });
 
-  it("are never written by two writes at a time, and gather while one is under way", async () => {
+  it("are never written by two writes at a time, and are gathered while one is under way", async () => {
     const { writes, overlapping } = await deliverTo(apart(6, 10));
     expect(overlapping).toBe(0);
     expect(writes).toBeLessThanOrEqual(3);

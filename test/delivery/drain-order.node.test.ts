@@ -1,4 +1,4 @@
-/** Who goes first among what waits: nobody is passed over for ever, whatever is posted meanwhile. */
+/** The order of a backlog: no delivery starves, whatever is posted meanwhile. */
 import { describe, expect, it } from "vitest";
 import { type VirtualWorld, virtualWorld } from "../support/virtual-world.ts";
 
@@ -29,7 +29,7 @@ async function fortyBesideTraffic(
   return { world, delivered: () => world.rows(shop).filter(isDone).length };
 }
 
-describe("forty that wait, beside as many new deliveries as the rate allows", () => {
+describe("forty waiting deliveries, beside as many new ones as the rate allows", () => {
   it.each([
     ["have failed once", 1],
     ["have never been attempted", 0],

@@ -23,7 +23,7 @@ import {
 
 /** How long one answer is awaited. */
 const PATIENCE_MS = 1_000;
-/** A refusal that is tried again and says that somebody is there. */
+/** A status that is retried and keeps the circuit closed. */
 const BUSY = 409;
 const WRITE = "INSERT INTO packs";
 
@@ -42,7 +42,7 @@ async function silentDestination() {
   return { id, end };
 }
 
-/** Brings the messages, and tells what has become of each as soon as that is so. */
+/** Delivers the messages. `isOver` says whether the batch has ended. */
 function bring(messages: readonly unknown[]) {
   let over = false;
   const fates = world.bring(messages).finally(() => {
@@ -51,7 +51,7 @@ function bring(messages: readonly unknown[]) {
   return { fates, isOver: () => over };
 }
 
-/** Until it is so, without moving the clock. */
+/** Waits until the condition holds, without moving the clock. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   for (let turn = 0; turn < 200; turn++) {
     if (await isSo()) return;
@@ -60,7 +60,7 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   throw new Error("It has not come to be so");
 }
 
-/** Gates that were settled with, in their order. */
+/** The gates whose leases were settled, in order. */
 function settledGates(): readonly string[] {
   const settled: string[] = [];
   world.gates.before((method, destination) => {
@@ -69,7 +69,7 @@ function settledGates(): readonly string[] {
   return settled;
 }
 
-/** Lets the time pass in which others may come to share a write. */
+/** Lets the time pass in which others may report to share a write. */
 async function noCompany(): Promise<void> {
   await world.clock.asleep(10);
   world.clock.pass(10);
@@ -97,7 +97,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     expect(settled).toEqual([quick, slow.id]);
   });
 
-  test("takes along what was decided without an attempt", async () => {
+  test("is recorded together with what was decided without an attempt", async () => {
     const slow = await silentDestination();
     const quick = await newDestination();
     const paused = await newDestination({ status: "paused" });
@@ -118,30 +118,30 @@ describe("a destination that answers, beside one of the same batch that hangs", 
   });
 });
 
-test("a crash behind the first destination's record repeats the others alone", async () => {
+test("a crash after the first destination is recorded repeats the others alone", async () => {
   const quick = await newDestination();
   const slow = await newDestination();
   const others = [slow, await newDestination()];
-  // The clock of the wire moves by itself.
+  // The simulated clock moves by itself.
   const late = () => world.clock.sleep(700).then(() => new Response(null, { status: 204 }));
   for (const id of others) world.receiver.script(urlOf(id), late, 204);
   const messages = (await world.post()).map((name) => messageFor(name));
   const wire = wireOf(world);
-  const brought = async () => {
+  const delivered = async () => {
     const { batch, fates } = batchOf("breakwater-deliveries", messages);
     const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
     return { survived, fates };
   };
   wire.arm((call) => call.includes(WRITE), "crash");
-  expect(await brought()).toEqual({ survived: false, fates: Array(3).fill("left") });
+  expect(await delivered()).toEqual({ survived: false, fates: Array(3).fill("left") });
   expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
     [quick, "delivered"],
   ]);
 
   wire.mend();
-  // Until the leases of the dead one are over.
+  // Until the leases of the crashed invocation have expired.
   world.clock.pass(120_000);
-  expect(await brought()).toEqual({ survived: true, fates: Array(3).fill("acked") });
+  expect(await delivered()).toEqual({ survived: true, fates: Array(3).fill("acked") });
   expect(world.receiver.to(urlOf(quick))).toHaveLength(1);
   for (const id of others) expect(world.receiver.to(urlOf(id))).toHaveLength(2);
   expect((await storedRows()).map(({ state }) => state)).toEqual(Array(3).fill("delivered"));
@@ -166,7 +166,7 @@ describe("a write that fails", () => {
     }
   }
 
-  test("for good sends back the messages that it was for, and no others", async () => {
+  test("on every try retries the messages that it was for, and no others", async () => {
     const quick = await newDestination();
     const slow = await silentDestination();
     const messages = await world.post();
@@ -202,13 +202,13 @@ describe("a write that fails", () => {
       expect(fates[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
     expect([...settled].sort()).toEqual(places.filter((id) => id !== poisoned).sort());
     expect(await storedRows()).toHaveLength(2);
-    // Twice all of them, and once each.
+    // All of them twice, and each of them once.
     expect(world.logged("record_failed").map(({ deliveries }) => deliveries)).toEqual([3, 3, 1]);
   });
 });
 
 describe("a recorder", () => {
-  /** Writes that are under way until they are let go. */
+  /** Writes that do not end until they are released. */
   function heldWrites() {
     const held: (() => void)[] = [];
     const db = interceptedD1(env.DB, async (_, work) => {
@@ -218,16 +218,16 @@ describe("a recorder", () => {
     return { recorder: new Recorder({ ...world.services, db, further: [] }), held };
   }
 
-  async function verdicts(count: number) {
+  async function dispositions(count: number) {
     const destination = await newDestination();
     await world.bring(await world.post(count));
     const rows = (await storedRows()).filter((row) => row.destinationId === destination);
     await forgetOutcomes();
-    return rows.map((row) => ({ work: {} as never, row }));
+    return rows.map((row) => ({ delivery: {} as never, row }));
   }
 
-  test("has one write under way, and what comes meanwhile shares the next", async () => {
-    const [a, b, c] = await verdicts(3);
+  test("has one write under way, and what is reported meanwhile shares the next", async () => {
+    const [a, b, c] = await dispositions(3);
     if (!a || !b || !c) throw new Error("They are there");
     const { recorder, held } = heldWrites();
     const done: string[] = [];
@@ -246,10 +246,10 @@ describe("a recorder", () => {
     expect(held).toHaveLength(2);
   });
 
-  test("has nothing to write for those who have nothing to say", async () => {
+  test("writes nothing for an empty report", async () => {
     const { recorder, held } = heldWrites();
     expect(await recorder.report([])).toEqual([]);
-    expect(await recorder.report([{ work: {} as never }], true)).toEqual([]);
+    expect(await recorder.report([{ delivery: {} as never }], true)).toEqual([]);
     expect(held).toEqual([]);
   });
 });

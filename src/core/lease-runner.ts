@@ -1,0 +1,459 @@
+/**
+ * Using leases: attempts over as many connections as the destination's window allows at the moment.
+ *
+ * A lease begins with its granted width, widens with each success, narrows with trouble, and stops at once when an
+ * outcome blocks the destination: the same pure functions that the gate uses, on a copy of its state. Deliveries that
+ * were not started are left over, not lost. A drain's next lease goes on over the same connections, without a pause.
+ *
+ * Everything is decided here, and nothing is done here: clock, timers, connections, HTTP and gate are the caller's, as
+ * `LeaseEffects`. Those of production are in src/delivery/lease-runner.ts, those of the simulator in
+ * src/simulator/gated-sender.ts. Effects call back instead of returning promises, because the simulator runs to its end
+ * without awaiting anything.
+ *
+ * Every connection in use has a sender, which goes round this circle until nothing more may be started:
+ * claim a send slot → wait for its time → wait for a connection → refresh the destination's state → attempt.
+ */
+import type { Refusal } from "./admit.ts";
+import { widthOf } from "./concurrency-window.ts";
+import {
+  type AttemptSignal,
+  blockedBy,
+  carriedOver,
+  type DestinationState,
+  destinationStateAfter,
+  withLearned,
+} from "./destination-state.ts";
+import { type Grant, startsUntil } from "./lease.ts";
+import type { GateSettings } from "./limits.ts";
+import type { AttemptMetric } from "./metrics.ts";
+import { type SendSlots, sendSlotsOf } from "./rate-limit.ts";
+import { backsOff, causeOf, type Exchange, healthOf } from "./retry/classify.ts";
+import type { StatedLimits } from "./retry/retry-after.ts";
+import { holdUntil } from "./retry/transition.ts";
+
+/** How often a worker asks the gate what other leases have learned: a hold is for all of them. */
+const REFRESH_MS = 1_000;
+/** What it takes to look up waiting deliveries, to have them admitted and to load them, each of which is slow at times. */
+const AHEAD_MS = 700;
+/** A receiver that takes longer than this may hang next: no lease is prepared ahead for it. */
+const QUICK_MS = 1_000;
+
+/** How long the queue's consumer starts attempts under a lease, as long as answers come. */
+export const CONSUMER_STARTS_MS = 5_000;
+/** How long a drain starts attempts under one lease, and how long it awaits an answer. */
+export const DRAIN_STEP_MS = 3_000;
+/** How long one drain runs. Short, so that a queue of drains moves on; a drain's message costs little beside it. */
+export const DRAIN_BUDGET_MS = 15_000;
+
+/** How long the queue's consumer awaits an answer: so many times what the receiver usually takes, within bounds. */
+const PATIENCE_PER_MS = 20;
+const SHORTEST_PATIENCE_MS = 200;
+const LONGEST_PATIENCE_MS = 1_000;
+
+/**
+ * A receiver that either answers at once or hangs does not hold up a batch as long as one that is always slow.
+ * @param usualMs 0: not known
+ */
+export function consumerPatienceMs(usualMs: number): number {
+  if (usualMs === 0) return LONGEST_PATIENCE_MS;
+  return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
+}
+
+/** Reports that something has been done, or that it failed. */
+export type Done = (error?: unknown) => void;
+
+/** What the runner needs done. Each callback is called once, later or at once. */
+export type LeaseEffects = Readonly<{
+  /** Epoch ms. */
+  now: () => number;
+  /** Uniform in [0, 1). */
+  random: () => number;
+  /** Calls back at that time, epoch ms, or at once when it has passed. */
+  at: (time: number, then: () => void) => void;
+  /** Runs the task as soon as a connection is free; calls back when it is done and the connection is free again. */
+  withConnection: (task: (done: Done) => void, then: () => void) => void;
+  /** Asks the gate for the destination's state; undefined when it cannot be reached. */
+  readState: (then: (state: DestinationState | undefined) => void) => void;
+  /** Tells the gate at once that the receiver has asked for quiet until then. */
+  hold: (until: number) => void;
+}>;
+
+/** What an attempt has come to, as far as the lease is concerned. */
+export type AttemptResult = Readonly<{
+  attempt: Readonly<{ exchange: Exchange; startedAt: number; endedAt: number; limits?: StatedLimits }>;
+  metric?: AttemptMetric;
+}>;
+
+export type LeaseTerms = Readonly<{
+  grant: Grant;
+  settings: GateSettings;
+  /** How long an attempt's answer is awaited. It is not given up: others are not started behind it. */
+  patienceMs: number;
+  /** When the grant arrived, by this worker's clock: its times count from then. */
+  grantedAt: number;
+}>;
+
+export type LeaseOrder<Delivery, Result> = LeaseTerms &
+  Readonly<{
+    deliveries: readonly Delivery[];
+    /** Makes an attempt. */
+    send: (delivery: Delivery, then: (result: Result) => void, failed: Done) => void;
+    /** True when the rest takes no longer than to be admitted again; false when it is over without that. Once. */
+    nearlyOver: (isNear: boolean) => void;
+    /**
+     * All attempts have ended, or nothing more is started, because one has been without an answer for too long. Once;
+     * what is in the lease's queue stays there.
+     */
+    enough: (lease: LeaseProgress<Delivery, Result>) => void;
+    /** All attempts have ended. Once, after `enough`. */
+    finished: (lease: LeaseProgress<Delivery, Result>) => void;
+    failed: (error: unknown) => void;
+  }>;
+
+/** A lease in use. The lists change while it is. */
+export type LeaseProgress<Delivery, Result> = Readonly<{
+  /** Not started yet, or never. */
+  queue: readonly Delivery[];
+  /** Started and not answered yet, the longest first, and when. */
+  running: ReadonlyMap<Delivery, number>;
+  done: readonly Result[];
+  /** One for each attempt that has ended, in the order of their ends. */
+  signals: readonly AttemptSignal[];
+  /** Whether it has time left to start attempts in, but the rate allows the next one only after it. */
+  isRateBound: (now: number) => boolean;
+  /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
+  tat: () => number | undefined;
+}>;
+
+/** The leases that are used one after the other, or overlapping, over the same connections to one destination. */
+export class LeaseRunner<Delivery, Result extends AttemptResult> {
+  readonly #effects: LeaseEffects;
+  readonly #patienceMs: number;
+  readonly #running = new Map<Delivery, number>();
+  #state: SendingState;
+  #leases: readonly Lease<Delivery, Result>[] = [];
+  #senders = 0;
+  #isWatching = false;
+
+  constructor(effects: LeaseEffects, first: LeaseTerms) {
+    this.#effects = effects;
+    this.#patienceMs = first.patienceMs;
+    this.#state = initialState(first);
+  }
+
+  /** Starts to use a lease: the first, or one that goes on where each connection has nothing more to start under another. */
+  begin(order: LeaseOrder<Delivery, Result>): LeaseProgress<Delivery, Result> {
+    this.#state = withLease(this.#state, order);
+    const readyAt = this.#effects.now();
+    const lease = new Lease(order, readyAt);
+    this.#leases = [...this.#leases, lease];
+    if (this.#state.stopped === "slow") lease.enough();
+    this.#endInTime(lease, readyAt);
+    this.#openSenders();
+    this.#look(lease);
+    return lease;
+  }
+
+  /** Why what a lease has left over must wait. */
+  leftoverReason(lease: LeaseProgress<Delivery, Result>): Refusal {
+    const now = this.#effects.now();
+    const { destinationState, settings, stopped } = this.#state;
+    // A destination that is gone is about to be paused: what is left waits for its operator.
+    const paused = settings.paused || stopped === "gone";
+    const reason = lease.isRateBound(now) ? "rate" : "slow";
+    return blockedBy(destinationState, { paused }, now) ?? { reason, until: now };
+  }
+
+  /** An effect has failed: no lease can be used any more. */
+  fail(error: unknown): void {
+    const failed = this.#leases;
+    this.#leases = [];
+    for (const lease of failed) lease.fail(error);
+  }
+
+  /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
+  #endInTime(lease: Lease<Delivery, Result>, readyAt: number): void {
+    this.#effects.at(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs, () => {
+      lease.nearlyOver(false);
+      lease.enough();
+    });
+  }
+
+  #openSenders(): void {
+    while (this.#senders < widthAllowed(this.#state) && this.#nextLease()) {
+      this.#senders += 1;
+      this.#send();
+    }
+  }
+
+  /** One attempt after the other. Opens more senders when the window has grown, ends when it has shrunk. */
+  #send(): void {
+    const lease = this.#senders <= widthAllowed(this.#state) ? this.#nextLease() : undefined;
+    if (!lease) {
+      this.#senders -= 1;
+      this.#lookAtAll();
+      return;
+    }
+    const attempt = (done: Done) => this.#refresh(() => this.#attemptNext(lease, done));
+    const goOn = () => {
+      this.#openSenders();
+      this.#lookAtAll();
+      this.#send();
+    };
+    const at = lease.claim();
+    const connect = () => this.#effects.withConnection(attempt, goOn);
+    if (at > this.#effects.now()) this.#effects.at(at, connect);
+    else connect();
+  }
+
+  #nextLease(): Lease<Delivery, Result> | undefined {
+    return this.#leases.find((lease) => this.#mayStart(lease) && lease.hasSlot());
+  }
+
+  #mayStart(lease: Lease<Delivery, Result>): boolean {
+    const now = this.#effects.now();
+    return isOpen(this.#state, now) && lease.isInTime(now) && lease.queue.length > 0;
+  }
+
+  #refresh(then: () => void): void {
+    const refreshedAt = this.#effects.now();
+    if (!isDueForRefresh(this.#state, refreshedAt)) {
+      then();
+      return;
+    }
+    this.#state = { ...this.#state, refreshedAt };
+    this.#effects.readState((learned) => {
+      this.#state = withRefreshed(this.#state, learned);
+      then();
+    });
+  }
+
+  #attemptNext(lease: Lease<Delivery, Result>, done: Done): void {
+    const startedAt = this.#effects.now();
+    const delivery = lease.take(this.#mayStart(lease), startedAt);
+    if (delivery === undefined) {
+      done();
+      return;
+    }
+    this.#running.set(delivery, startedAt);
+    if (!this.#isWatching) this.#watch();
+    const ended = (result: Result) => {
+      this.#running.delete(delivery);
+      lease.ended(delivery, result, this.#learn(result));
+      done();
+    };
+    lease.order.send(delivery, ended, done);
+  }
+
+  #learn(result: Result): AttemptSignal {
+    const signal = signalOf(result);
+    const { holdUntil: until = 0 } = signal;
+    if (until > this.#state.destinationState.heldUntil) this.#effects.hold(until);
+    this.#state = afterAttempt(this.#state, result, signal, this.#effects.random());
+    return signal;
+  }
+
+  /** Until one attempt has been without an answer for too long. One timer for all: an invocation has only so many. */
+  #watch(): void {
+    const [longest] = this.#running;
+    this.#isWatching = longest !== undefined;
+    if (!longest) return;
+    const [delivery, startedAt] = longest;
+    this.#effects.at(startedAt + this.#patienceMs, () => {
+      if (this.#running.has(delivery)) this.#stopForSlowness();
+      else this.#watch();
+    });
+  }
+
+  /** What is running is still awaited. It is watched no more, because one slow attempt is enough. */
+  #stopForSlowness(): void {
+    const { stopped = "slow" } = this.#state;
+    this.#state = { ...this.#state, stopped };
+    for (const lease of this.#leases) lease.enough();
+    this.#lookAtAll();
+  }
+
+  #lookAtAll(): void {
+    for (const lease of this.#leases) this.#look(lease);
+  }
+
+  /** Looks whether the lease is nearly over, or over. */
+  #look(lease: Lease<Delivery, Result>): void {
+    const { tookMs } = this.#state.destinationState;
+    const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
+    if (!isOpen(this.#state, this.#effects.now())) lease.nearlyOver(false);
+    if (isQuick && (lease.queue.length * tookMs) / widthAllowed(this.#state) <= AHEAD_MS)
+      lease.nearlyOver(true);
+    if (lease.isBusy() || (this.#mayStart(lease) && lease.hasSlot())) return;
+    this.#leases = this.#leases.filter((other) => other !== lease);
+    lease.over();
+  }
+}
+
+/** One lease, as it is used up. */
+class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
+  readonly order: LeaseOrder<Delivery, Result>;
+  readonly queue: Delivery[];
+  readonly running = new Map<Delivery, number>();
+  readonly done: Result[] = [];
+  readonly signals: AttemptSignal[] = [];
+  readonly startsUntilAt: number;
+  readonly #slots: SendSlots;
+  /** Slots claimed by senders that have not started an attempt in them yet. */
+  #claimed = 0;
+  #isNear: boolean | undefined;
+  #phase: "used" | "enough" | "over" = "used";
+
+  constructor(order: LeaseOrder<Delivery, Result>, readyAt: number) {
+    const { grant, grantedAt, settings } = order;
+    this.order = order;
+    this.queue = [...order.deliveries];
+    this.startsUntilAt = startsUntil(grant, grantedAt, readyAt, settings.timeoutMs);
+    this.#slots = sendSlotsOf(grant, grantedAt);
+  }
+
+  tat(): number | undefined {
+    return this.#slots.tat();
+  }
+
+  isInTime(now: number): boolean {
+    return now < this.startsUntilAt;
+  }
+
+  isRateBound(now: number): boolean {
+    return this.isInTime(now) && !this.hasSlot();
+  }
+
+  /** Whether the rate allows another attempt before the lease's time for starting any is over. */
+  hasSlot(): boolean {
+    return (this.#slots.nextAt() ?? this.startsUntilAt) < this.startsUntilAt;
+  }
+
+  /** When the next attempt may start. The slot is the caller's then, until it takes a delivery. */
+  claim(): number {
+    this.#claimed += 1;
+    return this.#slots.claim() ?? 0;
+  }
+
+  /** The next delivery, whose attempt starts now in a slot that was claimed; undefined when none may: the slot is given back. */
+  take(mayStart: boolean, now: number): Delivery | undefined {
+    this.#claimed -= 1;
+    // Another attempt may have started later than its own slot said: then this one is not free yet.
+    const delivery = mayStart && this.#slots.isFree(now) ? this.queue.shift() : undefined;
+    if (delivery === undefined) {
+      this.#slots.giveBack();
+      return undefined;
+    }
+    this.#slots.use(now);
+    this.running.set(delivery, now);
+    return delivery;
+  }
+
+  ended(delivery: Delivery, result: Result, signal: AttemptSignal): void {
+    this.running.delete(delivery);
+    this.done.push(result);
+    this.signals.push(signal);
+  }
+
+  isBusy(): boolean {
+    return this.running.size + this.#claimed > 0;
+  }
+
+  nearlyOver(isNear: boolean): void {
+    if (this.#isNear !== undefined) return;
+    this.#isNear = isNear;
+    this.order.nearlyOver(isNear);
+  }
+
+  enough(): void {
+    if (this.#phase !== "used") return;
+    this.#phase = "enough";
+    this.order.enough(this);
+  }
+
+  over(): void {
+    if (this.#phase === "over") return;
+    this.nearlyOver(false);
+    this.enough();
+    this.#phase = "over";
+    this.order.finished(this);
+  }
+
+  fail(error: unknown): void {
+    this.nearlyOver(false);
+    this.#phase = "over";
+    this.order.failed(error);
+  }
+}
+
+/** What a worker knows of a destination while it uses leases for it. */
+type SendingState = Readonly<{
+  /** The newest lease's. */
+  grant: Grant;
+  settings: GateSettings;
+  destinationState: DestinationState;
+  /** When the gate was last asked for its own. */
+  refreshedAt: number;
+  /** Why no more attempts are started, under any lease: it has answered 410, or not answered for too long. */
+  stopped: "gone" | "slow" | undefined;
+}>;
+
+function initialState({ grant, settings, grantedAt }: LeaseTerms): SendingState {
+  const { destinationState } = grant;
+  return { grant, settings, destinationState, refreshedAt: grantedAt, stopped: undefined };
+}
+
+function withLease(state: SendingState, { grant, settings }: LeaseTerms): SendingState {
+  const { destinationState: own, grant: former } = state;
+  const destinationState = carriedOver(own, former.destinationState, grant.destinationState);
+  return { ...state, grant, settings, destinationState };
+}
+
+function afterAttempt(
+  state: SendingState,
+  { attempt }: AttemptResult,
+  signal: AttemptSignal,
+  random: number,
+): SendingState {
+  const { destinationState: before, settings } = state;
+  return {
+    ...state,
+    stopped: causeOf(attempt.exchange) === "http_410" ? "gone" : state.stopped,
+    destinationState: destinationStateAfter(before, signal, settings, random),
+  };
+}
+
+function withRefreshed(state: SendingState, learned: DestinationState | undefined): SendingState {
+  if (!learned) return state;
+  return { ...state, destinationState: withLearned(state.destinationState, learned) };
+}
+
+function isDueForRefresh({ refreshedAt }: SendingState, now: number): boolean {
+  return now - refreshedAt >= REFRESH_MS;
+}
+
+/** Connections that may be in use: the granted width, and by how much the window has grown since. */
+function widthAllowed({ grant, settings, destinationState }: SendingState): number {
+  const allowed = ({ window }: DestinationState) => widthOf(window, settings.maxConcurrency);
+  const growth = allowed(destinationState) - allowed(grant.destinationState);
+  return Math.max(1, Math.min(grant.slots, grant.width + growth));
+}
+
+function isOpen({ stopped, destinationState, settings }: SendingState, now: number): boolean {
+  return stopped === undefined && blockedBy(destinationState, settings, now) === undefined;
+}
+
+function signalOf({ attempt, metric }: AttemptResult): AttemptSignal {
+  const { exchange, startedAt, endedAt, limits } = attempt;
+  const usedUpUntil = limits?.remaining === 0 ? limits.resetAt : 0;
+  const until = Math.max(holdUntil(exchange, endedAt) ?? 0, usedUpUntil);
+  return {
+    at: endedAt,
+    health: healthOf(exchange),
+    backsOff: backsOff(exchange),
+    tookMs: endedAt - startedAt,
+    ...(metric && { metric }),
+    ...(until > 0 && { holdUntil: until }),
+    ...(limits && { remaining: limits.remaining }),
+  };
+}

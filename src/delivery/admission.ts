@@ -1,0 +1,276 @@
+/**
+ * Which deliveries may be attempted now: those that triage finds due, whose destination can be sent to, and that its
+ * gate admits. The queue's consumer and the drain both start their leases here.
+ */
+import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
+import type { Grant } from "../core/lease.ts";
+import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
+import type { LoadedDelivery } from "../db/deliveries.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
+import { admitAtGate, settleAtGate } from "../gate/client.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { CONNECTIONS, type Connections } from "./http.ts";
+import { type LeaseRun, runLease } from "./lease-runner.ts";
+import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
+import { type Signer, signerFor } from "./signature.ts";
+import { resolve, targetFault } from "./url-guard.ts";
+
+/** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
+const UNREADY_MS = 60_000;
+/** For a gate that could not be reached: come back after this, spread over as much again. */
+const UNREACHABLE_MS = 5_000;
+
+export type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;
+
+/** Which of the deliveries are to be attempted now, and what becomes of the others. */
+export function triage(
+  services: Services,
+  deliveries: readonly LoadedDelivery[],
+  source: DeliverySource,
+): Triaged {
+  const now = services.now();
+  const due: LoadedDelivery[] = [];
+  const dispositions: Disposition[] = [];
+  for (const delivery of deliveries) {
+    const readiness = guarded(services, delivery, readinessOf(progressOf(delivery), source, now));
+    if (readiness.kind === "due") due.push(delivery);
+    else dispositions.push(withoutAttempt(delivery, readiness, now));
+  }
+  return { due, dispositions };
+}
+
+/** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
+function guarded(
+  { config, log, now }: Services,
+  { event, destination }: LoadedDelivery,
+  readiness: Readiness,
+): Readiness {
+  if (readiness.kind !== "due") return readiness;
+  // Due only since it was looked up: its body was not loaded.
+  if (event.body === undefined) return { kind: "early", at: now() };
+  if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
+  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  if (fault === undefined) return readiness;
+  log({ what: "target_forbidden", destination: destination.id, fault });
+  return { kind: "over", state: "dead", reason: "forbidden_target" };
+}
+
+function progressOf(delivery: LoadedDelivery) {
+  const { giveUpAt, nextAttemptAt } = currentRow(delivery);
+  const destinationDeleted = delivery.destination.deletedAt !== null;
+  return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted };
+}
+
+function withoutAttempt(
+  delivery: LoadedDelivery,
+  readiness: Exclude<Readiness, { kind: "due" }>,
+  now: number,
+): Disposition {
+  switch (readiness.kind) {
+    case "done":
+      return { delivery };
+    case "early":
+      return { delivery, retryAt: readiness.at };
+    case "over":
+      return { delivery, row: overRow(delivery, readiness.state, readiness.reason, now) };
+  }
+}
+
+/** Deliveries of one destination that are admitted together. */
+export type DestinationBatch = Readonly<{
+  destination: Destination;
+  request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
+  /** The lease in use that this one goes on from without a pause. */
+  after?: Readonly<{ lease: string; run: LeaseRun }> | undefined;
+  /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
+  lookedUpAt?: number;
+  /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
+  patienceFor: (usualMs: number) => number;
+  /** Those admitted, with what is needed to attempt them. */
+  load: (admitted: readonly number[]) => Promise<Loaded> | Loaded;
+}>;
+
+/** Those that are to be attempted; fewer than were admitted when some have ended meanwhile. */
+type Loaded = Readonly<{
+  deliveries: readonly LoadedDelivery[];
+  /** How many more must wait, because their bodies would be too much at once. */
+  left?: number;
+}>;
+
+/** A destination's batch, from its admit request until it is settled. */
+export type BatchRun = Readonly<{
+  destination: Destination;
+  /** Undefined when the gate could not be reached: nothing was decided. */
+  admitted: AdmitResult | undefined;
+  /** Undefined without a lease. */
+  run: LeaseRun | undefined;
+  /** Admitted and not attempted, and not in the run either. */
+  left?: number;
+  /** When the lease ends by itself, by this worker's clock. */
+  recoverAt: number;
+}>;
+
+/** Asks the gate to admit the batch, and starts the attempts that it admits. */
+export async function admitBatch(
+  services: Services,
+  shared: Connections,
+  batch: DestinationBatch,
+): Promise<BatchRun> {
+  const { destination } = batch;
+  const prepared = await prepare(services, shared, destination);
+  if (prepared.kind === "unready") return withoutGate(batch, prepared.refusal);
+  const requestedAt = services.now();
+  const lookedUpAt = batch.lookedUpAt ?? requestedAt;
+  const result = await requestAdmission(services, batch, requestedAt - lookedUpAt);
+  const grantedAt = services.now();
+  const settled = settledSince(lookedUpAt, result, grantedAt);
+  const admitted = result && withInFlight(result, settled, grantedAt);
+  const grant = admitted?.grant;
+  if (!grant) return { destination, admitted, run: undefined, recoverAt: grantedAt };
+  const { deliveries, left = 0 } = await loadAdmitted(services, batch, grant);
+  const open = deliveries.filter(({ event }) => !settled.includes(event.id));
+  const run = startLease(services, shared, batch, { grant, grantedAt, deliveries: open, ...prepared });
+  return { destination, admitted, run, left, recoverAt: grantedAt + grant.expiresInMs };
+}
+
+function requestAdmission(
+  services: Services,
+  { destination, request, after }: DestinationBatch,
+  lookedUpMsAgo: number,
+): Promise<AdmitResult | undefined> {
+  const succeeds = after && { succeeds: after.lease };
+  const whole = { ...request, connections: CONNECTIONS, lookedUpMsAgo, ...succeeds };
+  return admitAtGate(services, destination.id, whole, gateSettingsOf(destination));
+}
+
+type Admitted = Readonly<{
+  grant: Grant;
+  grantedAt: number;
+  deliveries: readonly LoadedDelivery[];
+  signer: Signer;
+}>;
+
+function startLease(
+  services: Services,
+  shared: Connections,
+  { destination, after, patienceFor }: DestinationBatch,
+  { grant, grantedAt, deliveries, signer }: Admitted,
+): LeaseRun {
+  const order = {
+    destination: destination.id,
+    grant,
+    grantedAt,
+    deliveries,
+    settings: gateSettingsOf(destination),
+    policy: retryPolicyOf(destination),
+    signer,
+    patienceMs: patienceFor(grant.destinationState.tookMs),
+  };
+  return after ? after.run.goOnWith(order) : runLease(services, shared, order);
+}
+
+/**
+ * Those admitted that may have been settled after the look-up: the request was under way while that happened. A result
+ * that took long to arrive makes more of them doubtful than were settled.
+ */
+function settledSince(
+  lookedUpAt: number,
+  result: AdmitResult | undefined,
+  arrivedAt: number,
+): readonly number[] {
+  const since = (result?.settled ?? []).filter(({ msAgo }) => arrivedAt - msAgo > lookedUpAt);
+  return since.map(({ delivery }) => delivery);
+}
+
+/** Those settled meanwhile have to be looked up again, like those that another lease holds. */
+function withInFlight(result: AdmitResult, settled: readonly number[], now: number): AdmitResult {
+  if (settled.length === 0) return result;
+  const { deliveries = [], until = now } = result.inFlight ?? {};
+  return { ...result, inFlight: { deliveries: [...deliveries, ...settled], until } };
+}
+
+/** When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused. */
+async function loadAdmitted(services: Services, batch: DestinationBatch, grant: Grant): Promise<Loaded> {
+  try {
+    return await batch.load(grant.deliveries);
+  } catch (error) {
+    const { destination } = batch;
+    const unused = { lease: grant.id, signals: [], left: grant.deliveries.length };
+    await settleAtGate(services, destination.id, unused, gateSettingsOf(destination));
+    throw error;
+  }
+}
+
+/** Nothing can be sent to the destination at the moment: its gate is not even asked. */
+function withoutGate({ destination, request: { deliveries } }: DestinationBatch, refusal: Refusal): BatchRun {
+  const admitted = { grant: null, refused: { deliveries, ...refusal }, inFlight: null };
+  return { destination, admitted, run: undefined, recoverAt: 0 };
+}
+
+/** What the gate's result means for those of the deliveries that it did not admit. */
+export function refusedDispositions(
+  { now, random }: Services,
+  { admitted }: BatchRun,
+  deliveries: readonly LoadedDelivery[],
+): Disposition[] {
+  if (!admitted)
+    return deliveries.map((delivery) => ({ delivery, retryAt: now() + UNREACHABLE_MS * (1 + random()) }));
+  const { refused, inFlight } = admitted;
+  if (!refused && !inFlight) return [];
+  const refusedIds = new Set(refused?.deliveries);
+  const inFlightIds = new Set(inFlight?.deliveries);
+  return deliveries.flatMap((delivery): Disposition[] => {
+    const { id } = delivery.event;
+    if (refused && refusedIds.has(id)) return [waitingDisposition(delivery, refused)];
+    return inFlight && inFlightIds.has(id) ? [{ delivery, retryAt: inFlight.until }] : [];
+  });
+}
+
+export type Prepared =
+  | Readonly<{ kind: "ready"; signer: Signer }>
+  | Readonly<{ kind: "unready"; refusal: Refusal }>;
+
+/**
+ * What must hold before a destination's gate is asked: its secrets can be opened, and its name leads to no private
+ * address. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
+ * try again.
+ */
+export async function prepare(
+  services: Services,
+  shared: Connections,
+  destination: Destination,
+): Promise<Prepared> {
+  const fault = await addressFault(services, shared, destination);
+  if (fault) return unready(fault, services.now());
+  try {
+    return { kind: "ready", signer: await signerFor(services.vault, destination, services.now()) };
+  } catch (error) {
+    services.log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
+    return unready("sealed", services.now());
+  }
+}
+
+/** Why the destination's name must not be called now. The DNS query takes one of the invocation's connections. */
+async function addressFault(
+  services: Services,
+  shared: Connections,
+  { id, url }: Destination,
+): Promise<RefusalReason | undefined> {
+  if (!services.config.dnsResolver) return undefined;
+  const resolution = await shared.run(id, () => resolve(services, url));
+  switch (resolution.kind) {
+    case "public":
+      return undefined;
+    case "private":
+      services.log({ what: "address_forbidden", destination: id, address: resolution.address });
+      return "forbidden_address";
+    case "unknown":
+      services.log({ what: "resolver_failed", destination: id, error: resolution.fault });
+      return "unresolved";
+  }
+}
+
+function unready(reason: RefusalReason, now: number): Prepared {
+  return { kind: "unready", refusal: { reason, until: now + UNREADY_MS } };
+}
