@@ -1,47 +1,127 @@
 /**
- * The gate's first decision: who may go in now, over how many connections, and why the rest must wait.
- * One call decides for a whole group of deliveries.
+ * The gate's first decision: which deliveries may be attempted now, over how many connections and how fast, and why
+ * the others must wait. One call decides for a whole group of deliveries.
  */
 
 import { noFailures } from "./auto-disable.ts";
-import { aheadMs, type Capacity, capacityFor, isBacklogsTurn } from "./capacity.ts";
+import { type Capacity, capacityFor, mostStarts, rateRefusal, type Wanted } from "./capacity.ts";
 import { reopened } from "./concurrency-window.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
-import {
-  type Grant,
-  type Lane,
-  type Lease,
-  LOOK_UP_MS,
-  leaseMs,
-  startable,
-  succeeded,
-  tatOf,
-} from "./lease.ts";
+import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, succeeded } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { packNumbers, sharedWith } from "./number-sets.ts";
-import { effectiveRate, nextSendAt, type Reservation, reserve, reserveNow } from "./rate-limit.ts";
+import type { Refusal } from "./reasons.ts";
 
-export type Admission = Readonly<{ state: GateState; answer: AdmitResult }>;
+export type { Refusal, RefusalReason } from "./reasons.ts";
 
-export function admit(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): Admission {
-  const start = asked(before, ask, settings, now);
-  const known = knownOf(start, ask.deliveries);
-  const { state, answer } = decide(start, known, ask, settings, now);
+/** Plain values: it crosses from a Worker to the gate's object. */
+export type AdmitRequest = Readonly<{
+  lane: Lane;
+  /** Event numbers, in the order in which they should go. */
+  deliveries: readonly number[];
+  /** Which of them is the probe of a half-open circuit, which admits one only; the first by default. */
+  probe?: number;
+  /** How many to admit at most. */
+  most?: number;
+  /** How long ago the caller read the deliveries from D1; 0 when it reads them after it is admitted. */
+  lookedUpMsAgo?: number;
+  /**
+   * The caller's lease that this one continues without a pause: the new lease takes over its slots. The caller never
+   * has more connections open under both than the larger of the two allows.
+   */
+  succeeds?: string;
+  /** How many connections the caller can use at once. */
+  connections: number;
+  /** For how long the caller will start attempts, once it is ready for the first. */
+  startWithinMs: number;
+}>;
+
+/** Plain values, as the request. Each delivery of the request is in one of the first three, or beyond `most`. */
+export type AdmitResult = Readonly<{
+  grant: Grant | null;
+  refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
+  /** Deliveries that another lease holds, or held until a moment ago, and when to read them from D1 again. */
+  inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
+  /**
+   * Which of the granted were settled of late, and how long ago (ms). The gate cannot know how long the request was
+   * under way: whether the settlement came after the caller's read of D1, the caller tells when the result arrives.
+   */
+  settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
+  /** What time alone has changed since the gate was last called. */
+  events?: readonly CircuitEvent[];
+}>;
+
+type Admission = Readonly<{ state: GateState; result: AdmitResult }>;
+
+export function admit(
+  before: GateState,
+  request: AdmitRequest,
+  settings: GateSettings,
+  now: number,
+): Admission {
+  const start = withRequest(before, request, settings, now);
+  const known = knownOf(start, request.deliveries);
+  const { state, result } = decide(start, known, request, settings, now);
   const { holding, events } = circuitChange(before, destinationStateAt(before.destinationState, now), now);
-  const settled = settledOf(known, ask, answer.grant?.deliveries ?? [], now);
+  const settled = settledOf(known, request, result.grant?.deliveries ?? [], now);
   const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
-  return { state: { ...state, holding }, answer: { ...answer, ...also } };
+  return { state: { ...state, holding }, result: { ...result, ...also } };
 }
 
-/** What the gate knows of the deliveries asked for: when each was settled of late, and until when leases hold it. */
+/** Why one delivery would be refused at `now`; undefined when it would be admitted. */
+export function refusalAt(
+  state: GateState,
+  lane: Lane,
+  settings: GateSettings,
+  now: number,
+): Refusal | undefined {
+  const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0 };
+  const { refused } = admit(state, request, settings, now).result;
+  return refused ? { reason: refused.reason, until: refused.until } : undefined;
+}
+
+/** The least time between two test events: they bypass the gate, so they need a bound of their own. */
+const TEST_INTERVAL_MS = 5_000;
+
+/** When the next test event may be sent after one at `testedAt`; undefined when it may at `now`. */
+export function testRefusedUntil(testedAt: number, now: number): number | undefined {
+  // A time in the future comes from a clock that was wrong.
+  return testedAt <= now && now - testedAt < TEST_INTERVAL_MS ? testedAt + TEST_INTERVAL_MS : undefined;
+}
+
+/** The state once the request has come, whatever its result: expired leases gone, settings and turn noted. */
+function withRequest(
+  before: GateState,
+  { lane }: AdmitRequest,
+  settings: GateSettings,
+  now: number,
+): GateState {
+  const state = withoutExpired(before, now);
+  const side = sideOf(lane);
+  const destinationState = destinationStateAt(state.destinationState, now);
+  return {
+    ...state,
+    // After a pause traffic restarts from one.
+    destinationState: settings.paused
+      ? { ...destinationState, window: reopened(destinationState.window) }
+      : destinationState,
+    failureStreak: settings.paused ? noFailures : state.failureStreak,
+    turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
+    maxConcurrency: settings.maxConcurrency,
+    rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
+    drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
+  };
+}
+
+/** What the gate knows of the requested deliveries: when each was settled of late, and until when a lease holds it. */
 type Known = Readonly<{
   settled: readonly (readonly [delivery: number, at: number])[];
   leased: ReadonlyMap<number, number>;
 }>;
 
-/** One pass over what is remembered: a busy gate remembers much, and is asked often. */
+/** One pass over the leases and what was settled: a busy gate has many, and is called often. */
 function knownOf({ leases, settled }: GateState, deliveries: readonly number[]): Known {
   const sorted = deliveries.toSorted((a, b) => a - b);
   const leased = new Map<number, number>();
@@ -53,7 +133,7 @@ function knownOf({ leases, settled }: GateState, deliveries: readonly number[]):
   };
 }
 
-/** Who looks up after asking need not know. */
+/** Nothing for a caller that reads D1 after the grant. */
 function settledOf(
   { settled }: Known,
   { lookedUpMsAgo = 0 }: AdmitRequest,
@@ -65,64 +145,39 @@ function settledOf(
   return settled.flatMap(([id, at]) => (given.has(id) ? [{ delivery: id, msAgo: now - at }] : []));
 }
 
+/** A request under decision. */
+type Pending = Readonly<{
+  state: GateState;
+  request: AdmitRequest;
+  wanted: Wanted;
+  settings: GateSettings;
+  now: number;
+  /** The requested deliveries that no live lease holds. */
+  free: readonly number[];
+  inFlight: AdmitResult["inFlight"];
+}>;
+
 function decide(
   state: GateState,
   known: Known,
-  ask: AdmitRequest,
+  request: AdmitRequest,
   settings: GateSettings,
   now: number,
 ): Admission {
-  const { free, inFlight } = apart(state, known, ask, now);
-  if (free.length === 0) return { state, answer: { grant: null, refused: null, inFlight } };
-  const asking = { state, ask, settings, now, free, inFlight };
-  const room = capacityFor(withoutFormer(state, ask), ask.lane, settings, now);
-  if ("reason" in room) return refuse(asking, free, room);
-  const reserved = rateFor(asking, room);
-  if (reserved.sends === 0) return refuse(asking, free, rateRefusal(state, settings, now));
-  return grant(asking, room, reserved);
-}
-
-/** What the asker holds is its own to go on with. */
-function withoutFormer(state: GateState, { succeeds }: AdmitRequest): GateState {
-  if (succeeds === undefined) return state;
-  const leases = state.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
-  return { ...state, leases };
-}
-
-/** What would be answered to one delivery at `now`: undefined when it would be let in. */
-export function refusalAt(
-  state: GateState,
-  lane: Lane,
-  settings: GateSettings,
-  now: number,
-): Refusal | undefined {
-  const { answer } = admit(state, { lane, deliveries: [0], connections: 1, startWithinMs: 0 }, settings, now);
-  return answer.refused ? { reason: answer.refused.reason, until: answer.refused.until } : undefined;
-}
-
-function asked(before: GateState, ask: AdmitRequest, settings: GateSettings, now: number): GateState {
-  const state = withoutExpired(before, now);
-  const side = sideOf(ask.lane);
-  const destinationState = destinationStateAt(state.destinationState, now);
-  return {
-    ...state,
-    // What a pause ends, begins again with one.
-    destinationState: settings.paused
-      ? { ...destinationState, window: reopened(destinationState.window) }
-      : destinationState,
-    failureStreak: settings.paused ? noFailures : state.failureStreak,
-    turns: { ...state.turns, [side]: { ...state.turns[side], askedAt: now } },
-    breadth: settings.maxConcurrency,
-    rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
-    drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
-  };
+  const { free, inFlight } = split(state, known, request, now);
+  if (free.length === 0) return { state, result: { grant: null, refused: null, inFlight } };
+  const { lane, connections, startWithinMs } = request;
+  const wanted = { lane, deliveries: free.length, connections, startWithinMs };
+  const pending = { state, request, wanted, settings, now, free, inFlight };
+  const capacity = capacityFor(withoutFormer(state, request), wanted, settings, now);
+  return "reason" in capacity ? refuse(pending, free, capacity) : grant(pending, capacity);
 }
 
 /**
- * What may be let in, and what another lease holds. A delivery that was settled after the asker had looked
- * it up may have ended since: it has to be looked at again.
+ * The deliveries that may be leased, and those that another lease holds. A delivery that was settled after the caller
+ * read it may have ended since, so it has to be read again.
  */
-function apart(
+function split(
   { forgottenAt }: GateState,
   { settled, leased }: Known,
   { deliveries, most, lookedUpMsAgo = 0 }: AdmitRequest,
@@ -140,191 +195,103 @@ function apart(
   return { free: deliveries.filter((id) => !busy.has(id)).slice(0, most), inFlight };
 }
 
-/** What is reserved of the rate: no more than the lease's connections can start in its time. */
-function rateFor({ state, ask, settings, now, free }: Asking, room: Capacity): Reservation {
-  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
-  const tat = tatOf(state.leases, state.tat);
-  if (room.probe) return reserveNow(tat, rate, now);
-  const side = sideOf(ask.lane);
-  const horizonAt = now + aheadMs(state, side, ask.startWithinMs, now);
-  const reserved = reserve(tat, Math.min(free.length, mostFor(state, ask, room)), rate, horizonAt, now);
-  // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
-  const scarce = nextSendAt(reserved.tat, rate, now) > now;
-  const standsBack = scarce && side === "live" && isBacklogsTurn(state, now);
-  return standsBack ? { ...reserved, sends: 0 } : reserved;
+/** What the caller's former lease holds is available to its next one. */
+function withoutFormer(state: GateState, { succeeds }: AdmitRequest): GateState {
+  if (succeeds === undefined) return state;
+  const leases = state.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
+  return { ...state, leases };
 }
-
-function mostFor({ destinationState: { tookMs } }: GateState, ask: AdmitRequest, room: Capacity): number {
-  return startable(Math.min(room.slots, ask.connections), ask.startWithinMs, tookMs);
-}
-
-function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
-  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
-  return { reason: "rate", until: nextSendAt(tatOf(state.leases, state.tat), rate, now) };
-}
-
-type Asking = Readonly<{
-  state: GateState;
-  ask: AdmitRequest;
-  settings: GateSettings;
-  now: number;
-  /** The deliveries asked for that no live lease holds. */
-  free: readonly number[];
-  inFlight: AdmitResult["inFlight"];
-}>;
 
 function refuse(
-  { state, ask, now, inFlight }: Asking,
+  { state, request, now, inFlight }: Pending,
   deliveries: readonly number[],
   refusal: Refusal,
 ): Admission {
-  const side = sideOf(ask.lane);
+  const side = sideOf(request.lane);
   const turns = { ...state.turns, [side]: { ...state.turns[side], wantedAt: now } };
   return {
     state: { ...state, turns, drainSchedule: afterRefusal(state.drainSchedule, refusal.until, now) },
-    answer: { grant: null, refused: { deliveries, ...refusal }, inFlight },
+    result: { grant: null, refused: { deliveries, ...refusal }, inFlight },
   };
 }
 
-function grant(asking: Asking, room: Capacity, reserved: Reservation): Admission {
-  const deliveries = chosen(asking, room, reserved);
-  const { state, ask, now, free, inFlight } = asking;
-  const lease = leaseFor(asking, room, reserved, deliveries);
-  const served = serve(state, ask, lease, now);
-  const grant = {
-    id: lease.id,
-    slots: lease.slots,
-    width: lease.width,
-    deliveries,
-    startWithinMs: ask.startWithinMs,
-    expiresInMs: lease.expiresAt - now,
-    pace: { firstInMs: reserved.firstAt - now, everyMs: reserved.everyMs, slackMs: reserved.slackMs },
-    destinationState: state.destinationState,
-  };
-  const given = new Set(deliveries);
-  const left = free.filter((id) => !given.has(id));
+function grant(pending: Pending, capacity: Capacity): Admission {
+  const deliveries = chosen(pending, capacity);
+  const { state, request, now, free, inFlight } = pending;
+  const lease = leaseFor(pending, capacity, deliveries);
+  const after = withLease(state, request, lease, now);
+  const grant = grantOf(pending, capacity, lease, deliveries);
+  const granted = new Set(deliveries);
+  const left = free.filter((id) => !granted.has(id));
   const rest =
-    left.length > 0 ? restRefusal({ ...asking, state: served }, room, lease, deliveries.length) : undefined;
-  if (!rest) return { state: served, answer: { grant, refused: null, inFlight } };
-  const turned = refuse({ ...asking, state: served }, left, rest);
-  return { state: turned.state, answer: { ...turned.answer, grant } };
+    left.length > 0 ? restRefusal({ ...pending, state: after }, capacity, lease, deliveries) : undefined;
+  if (!rest) return { state: after, result: { grant, refused: null, inFlight } };
+  const refused = refuse({ ...pending, state: after }, left, rest);
+  return { state: refused.state, result: { ...refused.result, grant } };
 }
 
-/** Why the rest is not let in; undefined when a drain may ask for it as soon as it has worked off what was. */
-function restRefusal(
-  { state, ask, settings, now }: Asking,
-  room: Capacity,
-  lease: Lease,
-  granted: number,
-): Refusal | undefined {
-  if (room.probe) return { reason: "probing", until: lease.expiresAt };
-  if (granted < mostFor(state, ask, room)) return rateRefusal(state, settings, now);
-  return sideOf(ask.lane) === "backlog" ? undefined : { reason: "slow", until: now };
-}
-
-function chosen({ ask: { probe }, free }: Asking, room: Capacity, { sends }: Reservation): readonly number[] {
-  return room.probe && probe !== undefined && free.includes(probe) ? [probe] : free.slice(0, sends);
+function chosen({ request: { probe }, free }: Pending, capacity: Capacity): readonly number[] {
+  if (capacity.probe && probe !== undefined && free.includes(probe)) return [probe];
+  return free.slice(0, capacity.reservation.sends);
 }
 
 function leaseFor(
-  { state, ask, settings, now }: Asking,
-  room: Capacity,
-  reserved: Reservation,
+  { state, request, settings, now }: Pending,
+  capacity: Capacity,
   deliveries: readonly number[],
 ): Lease {
-  const slots = Math.min(room.slots, ask.connections, deliveries.length);
+  const slots = Math.min(capacity.slots, request.connections, deliveries.length);
   return {
     id: `${now.toString(36)}-${state.incarnation.toString(36)}-${state.granted + 1}`,
-    lane: ask.lane,
+    lane: request.lane,
     slots,
-    width: Math.min(room.width, slots),
+    width: Math.min(capacity.width, slots),
     deliveries: packNumbers(deliveries),
-    ...(room.probe && { probe: true }),
-    tat: reserved.tat,
-    expiresAt: now + leaseMs(ask.startWithinMs, settings.timeoutMs),
+    ...(capacity.probe && { probe: true }),
+    tat: capacity.reservation.tat,
+    expiresAt: now + leaseMs(request.startWithinMs, settings.timeoutMs),
   };
 }
 
-function serve(state: GateState, { succeeds }: AdmitRequest, lease: Lease, now: number): GateState {
+function grantOf(
+  { state, request, now }: Pending,
+  { reservation: { firstAt, everyMs, slackMs } }: Capacity,
+  { id, slots, width, expiresAt }: Lease,
+  deliveries: readonly number[],
+): Grant {
+  return {
+    id,
+    slots,
+    width,
+    deliveries,
+    startWithinMs: request.startWithinMs,
+    expiresInMs: expiresAt - now,
+    pace: { firstInMs: firstAt - now, everyMs, slackMs },
+    destinationState: state.destinationState,
+  };
+}
+
+function withLease(state: GateState, { succeeds }: AdmitRequest, lease: Lease, now: number): GateState {
   const side = sideOf(lease.lane);
   return {
     ...state,
     granted: state.granted + 1,
     leases: succeeded(state.leases, lease, succeeds),
     turns: { ...state.turns, [side]: { ...state.turns[side], servedAt: now } },
-    // A drain that dies with its lease is sent for again when the lease has expired.
+    // A drain may die with its lease: the next one is scheduled for when that has expired.
     drainSchedule:
       side === "backlog" ? alarmBy(state.drainSchedule, lease.expiresAt, now) : state.drainSchedule,
   };
 }
 
-// §§ What is asked of a gate and what it answers: plain values, because they cross from Worker to object.
-
-export type AdmitRequest = Readonly<{
-  lane: Lane;
-  /** Event rows, in the order in which they should go. */
-  deliveries: readonly number[];
-  /** The one of them that goes when a half-open circuit lets in no other; the first, when it is not said. */
-  probe?: number;
-  /** As many of them at most; those beyond are neither let in nor turned away. */
-  most?: number;
-  /** How long ago the asker looked the deliveries up; 0 when it looks them up after it is let in. */
-  lookedUpMsAgo?: number;
-  /**
-   * The lease that the asker is working off, and goes on from without a pause: what is let in takes over its slots.
-   * The asker never has more open under both than the larger of the two allows.
-   */
-  succeeds?: string;
-  /** How many connections the asker can use at once. */
-  connections: number;
-  /** How long after asking it will start attempts. */
-  startWithinMs: number;
-}>;
-
-/**
- * `slow`: the destination takes longer than a batch may last, so it is served by drains alone.
- * `recovered` is said by the sweep: the delivery was lost on its way. The last three are said before the
- * gate is asked: no master key opens the destination's secret, its host name cannot be looked up, or it
- * leads to an address that is not public.
- */
-export type RefusalReason =
-  | "paused"
-  | "hold"
-  | "circuit_open"
-  | "probing"
-  | "concurrency"
-  | "rate"
-  | "slow"
-  | "recovered"
-  | "sealed"
-  | "unresolved"
-  | "forbidden_address";
-
-/** The gate's no: why, and when to expect otherwise; null when only a person can tell. */
-export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
-
-export type AdmitResult = Readonly<{
-  grant: Grant | null;
-  /** The deliveries that were turned away, and why. */
-  refused: Readonly<{ deliveries: readonly number[] } & Refusal> | null;
-  /** The deliveries that another lease holds, or held a moment ago, and when to look at them again. */
-  inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
-  /**
-   * Of those let in, which were settled of late, each with how long ago (ms): how long the question was under way the
-   * gate cannot know, so whether that was before the look-up the asker tells, when it has its answer.
-   */
-  settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
-  /** What time has done to the door since it was last looked at, where it has done something. */
-  events?: readonly CircuitEvent[];
-}>;
-
-// §§ How often a destination may be sent a test event. Tests pass by the door, because a person who is about to
-// open it wants to know what is behind; so they have a bound of their own.
-
-const APART_MS = 5_000;
-
-/** When the next test may be made after one at `testedAt`, if not at `now`. */
-export function testRefusedUntil(testedAt: number, now: number): number | undefined {
-  // A time in the future is a clock's that was wrong.
-  return testedAt <= now && now - testedAt < APART_MS ? testedAt + APART_MS : undefined;
+/** Why the rest is refused; undefined when a drain may ask for it as soon as it has worked off what it got. */
+function restRefusal(
+  { state, wanted, settings, now }: Pending,
+  capacity: Capacity,
+  lease: Lease,
+  granted: readonly number[],
+): Refusal | undefined {
+  if (capacity.probe) return { reason: "probing", until: lease.expiresAt };
+  if (granted.length < mostStarts(state, wanted, capacity)) return rateRefusal(state, settings, now);
+  return sideOf(wanted.lane) === "backlog" ? undefined : { reason: "slow", until: now };
 }

@@ -1,30 +1,33 @@
 /**
- * What the operator has been told of a destination, so that a door that flaps does not tell of every turn:
- * trouble is told of at once, again only after a while, and its end whenever its beginning was. Kept in the
- * gate's state, so that it costs no row.
+ * What operators and owners are notified of: alerts about a destination, the digest of its dead letters, thresholds
+ * over all destinations, and a sweep that has stalled.
+ *
+ * Alert state and digest are part of the gate's state, so that they cost no row. A flapping circuit does not cause an
+ * alert for every change: a problem is published at once, the same problem again only after a while, and its end
+ * whenever its beginning was.
  */
 import type { DestinationState } from "./destination-state.ts";
 import { type Counters, ratesOf } from "./metrics.ts";
 import { isCalm, MINUTE_MS, type Traffic, trafficSum } from "./rollups.ts";
 
-/** A trouble that lasts, as far as it has been told, and when its beginning was told last (epoch ms; 0: never). */
-type Trouble = Readonly<{ lasts: boolean; toldAt: number }>;
+/** Whether a problem is active, as last published, and when its beginning was last published (epoch ms; 0: never). */
+type Problem = Readonly<{ isActive: boolean; notifiedAt: number }>;
 
-export type AlertState = Readonly<{ open: Trouble; storm: Trouble }>;
+export type AlertState = Readonly<{ open: Problem; storm: Problem }>;
 
 export type Alert = "circuit_opened" | "circuit_closed" | "storm_detected" | "recovered";
 
 export const noAlerts: AlertState = {
-  open: { lasts: false, toldAt: 0 },
-  storm: { lasts: false, toldAt: 0 },
+  open: { isActive: false, notifiedAt: 0 },
+  storm: { isActive: false, notifiedAt: 0 },
 };
 
-/** From one telling of a beginning to the next. A storm is judged over 15 minutes. */
-const CIRCUIT_APART_MS = 60_000;
-const STORM_APART_MS = 15 * 60_000;
+/** The least time between two alerts of the same kind. A storm is judged over 15 minutes. */
+const CIRCUIT_INTERVAL_MS = 60_000;
+const STORM_INTERVAL_MS = 15 * 60_000;
 
 /**
- * What is to be told now, if anything. Whoever tells a thing too late tells it with the next settlement.
+ * The alerts to publish now. One that comes too early for its interval is published with a later settlement.
  * @param recent the last 15 minutes
  */
 export function alertsAfter(
@@ -35,65 +38,65 @@ export function alertsAfter(
 ): Readonly<{ alertState: AlertState; alerts: readonly Alert[] }> {
   const isOpen = circuit.kind !== "closed";
   const sum = trafficSum(recent);
-  const storms = sum.storm || (alertState.storm.lasts && (isOpen || !isCalm(sum)));
-  const open = troubleAfter(alertState.open, isOpen, CIRCUIT_APART_MS, now);
-  const storm = troubleAfter(alertState.storm, storms, STORM_APART_MS, now);
+  const isStorm = sum.storm || (alertState.storm.isActive && (isOpen || !isCalm(sum)));
+  const open = problemAfter(alertState.open, isOpen, CIRCUIT_INTERVAL_MS, now);
+  const storm = problemAfter(alertState.storm, isStorm, STORM_INTERVAL_MS, now);
   const alerts = [
-    ...noticed(alertState.open, open, "circuit_opened", "circuit_closed"),
-    ...noticed(alertState.storm, storm, "storm_detected", "recovered"),
+    ...alertOf(alertState.open, open, "circuit_opened", "circuit_closed"),
+    ...alertOf(alertState.storm, storm, "storm_detected", "recovered"),
   ];
   return { alertState: { open, storm }, alerts };
 }
 
-function troubleAfter(told: Trouble, lasts: boolean, apartMs: number, now: number): Trouble {
-  if (lasts === told.lasts) return told;
-  if (!lasts) return { ...told, lasts };
-  // A time in the future is a clock's that was wrong.
-  const isSoon = told.toldAt <= now && now - told.toldAt < apartMs;
-  return isSoon ? told : { lasts, toldAt: now };
+function problemAfter(published: Problem, isActive: boolean, intervalMs: number, now: number): Problem {
+  if (isActive === published.isActive) return published;
+  if (!isActive) return { ...published, isActive };
+  // A time in the future comes from a clock that was wrong.
+  const isSoon = published.notifiedAt <= now && now - published.notifiedAt < intervalMs;
+  return isSoon ? published : { isActive, notifiedAt: now };
 }
 
-function noticed(before: Trouble, after: Trouble, began: Alert, ended: Alert): Alert[] {
-  if (after.lasts === before.lasts) return [];
-  return [after.lasts ? began : ended];
+function alertOf(before: Problem, after: Problem, began: Alert, ended: Alert): Alert[] {
+  if (after.isActive === before.isActive) return [];
+  return [after.isActive ? began : ended];
 }
 
 /**
- * The dead of a destination of whom nobody has been told: they are counted, and told of together. With the
- * first of them somebody is sent to ask after a minute; what dies meanwhile is in the same answer.
+ * The dead deliveries of a destination that are not published yet: counted, and published together. The first of them
+ * schedules the digest for a minute later; it includes what dies meanwhile.
  */
 export type DeadLetterDigest = Readonly<{
   dead: number;
   /** When the first of them died, epoch ms; 0 while there are none. */
   since: number;
-  /** When somebody was last sent to ask, epoch ms; 0 when nobody is on the way. */
+  /** When the digest was last scheduled, epoch ms; 0 when it is not. */
   sentAt: number;
 }>;
 
 export const emptyDigest: DeadLetterDigest = { dead: 0, since: 0, sentAt: 0 };
 
-/** How long the dead are gathered. */
+/** How long a digest collects. */
 export const DIGEST_MS = 60_000;
-/** Whoever was sent for so long ago has been lost on the way. */
+/** A digest that was scheduled so long ago is lost. */
 const LOST_MS = 3 * DIGEST_MS;
 
-/** More have died: whether somebody is to be sent to ask, and then the toll knows of it. */
+/** So many more have died: whether to schedule the digest, which is then noted as scheduled. */
 export function digestAfter(
   deadLetterDigest: DeadLetterDigest,
   dead: number,
   now: number,
 ): Readonly<{ deadLetterDigest: DeadLetterDigest; isDue: boolean }> {
   if (dead === 0) return { deadLetterDigest, isDue: false };
-  const isOnTheWay =
+  const isScheduled =
     deadLetterDigest.sentAt > 0 && deadLetterDigest.sentAt <= now && now - deadLetterDigest.sentAt < LOST_MS;
   const counted = { dead: deadLetterDigest.dead + dead, since: deadLetterDigest.since || now };
   return {
-    deadLetterDigest: { ...counted, sentAt: isOnTheWay ? deadLetterDigest.sentAt : now },
-    isDue: !isOnTheWay,
+    deadLetterDigest: { ...counted, sentAt: isScheduled ? deadLetterDigest.sentAt : now },
+    isDue: !isScheduled,
   };
 }
 
-/** So many, of those who have died since then, have been told of; the rest are a toll of their own. Safe to repeat. */
+/** So many of those that died since then are published; the rest are a digest of their own. Safe to repeat. */
 export function afterDigestSent(
   deadLetterDigest: DeadLetterDigest,
   { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
@@ -103,19 +106,16 @@ export function afterDigestSent(
   return digestAfter(emptyDigest, Math.max(0, deadLetterDigest.dead - dead), now);
 }
 
-// §§ The figures that have a bound beyond which somebody should look, over all destinations and the last hour. A
-// share of few says nothing: each is judged only where there is enough of what it is a share of.
-
-/** One destination, as far as it is watched. */
+/** One destination's part in the figures that have thresholds. */
 export type WatchedDestination = Readonly<{
   id: string;
   hour: Counters;
-  /** Deliveries that wait or are to be tried again. */
+  /** Deliveries that wait or retry. */
   backlog: number;
   /** Whether `backlog` was not counted to its end. */
   isBacklogCut?: boolean;
   isPaused: boolean;
-  /** Absent where it was not asked. */
+  /** Absent where it was not counted. */
   retryingForADay?: number;
 }>;
 
@@ -128,15 +128,15 @@ export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 export type Watched = Readonly<{
   hour: Counters;
   day: Counters;
-  /** Deliveries that were attempted and are not over a day after their event. */
+  /** Deliveries that were attempted and have not ended a day after their event. */
   retryingForADay: number;
   destinations: readonly WatchedDestination[];
-  /** Absent where nobody looked then; without a destination's backlog, nothing is said of its growth. */
+  /** Absent without a snapshot from then. A destination that is missing in it is not judged for growth. */
   aQuarterAgo?: Backlogs | undefined;
   halfAnHourAgo?: Backlogs | undefined;
 }>;
 
-/** A figure beyond its bound, and the destinations that have most part in it, the first the most. */
+/** A figure beyond its threshold, and the destinations with the largest part in it, largest first. */
 export type Crossing = Readonly<{
   threshold: Threshold;
   value: number;
@@ -155,19 +155,20 @@ export const thresholds = [
   "backlog_growth",
 ] as const;
 
-export type Threshold = (typeof thresholds)[number];
+type Threshold = (typeof thresholds)[number];
 
 const RETRY_RATE = 0.1;
 const DEAD_RATE = 0.01;
 const MEAN_ATTEMPTS = 2;
 const SECOND_SUCCESS = 0.6;
 export const RETRYING_FOR_A_DAY = 100;
-/** So many times as many dead within the hour as in a mean hour of the day. */
+/** The hour's dead over those of a mean hour of the day. */
 const GROWTH = 3;
-/** What a backlog may gain in half an hour: so many, or this share of what it was. */
+/** How much a backlog may grow in half an hour: so many, or this share of what it was. */
 const GAINED = 100;
 const GAINED_SHARE = 0.2;
 
+/** A share is judged only where there is enough of what it is a share of. */
 const ENOUGH = 100;
 const ENOUGH_SECONDS = 20;
 const ENOUGH_DEAD = 20;
@@ -175,6 +176,7 @@ const ENOUGH_DEAD = 20;
 /** Destinations named in one crossing. */
 const NAMED = 5;
 
+/** The thresholds that are crossed, over all destinations and the last hour. */
 export function crossings(watched: Watched): Crossing[] {
   const { hour, day, retryingForADay, destinations } = watched;
   const rates = ratesOf(hour);
@@ -206,7 +208,7 @@ export function crossings(watched: Watched): Crossing[] {
 
 type Part = (destination: WatchedDestination) => number;
 
-/** How much of each figure is a destination's. */
+/** A destination's part in each figure. */
 const parts: Readonly<Record<Exclude<Threshold, "backlog_growth">, Part>> = {
   retry_rate: ({ hour }) => hour.firstsAgain,
   dead_letter_rate: ({ hour }) => hour.dead,
@@ -225,8 +227,9 @@ function most(destinations: readonly WatchedDestination[], part: Part): string[]
 }
 
 /**
- * Backlogs that grow: more than half an hour ago by a hundred and by a fifth, and more at each look since. What has
- * come all at once may be a burst, what is large and stays so is said elsewhere, and what is paused is meant to grow.
+ * Growing backlogs: larger than half an hour ago by a hundred and by a fifth, and larger at each snapshot since. What
+ * came all at once may be a burst, a backlog that is large and stays so is reported elsewhere, and one of a paused
+ * destination is meant to grow.
  */
 function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: Watched): Crossing[] {
   const growing = destinations.flatMap(({ id, backlog, isPaused }) => {
@@ -244,17 +247,17 @@ function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: Watched): C
   return [{ threshold: "backlog_growth", value, limit: rounded(limit), window: "30m", destinations: named }];
 }
 
-/** How far a look may be from the time that it stands for: less than half of what is between two. */
+/** How far a snapshot may be from the time that it stands for: less than half the interval between two. */
 const NEAR_MS = 7 * MINUTE_MS;
 
-/** What was found about so many minutes ago; undefined when nobody looked then. */
+/** The snapshot of about so many minutes ago; undefined when there is none. */
 export function snapshotAgo(
-  looks: readonly BacklogSnapshot[],
+  snapshots: readonly BacklogSnapshot[],
   now: number,
   minutes: number,
 ): Backlogs | undefined {
   const distance = ({ at }: BacklogSnapshot) => Math.abs(now - minutes * MINUTE_MS - at);
-  const [nearest] = looks.toSorted((a, b) => distance(a) - distance(b));
+  const [nearest] = snapshots.toSorted((a, b) => distance(a) - distance(b));
   return nearest && distance(nearest) <= NEAR_MS ? nearest.backlogs : undefined;
 }
 
@@ -282,11 +285,10 @@ function rounded(value: number): number {
   return Math.round(value * 10_000) / 10_000;
 }
 
-// §§ When the sweep counts as silent: it comes every minute, and one that takes long or fails once is no stall.
+/** The sweep runs every minute; one that takes long or fails once is not a stall. */
+const STALLED_AFTER_MS = 5 * 60_000;
 
-export const STALLED_AFTER_MS = 5 * 60_000;
-
-/** @param heartbeatAt when a sweep last got through, epoch ms; null before the first, which is no stall yet */
+/** @param heartbeatAt when a sweep last completed, epoch ms; null before the first, which is not a stall yet */
 export function isStalled(heartbeatAt: number | null, now: number): heartbeatAt is number {
   return heartbeatAt !== null && now - heartbeatAt > STALLED_AFTER_MS;
 }

@@ -1,14 +1,18 @@
 /**
- * Bundles: the events that were committed together, of one tenant or of many. One row holds all of them: their
- * bodies one after the other, a header that tells what each of them is, and a plan that tells who gets which.
+ * Bundles: the events that were committed together, of one tenant or of many, in one row: their bodies one after the
+ * other, a header that describes each of them, and a plan of which destinations get which.
  *
- * An event's number is its bundle's number times 128 and its index there, so that numbers are in the order of
- * acceptance and a number alone leads to the row. Nothing that a user can see depends on who shares a bundle.
+ * An event's number is its bundle's number times 128 plus its index in it, so numbers are in the order of acceptance,
+ * and a number alone leads to the row. Nothing that a user can see depends on which events share a bundle.
  */
-/** Events of a bundle at most: the bits of two integers of 50 tell what became of each at a destination. */
+
+/** Events of a bundle at most: a pack's masks have a hundred bits (see pack.ts). */
 export const MAX_EVENTS = 100;
 
-/** Bytes of the bodies of a bundle, unless its only event has more. A row holds 2 MB, a bundle in memory twice its size. */
+/**
+ * Bytes of the bodies of a bundle, unless its only event has more. A row holds 2 MB, a bundle in memory twice its
+ * size.
+ */
 export const MAX_BYTES = 512 * 1024;
 
 const INDEXES = 128;
@@ -39,7 +43,7 @@ export function runsOf(indexes: readonly number[]): number[] {
   return runs;
 }
 
-/** The indexes of runs, in ascending order; of what is no such list as much as can be understood. */
+/** The indexes of runs, in ascending order; of a damaged list those that can be read. */
 export function indexesOf(runs: Runs): number[] {
   const indexes: number[] = [];
   for (let i = 0; i + 1 < runs.length; i += 2) {
@@ -83,11 +87,11 @@ export function isIn(runs: Runs, index: number): boolean {
   return false;
 }
 
-/** Deliveries of one bundle: of each of these destinations what the bundle's plan has for it. */
+/** Deliveries of one bundle: those that its plan has for each of these destinations. */
 export type BundlePart = Readonly<{
   bundle: number;
   destinations: readonly string[];
-  /** Of these indexes alone; absent: of all that are planned. */
+  /** Only these indexes; all planned ones when absent. */
   indexes?: Runs | undefined;
 }>;
 
@@ -105,19 +109,22 @@ export function partsOf(deliveries: readonly DeliveryName[]): BundlePart[] {
   });
 }
 
-/** How many deliveries a plan stands for. */
+/** How many deliveries a plan has. */
 export function deliveriesOf(plan: Plan): number {
   return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);
 }
 
-/** What the header tells of one event. */
+/** What the header says about one event. */
 export type EventHeader = Readonly<{
   tenant: string;
-  type: string /** Bytes of its body in UTF-8. */;
+  type: string;
+  /** Of its body in UTF-8. */
   bytes: number;
 }>;
 
-/** The header as it is stored: names once, then for each event the places of its tenant and type, and its bytes. */
+/**
+ * The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes.
+ */
 export type StoredHeader = Readonly<{
   version: 1;
   /** How the bodies are stored. */
@@ -127,7 +134,7 @@ export type StoredHeader = Readonly<{
   tenants: readonly string[];
   types: readonly string[];
   events: readonly number[];
-  /** The idempotency keys that stand for events here, each with its tenant: they go with the bundle. */
+  /** The idempotency keys of its events, each with its tenant: they are removed with the bundle. */
   keys?: readonly (readonly [tenant: string, key: string])[];
 }>;
 
@@ -139,15 +146,15 @@ export function storedHeader(
 ): StoredHeader {
   const tenants = [...new Set(events.map(({ tenant }) => tenant))];
   const types = [...new Set(events.map(({ type }) => type))];
-  const places = events.flatMap(({ tenant, type, bytes }) => [
+  const positions = events.flatMap(({ tenant, type, bytes }) => [
     tenants.indexOf(tenant),
     types.indexOf(type),
     bytes,
   ]);
-  return { version: 1, ...stored, tenants, types, events: places };
+  return { version: 1, ...stored, tenants, types, events: positions };
 }
 
-/** What the header tells of the event at an index; undefined when there is none. */
+/** The header of the event at an index; undefined when there is none. */
 export function headerAt({ tenants, types, events }: StoredHeader, index: number): EventHeader | undefined {
   const [tenant, type, bytes] = events.slice(index * FIELDS, index * FIELDS + FIELDS);
   if (tenant === undefined || type === undefined || bytes === undefined) return undefined;
@@ -161,26 +168,27 @@ export function headersOf(header: StoredHeader): EventHeader[] {
 }
 
 /** What decides which events may share a bundle. */
-export type Sized = Readonly<{
-  bytes: number /** Epoch ms; undefined: at once. */;
+type Sized = Readonly<{
+  bytes: number;
+  /** Epoch ms; undefined: at once. */
   deliverAt?: number | undefined;
 }>;
 
 /**
- * The events of a request in bundles, by their places: as few as the bounds allow, each of one time of delivery, in
- * the order given within each.
+ * The events of a request divided into bundles, by their positions: as few bundles as the limits allow, each of one
+ * delivery time, in the given order.
  */
 export function bundled(events: readonly Sized[]): number[][] {
   const bundles: number[][] = [];
-  const open = new Map<number | undefined, { places: number[]; bytes: number }>();
-  for (const [place, { bytes, deliverAt }] of events.entries()) {
+  const open = new Map<number | undefined, { positions: number[]; bytes: number }>();
+  for (const [position, { bytes, deliverAt }] of events.entries()) {
     let current = open.get(deliverAt);
-    if (!current || current.places.length >= MAX_EVENTS || current.bytes + bytes > MAX_BYTES) {
-      current = { places: [], bytes: 0 };
+    if (!current || current.positions.length >= MAX_EVENTS || current.bytes + bytes > MAX_BYTES) {
+      current = { positions: [], bytes: 0 };
       open.set(deliverAt, current);
-      bundles.push(current.places);
+      bundles.push(current.positions);
     }
-    current.places.push(place);
+    current.positions.push(position);
     current.bytes += bytes;
   }
   return bundles;

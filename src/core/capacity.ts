@@ -1,25 +1,118 @@
 /**
- * How much room there is behind the door for one more lease. The checks run from the most lasting reason
- * to the most fleeting one, so that the reason given is the one that a person would name.
+ * What one more lease may have: slots, a share of the concurrency window, and sends of the rate. Or the refusal.
+ *
+ * The checks run from the most lasting reason to the most fleeting one, so that the reason given is the one that an
+ * operator would name.
+ *
+ * Live traffic and the backlog share what there is. Of a capacity above one, live traffic leaves a quarter to the
+ * backlog, and the backlog an eighth to live traffic (at least one each), while the other side is active. What live
+ * traffic leaves and the drain does not use is lost for the moment; the drain gets what it lacks when the next lease
+ * ends. A capacity of one cannot be shared, so the sides take turns: live traffic yields when the backlog has been
+ * refused since live traffic was last served. The backlog never yields a capacity of one, because live deliveries
+ * that are refused become backlog themselves, and a drain takes the newest of the backlog too.
  */
-import type { Refusal } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
 import { blockedBy } from "./destination-state.ts";
 import { type GateState, type Side, sideOf } from "./gate-state.ts";
-import { type Lane, type Lease, slotsOf, widthsOf } from "./lease.ts";
+import { type Lane, type Lease, slotsOf, startable, tatOf, widthsOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
+import { effectiveRate, nextSendAt, type Reservation, reserve, reserveNow } from "./rate-limit.ts";
+import type { Refusal } from "./reasons.ts";
 
-// §§ Fair shares between live traffic and backlog, when both want in.
-//
-// Of any capacity above one, live traffic leaves a quarter to the backlog, and the backlog an eighth to live
-// traffic (at least one each), while the other is about: what live traffic does not use of its part is lost to
-// the drain, and what it lacks at once it gets from the next lease that ends. A capacity of one cannot be shared, so it takes turns: live traffic stands back when the backlog
-// has been turned away since live was last served. The backlog never stands back from a capacity of one:
-// live deliveries that are turned away become backlog themselves, and the drain takes the newest first
-// among its own.
+/** What is asked for, as far as capacity depends on it. */
+export type Wanted = Readonly<{
+  lane: Lane;
+  deliveries: number;
+  connections: number;
+  startWithinMs: number;
+}>;
 
-/** How long a side counts as being about after it asked or was turned away. */
-const ABOUT_MS = 10_000;
+export type Capacity = Readonly<{
+  /** Connections. */
+  slots: number;
+  /** Of the concurrency window. */
+  width: number;
+  /** At least one send. */
+  reservation: Reservation;
+  /** The one attempt that a half-open circuit admits. */
+  probe: boolean;
+}>;
+
+type Shares = Pick<Capacity, "slots" | "width" | "probe">;
+
+/**
+ * A destination that takes longer than this is served by drains, which run on a queue of their own: in a batch of the
+ * deliveries' queue every other destination would wait for its end.
+ */
+const SLOW_MS = 1_000;
+
+export function capacityFor(
+  state: GateState,
+  wanted: Wanted,
+  settings: GateSettings,
+  now: number,
+): Capacity | Refusal {
+  const shares = sharesFor(state, sideOf(wanted.lane), settings, now);
+  if ("reason" in shares) return shares;
+  const reservation = reservationFor(state, wanted, shares, settings, now);
+  return reservation.sends === 0 ? rateRefusal(state, settings, now) : { ...shares, reservation };
+}
+
+/** The most attempts that a lease can start in its time, by how long one takes. */
+export function mostStarts(
+  { destinationState: { tookMs } }: GateState,
+  { connections, startWithinMs }: Wanted,
+  { slots }: Shares,
+): number {
+  return startable(Math.min(slots, connections), startWithinMs, tookMs);
+}
+
+export function rateRefusal(state: GateState, settings: GateSettings, now: number): Refusal {
+  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
+  return { reason: "rate", until: nextSendAt(tatOf(state.leases, state.tat), rate, now) };
+}
+
+function sharesFor(state: GateState, side: Side, settings: GateSettings, now: number): Shares | Refusal {
+  const block = blockedBy(state.destinationState, settings, now);
+  if (block) return block;
+  const isHalfOpen = state.destinationState.circuit.kind === "half_open";
+  const probe = state.leases.find((lease) => lease.probe);
+  if (isHalfOpen && probe) return { reason: "probing", until: probe.expiresAt };
+  if (side === "live" && state.destinationState.tookMs > SLOW_MS) return { reason: "slow", until: now };
+  const window = isHalfOpen ? 1 : widthOf(state.destinationState.window, settings.maxConcurrency);
+  const slots = fairShareLeft(state, side, settings.maxConcurrency, slotsOf, now);
+  const width = fairShareLeft(state, side, window, widthsOf, now);
+  if (slots < 1 || width < 1) return { reason: "concurrency", until: firstExpiry(state, now) };
+  return isHalfOpen ? { slots: 1, width: 1, probe: true } : { slots, width, probe: false };
+}
+
+/** When a slot is free at the latest: a lease that is settled frees it sooner, and schedules a drain then. */
+function firstExpiry({ leases }: GateState, now: number): number {
+  return leases.length > 0 ? Math.min(...leases.map((lease) => lease.expiresAt)) : now;
+}
+
+function reservationFor(
+  state: GateState,
+  wanted: Wanted,
+  shares: Shares,
+  settings: GateSettings,
+  now: number,
+): Reservation {
+  const rate = effectiveRate(state.destinationState.adaptiveLimit, settings, now);
+  const tat = tatOf(state.leases, state.tat);
+  if (shares.probe) return reserveNow(tat, rate, now);
+  const side = sideOf(wanted.lane);
+  const horizonAt = now + aheadMs(state, side, wanted.startWithinMs, now);
+  const sends = Math.min(wanted.deliveries, mostStarts(state, wanted, shares));
+  const reserved = reserve(tat, sends, rate, horizonAt, now);
+  // After it not one more could start at once: what live traffic takes now, the backlog has to wait for.
+  const isScarce = nextSendAt(reserved.tat, rate, now) > now;
+  const yields = isScarce && side === "live" && isBacklogsTurn(state, now);
+  return yields ? { ...reserved, sends: 0 } : reserved;
+}
+
+/** A side counts as active for so long after it asked or was refused. */
+const ACTIVE_MS = 10_000;
 
 /** How much of `capacity` is left for one more lease of `side`, given what each lease takes of it. */
 export function fairShareLeft(
@@ -30,73 +123,39 @@ export function fairShareLeft(
   now: number,
 ): number {
   const own = state.leases.filter((lease) => sideOf(lease.lane) === side);
-  const kept = reservedAgainst(state, side, capacity, now);
+  const kept = keptForOther(state, side, capacity, now);
   return Math.min(capacity - taken(state.leases), capacity - kept - taken(own));
 }
 
 /**
- * How far ahead a side may reserve the rate. Drains look further ahead than batches do: while live traffic
- * is about, they leave it the later three quarters of their time, or it would find every place taken.
+ * How far ahead a side may reserve the rate. Drains look further ahead than batches do: while live traffic is active,
+ * they leave it the later three quarters of their time, or it would find every send reserved.
  */
 export function aheadMs(state: GateState, side: Side, startWithinMs: number, now: number): number {
-  const leaves = side === "backlog" && isAbout(state.turns.live.askedAt, now);
-  return leaves ? startWithinMs / 4 : startWithinMs;
-}
-
-function reservedAgainst(state: GateState, side: Side, capacity: number, now: number): number {
-  if (side === "backlog")
-    return capacity > 1 && isAbout(state.turns.live.askedAt, now) ? part(capacity, 8) : 0;
-  if (!wantsMore(state, now)) return 0;
-  return capacity > 1 ? part(capacity, 4) : isBacklogsTurn(state, now) ? 1 : 0;
+  const yields = side === "backlog" && isActive(state.turns.live.askedAt, now);
+  return yields ? startWithinMs / 4 : startWithinMs;
 }
 
 /** Whether live traffic, when there is not enough for both, has to let the backlog go first. */
 export function isBacklogsTurn(state: GateState, now: number): boolean {
-  return wantsMore(state, now) && state.turns.live.servedAt > state.turns.backlog.servedAt;
+  return backlogWantsMore(state, now) && state.turns.live.servedAt > state.turns.backlog.servedAt;
 }
 
-function wantsMore({ turns: { backlog } }: GateState, now: number): boolean {
-  return backlog.wantedAt > 0 && backlog.wantedAt >= backlog.servedAt && isAbout(backlog.wantedAt, now);
+function keptForOther(state: GateState, side: Side, capacity: number, now: number): number {
+  if (side === "backlog")
+    return capacity > 1 && isActive(state.turns.live.askedAt, now) ? part(capacity, 8) : 0;
+  if (!backlogWantsMore(state, now)) return 0;
+  return capacity > 1 ? part(capacity, 4) : isBacklogsTurn(state, now) ? 1 : 0;
 }
 
-function isAbout(at: number, now: number): boolean {
-  return at > 0 && now - at < ABOUT_MS;
+function backlogWantsMore({ turns: { backlog } }: GateState, now: number): boolean {
+  return backlog.wantedAt > 0 && backlog.wantedAt >= backlog.servedAt && isActive(backlog.wantedAt, now);
+}
+
+function isActive(at: number, now: number): boolean {
+  return at > 0 && now - at < ACTIVE_MS;
 }
 
 function part(capacity: number, of: number): number {
   return Math.max(1, Math.floor(capacity / of));
-}
-
-export type Capacity = Readonly<{ slots: number; width: number; deliveries: number; probe: boolean }>;
-
-/**
- * A destination that takes longer than this is served by drains, which run on a queue of their own: in a
- * batch of the live queue it would make every other destination wait for its end.
- */
-const SLOW_MS = 1_000;
-
-export function capacityFor(
-  state: GateState,
-  lane: Lane,
-  settings: GateSettings,
-  now: number,
-): Capacity | Refusal {
-  const shut = blockedBy(state.destinationState, settings, now);
-  if (shut) return shut;
-  const probing = state.destinationState.circuit.kind === "half_open";
-  const probe = state.leases.find((lease) => lease.probe);
-  if (probing && probe) return { reason: "probing", until: probe.expiresAt };
-  const side = sideOf(lane);
-  if (side === "live" && state.destinationState.tookMs > SLOW_MS) return { reason: "slow", until: now };
-  const window = probing ? 1 : widthOf(state.destinationState.window, settings.maxConcurrency);
-  const slots = fairShareLeft(state, side, settings.maxConcurrency, slotsOf, now);
-  const width = fairShareLeft(state, side, window, widthsOf, now);
-  if (slots < 1 || width < 1) return { reason: "concurrency", until: firstExpiry(state, now) };
-  if (probing) return { slots: 1, width: 1, deliveries: 1, probe: true };
-  return { slots, width, deliveries: Number.POSITIVE_INFINITY, probe: false };
-}
-
-/** When a place is free at the latest; a lease that is settled frees it sooner, and rings then. */
-function firstExpiry({ leases }: GateState, now: number): number {
-  return leases.length > 0 ? Math.min(...leases.map((lease) => lease.expiresAt)) : now;
 }

@@ -1,8 +1,8 @@
 /**
  * The circuit breaker of one destination: closed → open → half-open with one probe → closed.
  *
- * Failures are counted over time, not over calls, so that an old failure never trips a circuit that has
- * been idle since. The circuit knows nothing of leases: whoever holds the probe reports its outcome.
+ * Failures are counted over time, not over calls, so that an old failure never trips a circuit that has been idle
+ * since. The circuit knows nothing of leases: the holder of the probe reports its outcome.
  */
 import type { BreakerSettings } from "./limits.ts";
 import type { Health } from "./retry/classify.ts";
@@ -16,7 +16,7 @@ export type Circuit =
       since: number;
       trips: number;
       slices: readonly Slice[];
-      /** Failures in a row, up to now. */
+      /** Failures in a row up to now. */
       streak: number;
     }>
   | Readonly<{ kind: "open"; since: number; until: number; trips: number }>
@@ -24,11 +24,11 @@ export type Circuit =
 
 const SLICES = 10;
 /**
- * So many times the least number of attempts, failing one after the other, open it whatever the ratio: a busy
- * destination has so many successes in its window that the ratio alone would cost hundreds of attempts.
+ * So many times `minAttempts` failures in a row open it whatever the ratio: a busy destination has so many successes in
+ * its window that the ratio alone would cost hundreds of failed attempts.
  */
 const STREAK = 2;
-/** Cool-downs end at different moments for senders that saw the same outage. Only ever later. */
+/** Jitter: the cool-downs of destinations that saw the same outage end at different times. It only adds. */
 const COOLDOWN_SPREAD = 0.1;
 
 export function closedCircuit(now: number): Circuit {
@@ -77,7 +77,7 @@ function counted(
   const slices = withOutcome(circuit.slices, health, settings.windowMs, now);
   const attempts = slices.reduce((sum, slice) => sum + slice.attempts, 0);
   const failures = slices.reduce((sum, slice) => sum + slice.failures, 0);
-  // A whole window without an opening: the next one starts from the first cool-down again.
+  // After a whole window without an opening, the next one starts with the first cool-down again.
   const trips = now - circuit.since >= settings.windowMs ? 0 : circuit.trips;
   const streak = health === "unhealthy" ? circuit.streak + 1 : 0;
   const failing = attempts >= settings.minAttempts && failures >= attempts * settings.failureRatio;

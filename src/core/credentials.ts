@@ -1,47 +1,50 @@
 /**
- * How long what is known of an API key may be relied on. A key that has been revoked is refused at the latest
- * when what an isolate remembers of it has become stale: well within the minute that is promised.
+ * When credentials are valid: API keys, and the signing secrets that were replaced.
+ *
+ * An isolate caches what it has read of an API key, so a revoked key is rejected when that entry is stale at the
+ * latest: well within the minute that is promised.
+ *
+ * After a rotation, replaced secrets still sign beside the current one, each until a time of its own, so that rotating
+ * again never takes a secret from a receiver that was promised more time.
  */
-/** What an isolate has read of a key counts for so long, from the moment it asked. */
+
+/** How long a cached key counts, from when it was requested. */
 export const REMEMBERED_MS = 30_000;
 
-/** A key's last use is written down this often at most: a busy key shall not cost a row for each request. */
+/** The least time between two writes of a key's last use: a busy key must not cost a row for each request. */
 export const USE_WRITTEN_MS = 60 * 60_000;
 
-export type KeyTerms = Readonly<{
+type KeyTerms = Readonly<{
   /** Epoch ms; null: it does not end by itself. */
   expiresAt: number | null;
   /** Epoch ms; null: it has not been revoked. */
   revokedAt: number | null;
 }>;
 
-/** Whether a key opens anything at `now`; in the millisecond in which it expires it no longer does. */
+/** Whether a key is valid at `now`; in the millisecond in which it expires it no longer is. */
 export function isInForce({ expiresAt, revokedAt }: KeyTerms, now: number): boolean {
   return revokedAt === null && (expiresAt === null || now < expiresAt);
 }
 
-/** Whether what was asked for at `askedAt` (epoch ms) may still be relied on. A clock set back makes it stale. */
+/** Whether what was requested at `askedAt` (epoch ms) still counts. A clock that was set back makes it stale. */
 export function isRemembered(askedAt: number, now: number): boolean {
   return askedAt <= now && now - askedAt < REMEMBERED_MS;
 }
 
-/** Whether a use at `now` is worth a written row, when the last one written down was at `lastUsedAt` (epoch ms). */
+/** Whether to write a use at `now`, when the last one written was at `lastUsedAt` (epoch ms). */
 export function isWorthWriting(lastUsedAt: number | null, now: number): boolean {
   return lastUsedAt === null || now - lastUsedAt >= USE_WRITTEN_MS;
 }
 
-// §§ The secrets that were replaced and still sign beside the current one, each until a time of its own, so that
-// rotating again never takes a secret away from a receiver that was promised more time.
-
-/** As it is stored: sealed like the current one. `expires_at` is epoch ms. */
+/** A replaced secret as it is stored: encrypted like the current one. `expires_at` is epoch ms. */
 export type PreviousSecret = Readonly<{ secret: string; expires_at: number }>;
 
-/** Every one of them is a signature more in each request: so many sign at once. */
+/** Each adds a signature to every request: no more than this. */
 export const MOST_PREVIOUS = 5;
 
 /**
- * Those that still sign at `now`, the newest first; all that are stored when no time is given. A person may have
- * edited what is stored: what is no such secret is passed over.
+ * The replaced secrets that still sign at `now`, newest first; all stored ones when no time is given. Entries that were
+ * edited by hand into something else are ignored.
  */
 export function previousSecrets(stored: unknown, now = Number.NEGATIVE_INFINITY): readonly PreviousSecret[] {
   if (!Array.isArray(stored)) return [];

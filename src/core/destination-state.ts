@@ -1,7 +1,7 @@
 /**
- * The condition of a destination: its circuit, its window, its hold, its pace. The gate keeps it; a worker that
- * holds a lease carries a copy and moves it with the same function after each attempt, so that it stops
- * at the failure that shuts the door and widens with the successes that open it, without asking.
+ * The state of a destination: its circuit, concurrency window, hold, attempt duration and adaptive limit. The gate
+ * owns it. A Worker that holds a lease has a copy, and updates it with the same function after each attempt, so that
+ * it stops at the failure that blocks the destination and widens with successes without calling the gate.
  */
 
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit-breaker.ts";
@@ -9,37 +9,40 @@ import { eased, grown, halved, newWindow, reopened, type Window } from "./concur
 import type { GateSettings } from "./limits.ts";
 import type { AttemptMetric } from "./metrics.ts";
 import { type AdaptiveLimit, loweredLimit, noAdaptiveLimit } from "./rate-limit.ts";
+import type { GateReason } from "./reasons.ts";
 import type { Health } from "./retry/classify.ts";
 
 export type DestinationState = Readonly<{
   circuit: Circuit;
   window: Window;
-  /** The receiver asked for quiet until then (Retry-After); 0 when it never did. */
+  /** The receiver asked for quiet until then (Retry-After); 0: never. */
   heldUntil: number;
-  /** How long an attempt takes of late, a moving average. */
+  /** How long an attempt takes, a moving average; 0: not known. */
   tookMs: number;
-  /** What its 429s have taught. */
+  /** The rate that its 429s have taught. */
   adaptiveLimit: AdaptiveLimit;
 }>;
 
-/** What an attempt tells about its destination. */
+/** What an attempt says about its destination. */
 export type AttemptSignal = Readonly<{
   at: number;
   health: Health;
   /** Whether the window must be halved. */
   backsOff: boolean;
-  /** The whole destination must stay closed until then. */
+  /** The receiver asked that the whole destination be left alone until then. */
   holdUntil?: number;
   /** Requests that the receiver says it will still take. */
   remaining?: number;
   /** How long the attempt took. */
   tookMs?: number;
-  /** What is counted of it. */
   metric?: AttemptMetric;
 }>;
 
-/** Why a gate lets nothing in, and until when at the earliest; null when only a person can tell. */
-export type Block = Readonly<{ reason: "paused" | "hold" | "circuit_open"; until: number | null }>;
+/** Why nothing is admitted, and until when at the earliest; null when only an operator can end it. */
+export type Block = Readonly<{
+  reason: Extract<GateReason, "paused" | "hold" | "circuit_open">;
+  until: number | null;
+}>;
 
 /** How much the newest attempt counts in the average. */
 const NEWEST_WEIGHT = 0.3;
@@ -54,13 +57,15 @@ export function newDestinationState(now: number): DestinationState {
   };
 }
 
-/** The condition at `now`: a cool-down that is over makes the circuit half-open. */
+/** The state at `now`: a cool-down that is over makes the circuit half-open. */
 export function destinationStateAt(destinationState: DestinationState, now: number): DestinationState {
   const circuit = circuitAt(destinationState.circuit, now);
   return circuit === destinationState.circuit ? destinationState : { ...destinationState, circuit };
 }
 
-/** Whether the door is shut at `now`, or undefined when it stands open (or half-open, for a probe). */
+/**
+ * What blocks the destination at `now`; undefined when it admits attempts, if only the probe of a half-open circuit.
+ */
 export function blockedBy(
   destinationState: DestinationState,
   settings: Pick<GateSettings, "paused">,
@@ -74,7 +79,7 @@ export function blockedBy(
   return circuit.kind === "open" ? { reason: "circuit_open", until: circuit.until } : undefined;
 }
 
-/** The condition after one more attempt. `random` in [0, 1) spreads the end of a cool-down. */
+/** The state after one more attempt. `random` in [0, 1) spreads the end of a cool-down. */
 export function destinationStateAfter(
   destinationState: DestinationState,
   signal: AttemptSignal,
@@ -89,18 +94,18 @@ export function destinationStateAfter(
     random,
   );
   const heldUntil = Math.max(destinationState.heldUntil, signal.holdUntil ?? 0);
-  const turned = circuit.kind !== destinationState.circuit.kind || heldUntil > destinationState.heldUntil;
-  // What ends behind a shut door was under way before it shut: the same trouble again teaches nothing new.
-  const open =
+  const isReset = circuit.kind !== destinationState.circuit.kind || heldUntil > destinationState.heldUntil;
+  // What ends while the destination is blocked was under way before: the same trouble again teaches nothing new.
+  const isOpen =
     destinationState.circuit.kind === "closed" && !blockedBy(destinationState, settings, signal.at);
-  const heard = open ? windowAfter(destinationState.window, signal, settings) : destinationState.window;
+  const window = isOpen ? windowAfter(destinationState.window, signal, settings) : destinationState.window;
   return {
     circuit,
     heldUntil,
-    window: turned ? reopened(destinationState.window) : heard,
+    window: isReset ? reopened(destinationState.window) : window,
     adaptiveLimit:
       signal.health === "throttled"
-        ? taught(destinationState, settings, signal.at)
+        ? limitAfter429(destinationState, settings, signal.at)
         : destinationState.adaptiveLimit,
     tookMs:
       destinationState.tookMs +
@@ -108,31 +113,32 @@ export function destinationStateAfter(
   };
 }
 
-/** What a holder of a lease knows, with what the gate has learned from others: they may have shut the door. */
-export function withLearned(own: DestinationState, news: DestinationState): DestinationState {
-  const circuit = news.circuit.kind === "open" ? news.circuit : own.circuit;
-  return { ...own, circuit, heldUntil: Math.max(own.heldUntil, news.heldUntil) };
+/** A lease holder's copy, with an opening or a hold that the gate has learned from other leases. */
+export function withLearned(own: DestinationState, gates: DestinationState): DestinationState {
+  const circuit = gates.circuit.kind === "open" ? gates.circuit : own.circuit;
+  return { ...own, circuit, heldUntil: Math.max(own.heldUntil, gates.heldUntil) };
 }
 
 /**
- * What a holder goes on with from one lease to the next: what it has learned itself, which the gate has not heard of
- * yet, and what the gate has learned from others. A window that has shrunk meanwhile stays so.
- * @param since what the gate said when the first of the two was let in
+ * The copy that a holder takes from one lease to the next: with what it has learned itself, which it has not reported
+ * to the gate yet, and what the gate has learned from others. A window that has shrunk meanwhile stays so.
+ * @param since the gate's state when the first of the two leases was granted
+ * @param gates the gate's state now
  */
 export function carriedOver(
   own: DestinationState,
   since: DestinationState,
-  news: DestinationState,
+  gates: DestinationState,
 ): DestinationState {
-  const isLarger = own.window.size >= since.window.size && news.window.size > own.window.size;
-  return { ...withLearned(own, news), window: isLarger ? news.window : own.window };
+  const isLarger = own.window.size >= since.window.size && gates.window.size > own.window.size;
+  return { ...withLearned(own, gates), window: isLarger ? gates.window : own.window };
 }
 
 /**
- * What was being sent, by Little's law: so many at once, each taking so long. A hold is told before its lease is
- * settled, so the door may have been shut meanwhile: then its width is remembered as the size that worked.
+ * The rate that was refused is known by Little's law: so many at once, each taking so long. A hold is reported before
+ * its lease is settled, so the window may be back at one by now: then its threshold is the size that worked.
  */
-function taught(
+function limitAfter429(
   { adaptiveLimit, window, tookMs }: DestinationState,
   settings: GateSettings,
   now: number,
@@ -148,23 +154,21 @@ function windowAfter(window: Window, signal: AttemptSignal, { maxConcurrency }: 
 }
 
 /**
- * The breaker's window must be able to hold enough failures to trip it: a receiver that hangs fails at
- * most once per timeout, so the window is never shorter than twice that.
+ * The breaker's window must be long enough for the failures that trip it. A receiver that hangs fails at most once per
+ * timeout, so the window is never shorter than twice `minAttempts` timeouts.
  */
 function watching({ breaker, timeoutMs }: GateSettings): GateSettings["breaker"] {
   return { ...breaker, windowMs: Math.max(breaker.windowMs, 2 * breaker.minAttempts * timeoutMs) };
 }
 
-// §§ What has happened to a door between two moments: each of it once, for the log.
-
 export type CircuitEvent = "circuit_opened" | "circuit_half_open" | "circuit_closed" | "held" | "hold_ended";
 
-/** A door as it was last seen: `holding` says that the beginning of a hold has been told, and not its end. */
-export type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
+/** A state as last seen. `holding`: the beginning of a hold has been logged, and its end has not. */
+type ObservedState = Readonly<{ destinationState: DestinationState; holding: boolean }>;
 
-export type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
+type CircuitChange = Readonly<{ holding: boolean; events: readonly CircuitEvent[] }>;
 
-/** What has happened from then to `condition`, what time alone has brought by `now` before the rest. */
+/** The events between two states, each once; what time alone has changed by `now` comes first. */
 export function circuitChange(
   before: ObservedState,
   destinationState: DestinationState,
@@ -187,10 +191,10 @@ function circuitEvents(
   { circuit: before }: DestinationState,
   { circuit: after }: DestinationState,
 ): CircuitEvent[] {
-  return after.kind === before.kind ? [] : [circuitTurns[after.kind]];
+  return after.kind === before.kind ? [] : [eventOf[after.kind]];
 }
 
-const circuitTurns = {
+const eventOf = {
   open: "circuit_opened",
   half_open: "circuit_half_open",
   closed: "circuit_closed",

@@ -1,9 +1,14 @@
 /**
- * The gate's bell: when to send for drains, and how many, because something waits in D1 and the door may
- * open.
+ * The drain scheduler: when deliveries wait in D1 and may be admitted, it decides how many drains to enqueue, and when.
  *
- * There is one alarm. It is set to the earliest moment at which anything could be let in; when it rings
- * too early it is set again, so a later reason never overwrites an earlier one and none is forgotten.
+ * There is one alarm, at the earliest time at which anything could be admitted. If it goes off too early it is set
+ * again, so a later reason never overwrites an earlier one and none is lost.
+ *
+ * The second half of the file is for the drains themselves: how far one reads into the backlog for deliveries that no
+ * other drain has leased. No further than it must, because D1 bills rows read and does one thing at a time. At the two
+ * ends of the backlog it finds as many as it may lease, unless other drains work there. Then it reads a little further,
+ * and at a random place between the ends, which costs the same however many drains there are. Only if that is taken
+ * too, it reads as many as all drains together may hold.
  */
 
 import { widthOf } from "./concurrency-window.ts";
@@ -14,38 +19,35 @@ import { effectiveRate, sendsBy } from "./rate-limit.ts";
 
 /** Connections of one drain: what one invocation of a Worker can have open. */
 export const DRAIN_CONNECTIONS = 6;
-/** A refused delivery is written to D1 right after the refusal: the drain should find it there. */
+/** A refused delivery is written to D1 right after the refusal: a drain should find it there. */
 const WRITE_MS = 1_000;
-/** At the latest it is written when its whole batch has been worked on: until then "nothing" means little. */
+/** It is written with its whole batch at the latest: until then a drain that finds nothing proves nothing. */
 const WRITTEN_MS = 5_000;
-/** A drain works off so much under one lease: what the rate allows within it is worth a drain now. */
+/** What the rate allows within this time is worth a drain now: it works about so long under one lease. */
 const AHEAD_MS = 3_000;
-/** A drain that was sent for and never asked: send again after this long. */
+/** A drain that was enqueued and has not asked for a lease in this time is lost: enqueue another. */
 const LOST_MS = 30_000;
-/** The queue did not take a drain: try it again after this long. */
+/** The queue did not take a drain: try again after this time. */
 const UNSENT_MS = 2_000;
 
-/** Something was turned away and will wait; it may be let in at `until`, or null when nobody can say. */
+/** A delivery was refused and will wait. It may be admitted at `until`; null when that is not known. */
 export function afterRefusal(drainSchedule: DrainSchedule, until: number | null, now: number): DrainSchedule {
   const waiting = { ...drainSchedule, waitingSince: now };
   return until === null ? waiting : alarmBy(waiting, Math.max(until, now + WRITE_MS), now);
 }
 
-/** Something waits in D1 already: only a drain that looks from now on may say otherwise. */
+/** Deliveries wait in D1 already: a drain that read D1 before now cannot disprove it. */
 export function afterReport(drainSchedule: DrainSchedule, now: number): DrainSchedule {
   return { ...drainSchedule, waitingSince: Math.max(drainSchedule.waitingSince, now - WRITTEN_MS) };
 }
 
-/** Sets the alarm unless it is set for an earlier time already; one long overdue has been lost. */
+/** Sets the alarm unless it is set for an earlier time already. One long overdue was lost. */
 export function alarmBy(drainSchedule: DrainSchedule, at: number, now: number): DrainSchedule {
   const set = drainSchedule.at !== null && drainSchedule.at <= at && drainSchedule.at > now - LOST_MS;
   return set ? drainSchedule : { ...drainSchedule, at };
 }
 
-/**
- * Capacity was given back: if something waits and fewer drains are at work or on their way than the window
- * has room for, ring now.
- */
+/** Capacity was given back: drains are due now, if deliveries wait and there is capacity for more drains. */
 export function afterRelease(state: GateState, now: number): DrainSchedule {
   if (state.drainSchedule.waitingSince === 0) return state.drainSchedule;
   return drainsMissing(state, now) > 0
@@ -53,10 +55,10 @@ export function afterRelease(state: GateState, now: number): DrainSchedule {
     : alarmBy(state.drainSchedule, now + LOST_MS, now);
 }
 
-/** So many drains more are on their way: sent for, or at work without a lease at the moment, to ask again at once. */
+/** So many more drains will ask for a lease: enqueued, or between two leases. */
 export function withExpected(drainSchedule: DrainSchedule, drains: number, now: number): DrainSchedule {
-  const known = onTheirWay(drainSchedule, now);
-  // Counted from the first on, so that those who are lost are not counted for ever.
+  const known = expectedAt(drainSchedule, now);
+  // Timed from the first of them, so that lost drains are not expected for ever.
   return {
     ...drainSchedule,
     expected: known + drains,
@@ -64,7 +66,7 @@ export function withExpected(drainSchedule: DrainSchedule, drains: number, now: 
   };
 }
 
-/** So many of the drains that were to be sent for could not be: they are not on their way, and it rings again soon. */
+/** So many drains could not be enqueued: they are not expected, and due again soon. */
 export function afterUnsent(drainSchedule: DrainSchedule, drains: number, now: number): DrainSchedule {
   return alarmBy(
     { ...drainSchedule, expected: Math.max(0, drainSchedule.expected - drains) },
@@ -73,7 +75,7 @@ export function afterUnsent(drainSchedule: DrainSchedule, drains: number, now: n
   );
 }
 
-/** A drain that looked at `lookedAt` has come and found nothing to do. What was turned away since still waits. */
+/** A drain that read D1 at `lookedAt` found nothing waiting. Deliveries refused since still wait. */
 export function afterEmpty(before: DrainSchedule, lookedAt: number, now: number): DrainSchedule {
   const drainSchedule = afterArrival(before);
   const sureAt = drainSchedule.waitingSince + WRITTEN_MS;
@@ -81,46 +83,43 @@ export function afterEmpty(before: DrainSchedule, lookedAt: number, now: number)
   return alarmBy(drainSchedule, Math.max(sureAt, now + WRITE_MS), now);
 }
 
-/** A drain has come and asks. */
+/** One of the expected drains asks for a lease. */
 export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
   return drainSchedule.expected === 0
     ? drainSchedule
     : { ...drainSchedule, expected: drainSchedule.expected - 1 };
 }
 
-export type DrainDecision = Readonly<{
+type DrainDecision = Readonly<{
   drainSchedule: DrainSchedule;
-  /** Drains to send for. */
+  /** Drains to enqueue. */
   drains: number;
-  /** Drains that will then be at work side by side, at most: each looks past what the others have leased. */
-  abreast: number;
+  /** Drains that then work at the same time, at most: each reads past what the others have leased. */
+  drainsAtWork: number;
 }>;
 
-/** The alarm has gone off: how many drains to send for, and when to ring next. */
+/** The alarm went off: how many drains to enqueue, and when it is due next. */
 export function drainsDue(state: GateState, now: number): DrainDecision {
-  const silent = (at: number | null) => ({
+  const none = (at: number | null) => ({
     drainSchedule: { ...state.drainSchedule, at },
     drains: 0,
-    abreast: 0,
+    drainsAtWork: 0,
   });
-  if (state.drainSchedule.waitingSince === 0) return silent(null);
-  const shut = blockedBy(state.destinationState, { paused: false }, now);
-  if (shut) return silent(shut.until);
+  if (state.drainSchedule.waitingSince === 0) return none(null);
+  const block = blockedBy(state.destinationState, { paused: false }, now);
+  if (block) return none(block.until);
   const drains = drainsMissing(state, now);
-  if (drains <= 0) return silent(now + LOST_MS);
+  if (drains <= 0) return none(now + LOST_MS);
   const drainSchedule = { ...withExpected(state.drainSchedule, drains, now), at: now + LOST_MS };
-  return { drainSchedule, drains, abreast: drainsWanted(state, now) };
+  return { drainSchedule, drains, drainsAtWork: drainsWanted(state, now) };
 }
 
-/**
- * How many drains the window has room for, and the rate something to send: one invocation works over a few
- * connections only.
- */
+/** How many drains the window and the rate can occupy: one invocation has a few connections only. */
 function drainsWanted(
-  { destinationState, breadth, rate: owners, leases, tat }: GateState,
+  { destinationState, maxConcurrency, rate: owners, leases, tat }: GateState,
   now: number,
 ): number {
-  const byWindow = Math.ceil(widthOf(destinationState.window, breadth) / DRAIN_CONNECTIONS);
+  const byWindow = Math.ceil(widthOf(destinationState.window, maxConcurrency) / DRAIN_CONNECTIONS);
   const limits = { ratePerSecond: owners.perSecond, rateBurst: owners.burst };
   const rate = effectiveRate(destinationState.adaptiveLimit, limits, now);
   const byRate = Math.ceil(sendsBy(now + AHEAD_MS, tatOf(leases, tat), rate, now) / DRAIN_CONNECTIONS);
@@ -128,42 +127,36 @@ function drainsWanted(
 }
 
 function drainsMissing(state: GateState, now: number): number {
-  // A drain that goes on from one lease to the next has two for a while: the first has no slots any more.
+  // A drain that continues with another lease has two for a while, of which the first has no slots left.
   const isAtWork = ({ lane, slots }: Lease) => sideOf(lane) === "backlog" && slots > 0;
   const atWork = live(state.leases, now).filter(isAtWork).length;
-  return drainsWanted(state, now) - atWork - onTheirWay(state.drainSchedule, now);
+  return drainsWanted(state, now) - atWork - expectedAt(state.drainSchedule, now);
 }
 
-function onTheirWay({ expectedSince, expected }: DrainSchedule, now: number): number {
+function expectedAt({ expectedSince, expected }: DrainSchedule, now: number): number {
   return now - expectedSince < LOST_MS ? expected : 0;
 }
 
-// §§ How far a drain looks for deliveries that no other drain holds: no further than it must, because D1 bills
-// what is looked at, and does one thing at a time.
-//
-// At the ends of what waits it finds as many as it may lease, unless others are at work there. Then it looks
-// a little further, and at a place of its own between the ends, which costs the same however many drains work
-// side by side. Only where that is taken too, it looks at as many as all of them together may hold.
-
-/** Deliveries that one drain leases at once: as many as a bundle has, so that each is loaded once. */
+/** Deliveries that one drain leases at once: as many as a bundle has, so that a bundle is loaded once. */
 export const LEASED = 100;
 
 export type DrainRange = Readonly<{
-  /** Deliveries looked at from each end of what waits, and from a place between them. */
+  /** Deliveries to read from each end of the backlog. */
   perEnd: number;
+  /** Deliveries to read from a random place between the ends. */
   between: number;
-  /** Whether a drain that finds nothing here has to wait for the others. */
+  /** Whether there is no wider range: a drain that finds nothing here has to wait for the others. */
   isFurthest: boolean;
 }>;
 
 /**
- * @param drains at work side by side, this one included
- * @param distance 0 is the nearest; so many times it has been too crowded there
- * @param own deliveries that it is working off while it looks: it looks past them, and past what others hold so
+ * @param drains at work at the same time, this one included
+ * @param distance how many times this drain has found its range taken by others
+ * @param own deliveries that it is attempting meanwhile: it reads past them, and past as many of each other drain
  */
 export function drainRangeOf(drains: number, distance: number, own = 0): DrainRange {
   const held = own > 0 ? 2 : 1;
-  // For a few drains it is not worth another call of the gate.
+  // For a few drains a narrower range does not save enough to be worth another call of the gate.
   const isFurthest = drains <= 3 || distance > 1;
   if (isFurthest) return { perEnd: (LEASED / 2) * drains * held, between: 0, isFurthest };
   return distance === 0
@@ -172,9 +165,8 @@ export function drainRangeOf(drains: number, distance: number, own = 0): DrainRa
 }
 
 /**
- * How far a drain looks next. Where others have been they still are: it does not go back to the nearest, which
- * is for whoever comes first.
- * @param crowded whether others held most of what it looked at
+ * The distance of a drain's next read. It does not return to the nearest range, because the others are still there.
+ * @param crowded whether other drains held most of what it read
  */
 export function nextDistance(distance: number, crowded: boolean): number {
   return crowded ? distance + 1 : Math.min(distance, 1);

@@ -1,4 +1,7 @@
-/** Everything a gate remembers: small, plain, and one stored value, so that one write keeps it whole. */
+/**
+ * The gate's whole state. It is one stored value, because one write then keeps it consistent and costs one row; and
+ * small, because a busy gate copies it with every call.
+ */
 
 import { type AlertState, type DeadLetterDigest, emptyDigest, noAlerts } from "./alerts.ts";
 import { type FailureStreak, noFailures } from "./auto-disable.ts";
@@ -6,26 +9,28 @@ import { type CircuitEvent, type DestinationState, newDestinationState } from ".
 import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Rate } from "./rate-limit.ts";
+import type { PauseReason } from "./reasons.ts";
 import { newRollups, type Rollups } from "./rollups.ts";
 
-/** Fresh deliveries and retries come from outside; the backlog is what the drain brings. */
+/** Live: first attempts and retries, from the deliveries' queue. Backlog: what waited in D1, from drains. */
 export type Side = "live" | "backlog";
 
-/** When a side last asked, was last served, and last wanted more than it got. */
+/** When a side last asked, was last granted a lease, and was last refused something. */
 export type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
 
+/** When drains are due: see drain-scheduler.ts. */
 export type DrainSchedule = Readonly<{
-  /** When a delivery was last turned away; 0 when nothing waits. */
+  /** When a delivery was last refused; 0 when nothing waits. */
   waitingSince: number;
-  /** When the alarm rings; null when it is not set. */
+  /** When drains are due; null when none are scheduled. */
   at: number | null;
-  /** Since when those on their way have been counted. */
+  /** Since when the expected drains are counted. */
   expectedSince: number;
-  /** Drains on their way: sent for, or about to ask again. */
+  /** Drains that will ask for a lease: enqueued, or between two leases. */
   expected: number;
 }>;
 
-/** What is remembered of the door, for the destination's owner. */
+/** The events of a destination's history, which its owner is shown. */
 export type HistoryKind =
   | Exclude<CircuitEvent, "circuit_half_open" | "hold_ended">
   | "paused"
@@ -33,78 +38,78 @@ export type HistoryKind =
   | "hold_cleared";
 
 /** Since when a destination was paused (epoch ms), and why. */
-export type Pause = Readonly<{ at: number; reason: string }>;
+export type Pause = Readonly<{ at: number; reason: PauseReason }>;
 
 export type HistoryEntry = Readonly<{
-  /** Epoch ms; of what went on happening, the first time. */
+  /** Epoch ms; of repeated events, the first time. */
   at: number;
   what: HistoryKind;
-  /** How often, when more than once with nothing else between: a probe that failed opens the circuit again. */
+  /** How often, if more than once with nothing else between: each failed probe opens the circuit again. */
   times?: number;
-  /** Until when a hold lasts. */
+  /** The end of a hold. */
   until?: number;
-  /** Why it was paused. */
-  reason?: string;
+  /** Of a pause. */
+  reason?: PauseReason;
 }>;
 
-/** A lease that was settled. */
-export type SettledLease = readonly [at: number, deliveries: PackedNumbers];
+/** A settled lease's deliveries, and when it was settled. */
+type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 
-/** How much may be in flight under leases that are granted from memory and not stored (see write-behind.ts). */
+/** How much may be in flight under leases that are granted without a write (see write-behind.ts). */
 export type Slack = Readonly<{
   slots: number;
-  /** As much of the window. */
+  /** Of the concurrency window. */
   width: number;
-  /** Whoever has stored it may grant leases out of it until then, and no other. */
+  /** The incarnation that stored it, and no other, may grant leases out of it until then. */
   grantsUntil: number;
-  /** By then they have expired. */
+  /** By then these leases have expired. */
   expiresAt: number;
-  /** How far ahead of the clock they may take the rate's theoretical arrival time. */
+  /** How far ahead of the clock they may move the rate's theoretical arrival time. */
   aheadMs: number;
 }>;
 
-/** Of finite numbers, texts and truths alone: it is stored as JSON. */
+/** Finite numbers, strings and booleans only, because it is stored as JSON. */
 export type GateState = Readonly<{
   version: 1;
   destinationState: DestinationState;
-  /** The rate's theoretical arrival time by the starts of leases that have ended; a live one has its own. */
+  /** The rate's theoretical arrival time by the starts of leases that have ended; a live lease has its own. */
   tat: number;
   leases: readonly Lease[];
-  /** What was settled of late: whoever looked a delivery up before that knows too little of it. */
+  /** Recently settled: a caller that read such a delivery from D1 before has a state of it that is out of date. */
   settled: readonly SettledLease[];
-  /** What was settled up to then is forgotten, though look-ups from before may be under way: they are not used. */
+  /** Leases settled up to then are forgotten, so what was read from D1 before then must not be used. */
   forgottenAt: number;
-  /** Leases ever granted: part of the next one's name. */
+  /** Leases ever granted: part of the next one's id. */
   granted: number;
-  /** How often the object has begun without a memory: part of the names too, because what it granted last is unknown. */
+  /** How often the object began without memory: part of the ids too, because its last grants may not be stored. */
   incarnation: number;
   slack: Slack | null;
   turns: Readonly<Record<Side, Turn>>;
-  /** The destination's `max_concurrency` as last seen: how wide drains may be. */
-  breadth: number;
-  /** Its rate as last seen, as its owner has set it: more drains than that can feed are not sent for. */
+  /** The destination's `max_concurrency` as last seen: it bounds how many drains are enqueued. */
+  maxConcurrency: number;
+  /** Its owner's rate as last seen: it bounds them too. */
   rate: Rate;
   drainSchedule: DrainSchedule;
   rollups: Rollups;
   failureStreak: FailureStreak;
-  /** Whether a hold has begun and its end has not been noticed. */
+  /** Whether the beginning of a hold has been logged, and its end has not. */
   holding: boolean;
   alertState: AlertState;
   deadLetterDigest: DeadLetterDigest;
   /** When it was last sent a test event, epoch ms; 0: never. */
   testedAt: number;
-  /** The last things that happened to the door, the newest last. */
+  /** The last events, the newest last. */
   history: readonly HistoryEntry[];
 }>;
 
 const HISTORY = 20;
 /**
- * Characters of what was settled: with four thousand deliveries a second they reach back about a second and a half,
- * several times as long as a look-up usually takes, and a state at its busiest stays below 64 KB.
+ * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several
+ * times as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
  */
 const SETTLED_LENGTH = 8_000;
-/** Of a settled lease beside its deliveries, as JSON. */
-const PAST_LENGTH = 20;
+/** Characters of a settled lease in JSON beside its deliveries. */
+const ENTRY_LENGTH = 20;
 
 const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 
@@ -120,7 +125,7 @@ export function newGateState(now: number): GateState {
     incarnation: 0,
     slack: null,
     turns: { live: NEVER, backlog: NEVER },
-    breadth: 1,
+    maxConcurrency: 1,
     rate: { perSecond: 1_000_000, burst: 1_000_000 },
     drainSchedule: { waitingSince: 0, at: null, expectedSince: 0, expected: 0 },
     rollups: newRollups(now),
@@ -137,10 +142,7 @@ export function sideOf(lane: Lane): Side {
   return lane === "backlog" ? "backlog" : "live";
 }
 
-/**
- * Remembers that these deliveries were settled now, for as long as a look-up may take, and within what a state may
- * carry through every call.
- */
+/** Adds deliveries that were settled now. Keeps no more than a read of D1 may need, or than the state may hold. */
 export function withSettled(
   { settled, forgottenAt }: GateState,
   deliveries: PackedNumbers,
@@ -150,14 +152,14 @@ export function withSettled(
   let length = 0;
   let from = all.length - 1;
   for (; from >= 0; from--) {
-    length += PAST_LENGTH + (all[from]?.[1].length ?? 0);
+    length += ENTRY_LENGTH + (all[from]?.[1].length ?? 0);
     if (length > SETTLED_LENGTH) break;
   }
   const [lastForgotten = forgottenAt] = all[from] ?? [];
   return { settled: all.slice(from + 1), forgottenAt: Math.max(forgottenAt, lastForgotten) };
 }
 
-/** Without the leases that have expired: nobody knows what they sent, so all that they had reserved counts. */
+/** Without expired leases. What they sent is unknown, so all that they had reserved of the rate counts. */
 export function withoutExpired(state: GateState, now: number): GateState {
   const leases = live(state.leases, now);
   if (leases === state.leases) return state;
@@ -171,7 +173,7 @@ export function withoutExpired(state: GateState, now: number): GateState {
   };
 }
 
-/** @param heldUntil how long a hold among the events lasts */
+/** @param heldUntil the end of a hold among the events */
 export function withHistory(
   state: GateState,
   events: readonly HistoryKind[],
@@ -179,20 +181,20 @@ export function withHistory(
   heldUntil = state.destinationState.heldUntil,
 ): GateState {
   if (events.length === 0) return state;
-  const happenings = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
-  return { ...state, history: happenings.reduce(noted, state.history).slice(-HISTORY) };
+  const entries = events.map((what) => ({ at, what, ...(what === "held" && { until: heldUntil }) }));
+  return { ...state, history: entries.reduce(withEntry, state.history).slice(-HISTORY) };
 }
 
-/** The history with a pause in its place: what came in after it was on its way before. */
+/** The history with a pause where it belongs: events after it come from attempts that were under way. */
 export function withPause(history: readonly HistoryEntry[], { at, reason }: Pause): readonly HistoryEntry[] {
-  const after = history.findIndex((happening) => happening.at > at);
+  const after = history.findIndex((entry) => entry.at > at);
   return history.toSpliced(after === -1 ? history.length : after, 0, { at, what: "paused", reason });
 }
 
-/** What goes on is one entry, so that a long outage does not push out what led to it. */
-function noted(history: readonly HistoryEntry[], next: HistoryEntry): readonly HistoryEntry[] {
+/** Repeated events are one entry, so that a long outage does not push out what led to it. */
+function withEntry(history: readonly HistoryEntry[], next: HistoryEntry): readonly HistoryEntry[] {
   const last = history.at(-1);
-  const goesOn = last?.what === next.what && next.at <= (last.until ?? next.at);
-  if (!goesOn) return [...history, next];
+  const repeats = last?.what === next.what && next.at <= (last.until ?? next.at);
+  if (!repeats) return [...history, next];
   return [...history.slice(0, -1), { ...last, ...next, at: last.at, times: (last.times ?? 1) + 1 }];
 }

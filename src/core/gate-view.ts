@@ -1,4 +1,4 @@
-/** A gate as a person wants to see it: why it is as wide as it is, and what has happened to it of late. */
+/** A gate's state and figures for people: API, dashboard and metrics. */
 import { type Refusal, refusalAt } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
 import { destinationStateAt } from "./destination-state.ts";
@@ -21,7 +21,7 @@ import {
 
 export type GateView = Readonly<{
   circuit: "closed" | "open" | "half_open";
-  /** When an open circuit lets a probe in. */
+  /** When an open circuit admits a probe. */
   circuitUntil: number | null;
   /** Openings in a row: each doubles the cool-down. */
   trips: number;
@@ -30,15 +30,15 @@ export type GateView = Readonly<{
   window: number;
   /** Connections under lease. */
   inFlight: number;
-  /** Attempts a second: the owner's rate, or less when the receiver's 429s have taught less. */
+  /** Attempts a second: the owner's rate, or the adaptive limit where it is lower. */
   ratePerSecond: number;
-  /** Attempts that the rate allows at this moment. */
+  /** Attempts that the rate allows now. */
   rateTokens: number;
   tookMs: number;
-  /** What a waiting delivery would be told now; null when it would be let in. */
+  /** Why the backlog is refused now; null when it would be admitted. */
   refusal: Refusal | null;
   traffic: TrafficSum;
-  /** The same minute by minute, the oldest first; minutes without an attempt are left out. */
+  /** The same by minute, oldest first, without minutes without an attempt. */
   minutes: Traffic;
   history: readonly HistoryEntry[];
 }>;
@@ -72,32 +72,31 @@ function tokensAt(tat: number, rate: Rate, now: number): number {
   return Math.max(0, Math.min(rate.burst, Math.floor(((now - next) * rate.perSecond) / 1000) + 1));
 }
 
-// §§ What a gate has counted, and how it stands: all that metrics, charts and overviews ask of it, at once.
-
 export type FiguresQuery = Readonly<{
   windows: readonly StatsWindow[];
-  /** Whether the windows' series are wanted too. */
+  /** Whether to include the windows' series. */
   series: boolean;
 }>;
 
+/** All that metrics, charts and overviews need of a gate, in one call. */
 export type GateFigures = Readonly<{
   view: GateView;
-  /** Everything since the gate began to count: it only grows. */
+  /** Since the gate began to count: it only grows. */
   ever: Counters;
-  /** For each of the windows asked for. */
+  /** For each requested window. */
   windows: Readonly<Partial<Record<StatsWindow, Readonly<{ sum: Counters; series: Series }>>>>;
 }>;
 
 export function figuresOf(
   state: GateState,
   hours: Hours,
-  look: FiguresQuery,
+  query: FiguresQuery,
   settings: GateSettings,
   now: number,
 ): GateFigures {
   const { rollups } = state;
-  const windows = look.windows.map((window) => {
-    const series = look.series ? seriesOf(rollups, hours, window, now) : [];
+  const windows = query.windows.map((window) => {
+    const series = query.series ? seriesOf(rollups, hours, window, now) : [];
     return [window, { sum: sumOf(rollups, hours, window, now), series }];
   });
   return { view: viewOf(state, settings, now), ever: rollups.ever, windows: Object.fromEntries(windows) };

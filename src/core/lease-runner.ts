@@ -27,8 +27,8 @@ import { type Grant, startsUntil } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { AttemptMetric } from "./metrics.ts";
 import { type SendSlots, sendSlotsOf } from "./rate-limit.ts";
-import type { StatedLimits } from "./receiver-limits.ts";
 import { backsOff, causeOf, type Exchange, healthOf } from "./retry/classify.ts";
+import type { StatedLimits } from "./retry/retry-after.ts";
 import { holdUntil } from "./retry/transition.ts";
 
 /** How often a worker asks the gate what other leases have learned: a hold is for all of them. */

@@ -1,6 +1,6 @@
 /**
- * What a destination can take: the limits as a person writes them, with their ranges and defaults. The API
- * validates with these, the tables take their defaults from the same figures (a test holds them together).
+ * A destination's limits: their JSON form with ranges and defaults, and the settings that its gate gets from them. The
+ * API validates with these schemas, and the table's defaults are the same figures (a test compares them).
  */
 import { z } from "zod";
 
@@ -17,8 +17,8 @@ function between([min, max]: Range, description: string) {
 }
 
 /**
- * What runs behind a queue's handler lives about 30 s, and an attempt is awaited there once its batch is over: this
- * leaves the rest for its record. A larger value that somebody has written into the table counts as the default.
+ * Work after the return of a queue handler (`waitUntil`) has about 30 s, and an attempt may run there when its batch is
+ * over: this leaves the rest for its record. A larger value written into the table by hand counts as the default.
  */
 const LONGEST_ATTEMPT_MS = 25_000;
 
@@ -47,8 +47,8 @@ export type Limits = Readonly<z.infer<typeof limitsSchema>>;
 export type Breaker = Readonly<z.infer<typeof breakerSchema>>;
 
 /**
- * The burst that counts where nobody has set one: what the rate allows in a second. So the rate alone bounds every
- * second, to twice itself at the worst, and what a round trip takes is made up for.
+ * The default burst: one second's worth of the rate. So no second sees more than twice the rate, and the time of a
+ * round trip is made up for.
  */
 export function burstOf(ratePerSecond: number): number {
   return Math.max(1, Math.ceil(ratePerSecond));
@@ -69,9 +69,6 @@ export const defaultBreaker: Breaker = {
   max_cooldown_s: 45,
 };
 
-// §§ What a gate must know of its destination. It travels with every call, fresh from D1, so that the gate
-// has no configuration of its own that could go stale.
-
 export type BreakerSettings = Readonly<{
   /** The share of failed attempts, 0 to 1, at which the circuit opens. */
   failureRatio: number;
@@ -83,6 +80,10 @@ export type BreakerSettings = Readonly<{
   maxCooldownMs: number;
 }>;
 
+/**
+ * The settings of a destination, for its gate. They are an argument of every call, fresh from D1, so that the gate has
+ * no configuration of its own that could go stale.
+ */
 export type GateSettings = Readonly<{
   paused: boolean;
   maxConcurrency: number;
@@ -93,7 +94,7 @@ export type GateSettings = Readonly<{
   breaker: BreakerSettings;
 }>;
 
-/** From what a person writes, in seconds. A longest cool-down below the first one counts as the first one. */
+/** From the JSON form. A longest cool-down below the first one counts as the first one. */
 export function gateSettingsFrom(limits: Limits, breaker: Breaker, paused: boolean): GateSettings {
   return {
     paused,
@@ -111,5 +112,5 @@ export function gateSettingsFrom(limits: Limits, breaker: Breaker, paused: boole
   };
 }
 
-/** Of a destination for which nobody has set anything. */
+/** For a destination without settings of its own. */
 export const defaultGateSettings = gateSettingsFrom(defaultLimits, defaultBreaker, false);

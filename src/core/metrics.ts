@@ -1,21 +1,21 @@
 /**
- * What is counted of the attempts within one stretch of time. Tallies only add up, so minutes make hours
- * and destinations make a whole without a loss.
+ * Attempt metrics: what is measured of one attempt, the counters of many within a period, and the rates that people
+ * watch. Counters only add up, so minutes make hours, and destinations make a total, without loss.
+ *
+ * Distributions are histograms with fixed bounds: a few numbers however much is counted, and two of them add up
+ * exactly, which quantiles do not. A quantile read from one is exact to within its bucket.
  */
 import type { Exchange } from "./retry/classify.ts";
 
-// §§ Distributions as counts between fixed bounds: a few numbers however much is counted, and two of them add
-// up exactly, which quantiles do not. What is read back is right to within its slot.
-
-/** One count for each bound, of the values up to it and above the one before, and one for all beyond. */
+/** One count for each bound, of the values up to it and above the one before; and one for all beyond. */
 type Histogram = readonly number[];
 
-/** How long an attempt takes: a timeout is at most 25 s. */
+/** Of an attempt's duration: a timeout is at most 25 s. */
 export const LATENCY_BOUNDS_MS: readonly number[] = [
   1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 20_000, 25_000,
 ];
 
-/** How long after its time an attempt starts: from the queue's own milliseconds to days behind a shut door. */
+/** Of an attempt's delay, from the queue's milliseconds to days behind an open circuit or a pause. */
 export const DELAY_BOUNDS_MS: readonly number[] = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 21_600_000,
   86_400_000,
@@ -25,7 +25,7 @@ export function emptyHistogram(bounds: readonly number[]): Histogram {
   return Array<number>(bounds.length + 1).fill(0);
 }
 
-/** The place of `value` among the counts. */
+/** The index of the count for `value`. */
 export function slotOf(bounds: readonly number[], value: number): number {
   const slot = bounds.findIndex((bound) => value <= bound);
   return slot === -1 ? bounds.length : slot;
@@ -40,10 +40,10 @@ export function totalOf(histogram: Histogram): number {
 }
 
 /**
- * The value that a share `q` in [0, 1] of all lies below, taken to be spread evenly within its slot; null
- * when nothing has been counted.
- * @param greatest the greatest value that was counted: no quantile lies above it. Without it, what is beyond the
- * last bound counts as the last bound.
+ * The value that a share `q` in [0, 1] of all values lies below, by linear interpolation within its bucket; null when
+ * nothing was counted.
+ * @param greatest the greatest value that was counted: no quantile lies above it. Without it, values beyond the last
+ * bound count as the last bound.
  */
 export function quantile(
   histogram: Histogram,
@@ -65,25 +65,24 @@ export function quantile(
   return greatest;
 }
 
-// §§ What is counted of one attempt: a few small values, which travel to the gate with its sign.
-
-/** The classes that results are counted in: few and fixed, so that a receiver cannot invent more. */
+/** The classes of results: few and fixed, so that a receiver cannot add more. */
 export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
 
 export type Result = (typeof results)[number];
 
+/** What is counted of one attempt: it is part of the signal that the gate gets. */
 export type AttemptMetric = Readonly<{
   /** Which attempt of its delivery it was, from 1. */
   attempt: number;
   result: Result;
-  /** What became of the delivery by it. */
+  /** The delivery's state after it. */
   end: "delivered" | "again" | "dead";
   tookMs: number;
-  /** How long after its time it started: after acceptance at first, later after the time it was given. */
+  /** How long after it was due it started: a first attempt is due at acceptance, a retry at its time. */
   lateMs: number;
 }>;
 
-/** `network` is whatever kept an answer from coming, the timeout apart; `other` a status of no known class. */
+/** `network`: no response, for any reason but the timeout. `other`: a status of no known class. */
 export function resultOf(exchange: Exchange): Result {
   if (exchange.kind === "timeout") return "timeout";
   if (exchange.kind !== "response") return "network";
@@ -105,11 +104,11 @@ export type Counters = Readonly<{
   delivered: number;
   /** Deliveries that ended dead, by an attempt or without one. */
   dead: number;
-  /** First attempts after which the delivery was to be tried again. */
+  /** First attempts that were followed by a retry. */
   firstsAgain: number;
   /** Second attempts that delivered. */
   secondsDelivered: number;
-  /** Attempts that the delivered had needed, summed. */
+  /** Attempts of the deliveries that were delivered, summed. */
   attemptsToSuccess: number;
   latency: Histogram;
   latencyMs: number;
@@ -139,7 +138,7 @@ export function emptyCounters(from: number): Counters {
   };
 }
 
-/** The tally with the attempts counted into it. */
+/** The counters with these attempts added. */
 export function countersAfter(counters: Counters, metrics: readonly AttemptMetric[]): Counters {
   const count = (fits: (metric: AttemptMetric) => boolean) => metrics.filter(fits).length;
   const sum = (value: (metric: AttemptMetric) => number) => metrics.reduce((total, s) => total + value(s), 0);
@@ -163,7 +162,7 @@ export function countersAfter(counters: Counters, metrics: readonly AttemptMetri
   });
 }
 
-/** Both together, from `a.from` on. */
+/** The sum, from `a.from` on. */
 export function sumOfCounters(a: Counters, b: Omit<Counters, "from">): Counters {
   return {
     from: a.from,
@@ -183,7 +182,7 @@ export function sumOfCounters(a: Counters, b: Omit<Counters, "from">): Counters 
   };
 }
 
-/** Whether a stored value is a tally of today's shape: one with other bounds would be added up wrongly. */
+/** Whether a stored value has this version's shape: counters with other bounds would add up wrongly. */
 export function isCounters(value: unknown): value is Counters {
   if (typeof value !== "object" || value === null) return false;
   const given = value as Readonly<Record<string, unknown>>;
@@ -195,34 +194,32 @@ export function isCounters(value: unknown): value is Counters {
 
 const SHAPE = emptyCounters(0);
 
-/** How many samples fall into each place of a histogram that looks like `like`. */
+/** How many attempts fall into each bucket of a histogram of the shape of `like`. */
 function spread(
   like: Histogram,
   metrics: readonly AttemptMetric[],
-  placeOf: (metric: AttemptMetric) => number,
+  bucketOf: (metric: AttemptMetric) => number,
 ): Histogram {
   const counts = like.map(() => 0);
   for (const metric of metrics) {
-    const place = placeOf(metric);
-    counts[place] = (counts[place] ?? 0) + 1;
+    const bucket = bucketOf(metric);
+    counts[bucket] = (counts[bucket] ?? 0) + 1;
   }
   return counts;
 }
 
-// §§ What a tally says in the figures that people watch. A share of nothing is null, not zero: no traffic is
-// neither good nor bad.
-
+/** Shares of the counters. A share of nothing is null, not zero: no traffic is neither good nor bad. */
 export type Rates = Readonly<{
-  /** Of the first attempts, those after which the delivery had to be tried again. */
+  /** Of the first attempts, those that were followed by a retry. */
   retryRate: number | null;
   /** Of the deliveries that ended, those that ended dead. */
   deadRate: number | null;
   /** Of the second attempts, those that delivered. */
   secondAttemptSuccess: number | null;
   meanAttemptsToSuccess: number | null;
-  /** Of all attempts, those that were answered, but not with a 2xx. */
+  /** Of all attempts, those with a response other than 2xx. */
   non2xxRate: number | null;
-  /** Of all attempts, those that were not answered in time. */
+  /** Of all attempts, those that timed out. */
   timeoutRate: number | null;
   /** Retries for each first attempt; a first attempt is assumed where there was none. */
   retryRatio: number;
@@ -235,14 +232,14 @@ export type Rates = Readonly<{
 export function ratesOf(counters: Counters): Rates {
   const [first = 0, second = 0] = counters.attempts;
   const attempts = totalOf(counters.attempts);
-  const came = (result: (typeof results)[number]) => counters.results[results.indexOf(result)] ?? 0;
+  const countOf = (result: (typeof results)[number]) => counters.results[results.indexOf(result)] ?? 0;
   return {
     retryRate: share(counters.firstsAgain, first),
     deadRate: share(counters.dead, counters.delivered + counters.dead),
     secondAttemptSuccess: share(counters.secondsDelivered, second),
     meanAttemptsToSuccess: share(counters.attemptsToSuccess, counters.delivered),
-    non2xxRate: share(attempts - came("2xx") - came("timeout") - came("network"), attempts),
-    timeoutRate: share(came("timeout"), attempts),
+    non2xxRate: share(attempts - countOf("2xx") - countOf("timeout") - countOf("network"), attempts),
+    timeoutRate: share(countOf("timeout"), attempts),
     retryRatio: (attempts - first) / Math.max(1, first),
     latencyP50Ms: quantile(counters.latency, LATENCY_BOUNDS_MS, 0.5, counters.latencyMaxMs),
     latencyP95Ms: quantile(counters.latency, LATENCY_BOUNDS_MS, 0.95, counters.latencyMaxMs),

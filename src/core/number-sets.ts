@@ -1,14 +1,14 @@
 /**
- * Sets of deliveries as short texts. A busy gate carries tens of thousands of them through every call, and rarely
- * looks for one: each takes one character where they are close together, as what drains lease side by side is, and a
- * run of neighbours, as the events of a bundle are, takes a few characters however long it is.
+ * Sets of whole numbers as short texts, for the deliveries of leases. A busy gate's state has tens of thousands of
+ * them and is copied with every call, while a lookup is rare. Numbers that are close together, as those that drains
+ * lease at the same time, take one character each; a run of neighbours, as the events of a bundle, takes a few
+ * characters however long it is.
  *
  * The numbers are sorted, and each is written as its distance from the one before. After it, a mark and another number
  * say how many follow it directly.
- */
-/**
- * Whole numbers as short texts that can follow each other: five bits to a character, the lowest first, the sixth bit
- * saying that more follow. Not by bit operations, which know 32 bits: times and the numbers of deliveries need more.
+ *
+ * A number is written in five bits to a character, lowest first; the sixth bit says that more follow. Without bit
+ * operations, which are limited to 32 bits: times and event numbers need more.
  */
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const MORE = 32;
@@ -23,7 +23,7 @@ export function digitsOf(number: number): string {
   return rest > 0 ? `${DIGITS[low + MORE]}${digitsOf(rest)}` : `${DIGITS[low]}`;
 }
 
-/** The number that begins there, and where the next thing begins. */
+/** The number that begins at `from`, and where it ends. */
 export function numberAt(text: string, from: number): readonly [number: number, end: number] {
   let number = 0;
   let scale = 1;
@@ -39,7 +39,7 @@ export function numberAt(text: string, from: number): readonly [number: number, 
 export type PackedNumbers = string;
 
 const RUN_MARK = ".";
-/** A shorter run is as short when its numbers are written one by one. */
+/** A shorter run takes no more characters when its numbers are written one by one. */
 const SHORTEST_RUN = 4;
 
 const MARK_CODE = RUN_MARK.charCodeAt(0);
@@ -57,7 +57,7 @@ export function packNumbers(numbers: readonly number[]): PackedNumbers {
   return text;
 }
 
-/** In ascending order, each as long as it can be; a number that is given twice begins another. */
+/** In ascending order, each as long as possible; a number that is given twice begins another. */
 function runsIn(numbers: readonly number[]): readonly (readonly [first: number, last: number])[] {
   const runs: [number, number][] = [];
   let current: [number, number] | undefined;
@@ -93,7 +93,7 @@ export function sharedWith(sorted: readonly number[], text: PackedNumbers): read
   return shared;
 }
 
-/** Neighbours may come in several runs. */
+/** Calls `visit` for each run, in ascending order. Neighbours may be in several runs. */
 function eachRun(text: PackedNumbers, visit: (first: number, last: number) => void): void {
   let last = 0;
   for (let at = 0; at < text.length; ) {
@@ -107,7 +107,7 @@ function eachRun(text: PackedNumbers, visit: (first: number, last: number) => vo
   }
 }
 
-/** How many of them are less than that. */
+/** How many of the sorted numbers are less than `number`. */
 function placeOf(sorted: readonly number[], number: number): number {
   let from = 0;
   let to = sorted.length;

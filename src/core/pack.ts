@@ -1,13 +1,13 @@
 /**
- * Packs: the deliveries of one bundle at one destination whose fate is plain, in one row for all of them. A bit of a
- * mask stands for each: delivered at the first attempt, or without one waiting, in flight, or cancelled. Whatever
- * else becomes of a delivery has a row of its own.
+ * Packs: the deliveries of one bundle at one destination that are in a plain state, in one row for all of them. Each
+ * is one bit of a mask: delivered at the first attempt; or, without an attempt, waiting, in flight or cancelled. A
+ * delivery in any other state has a row of its own.
  *
- * Masks are pairs of integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
+ * A mask is two integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
  */
 import { digitsOf, numberAt } from "./number-sets.ts";
 
-/** Bits of one integer of a mask. */
+/** The bits of one integer of a mask. */
 export const HALF = 50;
 
 /** The bits of the events 0 to 49 of a bundle, and of those from 50 on. */
@@ -37,19 +37,19 @@ function bitsOf(half: number, from: number): number[] {
   return indexes;
 }
 
-/** How a delivery ended, as its pack remembers it. */
+/** How a delivery ended, as its pack stores it. */
 export type PackedEnd = Readonly<{
   index: number;
-  /** When the attempt began; of one that was cancelled, when that was. Epoch ms. */
+  /** When the attempt began, or when the delivery was cancelled. Epoch ms. */
   at: number;
   latencyMs: number;
-  /** The receiver's status, 200 to 299; undefined for one that was cancelled without an attempt. */
+  /** The receiver's status, 200 to 299; undefined for a cancelled delivery. */
   status: number | undefined;
 }>;
 
 /**
- * Ends as text, to be joined to what the pack has already: how many, the time of the first, and for each its index,
- * how much later it began, how long it took, and its status. About seven characters each.
+ * Ends as text, to be appended to the pack's: how many, the time of the first, and for each its index, how much later
+ * it began, how long it took, and its status. About seven characters each.
  */
 export function endsText(ends: readonly PackedEnd[]): string {
   if (ends.length === 0) return "";
@@ -63,7 +63,7 @@ export function endsText(ends: readonly PackedEnd[]): string {
   return [ends.length, first, ...numbers].map(digitsOf).join("");
 }
 
-/** The ends that a text has, in the order in which they were recorded; of what is no such text as many as there are. */
+/** The ends in a text, in the order in which they were recorded; of a damaged text those that can be read. */
 export function endsIn(text: string): PackedEnd[] {
   const numbers = numbersIn(text);
   const ends: PackedEnd[] = [];

@@ -1,33 +1,34 @@
 /**
- * Which database an event lives in: chosen once, told by its number for ever.
+ * Placement: which database stores an event. Chosen once; the event's number says it for ever.
  *
- * The databases are numbered from 0. An event's number is its database's number times 2^40 and its row, so
- * whoever has the number knows where to look, and those of the first database are plain rows. Where a new
- * event goes is a rendezvous hash (Thaler and Ravishankar, 1998): with one database more, it takes its share
- * of the names from all the others, and no other name moves.
+ * The databases are numbered from 0. An event's number is its database's number times 2^40 plus its row, so the number
+ * alone tells where to look, and the numbers in the first database are plain rows. New events are placed by a
+ * rendezvous hash (Thaler and Ravishankar, 1998): one more database takes its share of the names from all the others,
+ * and no other name moves.
  */
-/** For the rows of one database. At 10 GB it is full long before. */
-export const ROW_BITS = 40;
+
+/** Bits for the rows of one database. At 10 GB it is full long before. */
+const ROW_BITS = 40;
 
 const ROWS = 2 ** ROW_BITS;
 
-/** For the bundles of one database: each has room for 128 events (core/bundle.ts). */
+/** Bits for the bundles of one database: each has 128 event numbers (see bundle.ts). */
 export const BUNDLE_BITS = ROW_BITS - 7;
 
 const BUNDLES = 2 ** BUNDLE_BITS;
 
-/** Databases that numbers below 2^53, which JavaScript counts exactly, have room for. */
+/** Databases at most: numbers below 2^53 are exact in JavaScript. */
 export const MOST_DATABASES = 2 ** 53 / ROWS;
 
-/** A tenant's events stay together for so long: most of a consumer's batch comes from one database. */
+/** For so long a tenant's events go to one database, so that most of a consumer's batch comes from one. */
 const TOGETHER_MS = 60_000;
 
-/** The number of the database that the event lives in. */
+/** The database that stores the event. */
 export function databaseNumberOf(event: number): number {
   return Math.floor(event / ROWS);
 }
 
-/** The number of the database that the bundle lives in. */
+/** The database that stores the bundle. */
 export function databaseNumberOfBundle(bundle: number): number {
   return Math.floor(bundle / BUNDLES);
 }
@@ -52,12 +53,12 @@ export function placeByTime(tenant: string, count: number, now: number): number 
   return placeOf(`${tenant} ${Math.floor(now / TOGETHER_MS)}`, count);
 }
 
-/** Where what a tenant posts under a key goes, whenever it is posted: two at once meet in one database. */
+/** Where a tenant's events with an idempotency key go, at any time: two at once meet in one database. */
 export function placeByKey(tenant: string, key: string, count: number): number {
   return placeOf(`${tenant} key ${key}`, count);
 }
 
-/** The database whose hash with the name is the highest. */
+/** The database with the highest hash together with the name. */
 function placeOf(name: string, count: number): number {
   let place = 0;
   for (let best = -1, database = 0; count > 1 && database < count; database++) {
@@ -69,7 +70,7 @@ function placeOf(name: string, count: number): number {
   return place;
 }
 
-/** 32 bits: FNV-1a, and the last steps of MurmurHash3, without which short names would hardly differ. */
+/** 32 bits: FNV-1a, with the finalizer of MurmurHash3, without which similar names get similar hashes. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

@@ -1,12 +1,19 @@
-import type { Grant } from "./lease.ts";
+/**
+ * The rate limit of a destination, by the generic cell rate algorithm (GCRA): one number, the theoretical arrival time
+ * (TAT), is the whole state. A lease reserves its sends ahead of time and its holder paces them, so that the rate holds
+ * over all isolates with one call of the gate for many sends.
+ *
+ * Holders that start on time keep the rate exactly. One that starts late, because the gate or D1 took long to answer,
+ * loses nothing: its later sends move with the earlier ones, and the gate learns of it when the lease is settled. So
+ * within any time T a receiver may see the sends of T and of the holders' lateness, beyond one burst: at most
+ * `burst + rate × (T + lateness)`. Holders that are equally late are all on time.
+ *
+ * The adaptive limit is the rate that a receiver's 429s have taught, below the one that its owner has set. Each round
+ * of 429s lowers it by a share; what was lost comes back slowly, because finding out that it is too much costs another
+ * round.
+ */
 import type { GateSettings } from "./limits.ts";
 
-/**
- * The rate limit of a destination, by the generic cell rate algorithm (GCRA): one number, the theoretical
- * arrival time, is the whole state. A lease reserves its sends ahead of time and paces them, so that the
- * rate holds over all isolates without anyone asking twice: exactly, as long as its holders start on time, and
- * beyond that by what they are late (see rate-limit.ts).
- */
 export type Rate = Readonly<{ perSecond: number; burst: number }>;
 
 /** Sends reserved in advance: the i-th (from 0) may start at `firstAt + i × everyMs`. */
@@ -14,7 +21,7 @@ export type Reservation = Readonly<{
   sends: number;
   firstAt: number;
   everyMs: number;
-  /** So much later it may start, and still be on time. */
+  /** A start that is late by no more than this counts as on time. */
   slackMs: number;
   /** The theoretical arrival time after these sends: the state to keep. */
   tat: number;
@@ -41,8 +48,8 @@ export function reserve(
 }
 
 /**
- * One send, now, whatever the rate says: the probe that decides whether a circuit closes. It is on the account like
- * any other, but however many probes there were, what follows waits for no more than one of them.
+ * One send, now, whatever the rate says: the probe that decides whether a circuit closes. It counts like any other,
+ * but however many probes there were, what follows waits for no more than one of them.
  */
 export function reserveNow(tat: number, rate: Rate, now: number): Reservation {
   const everyMs = 1000 / rate.perSecond;
@@ -61,10 +68,7 @@ export function nextSendAt(tat: number, rate: Rate, now: number): number {
   return Math.ceil(reserve(tat, 1, rate, now, now).firstAt);
 }
 
-// §§ The rate that a receiver's 429s have taught, below the one that its owner has set. Each round of them lowers
-// it by a share; what was lost comes back slowly, because finding out that it is too much costs another round.
-
-/** `perSecond` held at `loweredAt` (epoch ms); 0 when nothing was ever taught. */
+/** The limit was `perSecond` at `loweredAt` (epoch ms), and has recovered since; 0: never lowered. */
 export type AdaptiveLimit = Readonly<{ perSecond: number; loweredAt: number }>;
 
 /** Finite, so that it survives JSON. */
@@ -81,7 +85,7 @@ const LEAST = 1;
 
 type Owners = Pick<GateSettings, "ratePerSecond" | "rateBurst">;
 
-/** The owner's rate at `now`, or what is left of it: without bursts, because they are what was refused. */
+/** The owner's rate, or the adaptive limit where it is lower: without bursts, because they are what was refused. */
 export function effectiveRate(
   adaptiveLimit: AdaptiveLimit,
   { ratePerSecond, rateBurst }: Owners,
@@ -94,7 +98,7 @@ export function effectiveRate(
 }
 
 /**
- * The ceiling after a 429. Never above the owner's rate, however little that is.
+ * The adaptive limit after a 429. Never above the owner's rate, however little that is.
  * @param sentPerSecond what was being sent when it was refused: it may be far less than what the owner allows
  */
 export function loweredLimit(
@@ -108,39 +112,39 @@ export function loweredLimit(
   return { perSecond: Math.max(LEAST, perSecond), loweredAt: now };
 }
 
-// §§ The send slots of one lease, as its holder uses them up: the rate's own rule (see rate-limit.ts), counted from the
-// starts that really happen. A lease that begins late, because the gate or D1 took long to answer, loses
-// nothing by it: its later slots move with the earlier ones, and the gate is told so when the lease is settled.
-//
-// So a receiver may see, within any T, the sends of T and of what the holders of its leases were late by, beyond
-// one burst: at most `burst + rate × (T + lateness)`. Holders that are equally late are all on time.
+/**
+ * The rate for a lease's attempts: the i-th (from 0) may not start before `firstInMs + i × everyMs` after the grant.
+ * One that starts later than `slackMs` after its time moves those behind it.
+ */
+export type Pace = Readonly<{ firstInMs: number; everyMs: number; slackMs: number }>;
 
+/** The send slots of one lease, for its holder: GCRA again, counted from the starts that really happen. */
 export type SendSlots = Readonly<{
-  /** When the next attempt may start that nobody has claimed; undefined when the lease has no more. */
+  /** When the next unclaimed slot begins; undefined when the lease has no more. */
   nextAt: () => number | undefined;
-  /** The same, and it is somebody's. Who has claimed one uses it or gives it back. */
+  /** The same, and claims it: whoever claims a slot uses it or gives it back. */
   claim: () => number | undefined;
   /** Whether an attempt may start now: others may have started later than their slots said. */
   isFree: (now: number) => boolean;
   /** An attempt starts now, in a slot that was claimed. */
   use: (now: number) => void;
   giveBack: () => void;
-  /** The rate's theoretical arrival time by what was really started; undefined when nothing was. */
+  /** The theoretical arrival time by what was really started; undefined when nothing was. */
   tat: () => number | undefined;
 }>;
 
 /** Timers wake up early by that much. */
 const EARLY_MS = 1;
 
-/** A start due within a millisecond comes at its end, and is not late: or every start would put off all after it. */
+/** A start due within a millisecond comes at its end and is not late, or every start would delay all after it. */
 const ROUNDED_MS = 1;
 
-/** Sums of fractions of a millisecond since 1970 are wrong by less. */
+/** The rounding error of epoch times with fractions of a millisecond is less. */
 const INEXACT_MS = 0.1;
 
 /** @param grantedAt when the grant arrived, by the holder's clock: never before the gate gave it */
 export function sendSlotsOf(
-  { pace, deliveries }: Pick<Grant, "pace" | "deliveries">,
+  { pace, deliveries }: Readonly<{ pace: Pace; deliveries: readonly unknown[] }>,
   grantedAt: number,
 ): SendSlots {
   const { firstInMs, everyMs, slackMs } = pace;

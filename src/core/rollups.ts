@@ -1,9 +1,11 @@
 /**
- * What a gate has counted: minutes for the last hour, hours for a week, and everything since it began.
+ * Rollups: a gate's counters by minute for the last hour, by hour for a week, and in total.
  *
- * The minutes live in the gate's state and cost no row of their own. When an hour is over, its minutes are
- * rolled up into the hours, a value of its own that is written once an hour at most, and only where there
- * was traffic. Both are bounded, whatever the traffic and the clock do.
+ * Minutes are part of the gate's state and cost no row of their own. When an hour is over, its minutes are rolled up
+ * into the hours, a stored value of their own that is written at most once an hour, and only if there was traffic. Both
+ * are bounded, whatever the traffic and the clock do.
+ *
+ * A window that looks back is summed from the same minutes or hours as its series, so the series adds up to the sum.
  */
 import {
   type AttemptMetric,
@@ -23,11 +25,11 @@ const WEEK_MS = 7 * 24 * HOUR_MS;
 const MINUTES = 61;
 const HOURS = 7 * 24;
 
-/** What the gate's state holds. Only stretches in which something happened are there, in order. */
+/** The part in the gate's state. Only minutes with traffic are there, in order. */
 export type Rollups = Readonly<{
   ever: Counters;
   minutes: readonly Counters[];
-  /** Epoch ms: minutes before this are in the hours too. */
+  /** Epoch ms: the hours include the minutes before this. */
   rolledUpTo: number;
 }>;
 
@@ -43,21 +45,21 @@ export function rollupsAfter(
   rollups: Rollups,
   metrics: readonly AttemptMetric[],
   now: number,
-  buried = 0,
+  unattemptedDead = 0,
 ): Rollups {
-  if (metrics.length === 0 && buried === 0) return rollups;
+  if (metrics.length === 0 && unattemptedDead === 0) return rollups;
   const attempted = countersAfter(emptyCounters(startOf(now, MINUTE_MS)), metrics);
-  const counters = { ...attempted, dead: attempted.dead + buried };
+  const counters = { ...attempted, dead: attempted.dead + unattemptedDead };
   const last = rollups.minutes.at(-1);
-  // A clock that was set back adds to the newest minute: the order holds.
-  const goesOn = last !== undefined && last.from >= counters.from;
-  const earlier = goesOn ? rollups.minutes.slice(0, -1) : rollups.minutes;
+  // With a clock that was set back it adds to the newest minute, which keeps the order.
+  const isSame = last !== undefined && last.from >= counters.from;
+  const earlier = isSame ? rollups.minutes.slice(0, -1) : rollups.minutes;
   const needed = earlier.filter(({ from }) => from > now - HOUR_MS || from >= rollups.rolledUpTo);
-  const minutes = [...needed, goesOn ? sumOfCounters(last, counters) : counters];
+  const minutes = [...needed, isSame ? sumOfCounters(last, counters) : counters];
   return { ...rollups, ever: sumOfCounters(rollups.ever, counters), minutes: minutes.slice(-MINUTES) };
 }
 
-/** Whether an hour with traffic is over that the hours do not have yet. The newest minute says what time it is. */
+/** Whether the minutes of an hour that is over are to be rolled up. The time is the newest minute's. */
 export function isHourOver(rollups: Rollups): boolean {
   return overIn(rollups).length > 0;
 }
@@ -75,7 +77,7 @@ export function rolledUp(rollups: Rollups, hours: Hours): Readonly<{ rollups: Ro
   };
 }
 
-/** The minutes of hours that are over, as far as the hours do not have them. */
+/** The minutes of hours that are over and not rolled up yet. */
 function overIn(rollups: Rollups): Counters[] {
   const hour = newestHour(rollups);
   return rollups.minutes.filter(({ from }) => from >= rollups.rolledUpTo && from < hour);
@@ -85,19 +87,16 @@ function newestHour({ minutes, rolledUpTo }: Rollups): number {
   return startOf(minutes.at(-1)?.from ?? rolledUpTo, HOUR_MS);
 }
 
-/** The start of the stretch of `stepMs` that `at` is in; stretches are counted from the epoch. */
+/** The start of the step that `at` is in; steps are counted from the epoch. */
 function startOf(at: number, stepMs: number): number {
   return Math.floor(at / stepMs) * stepMs;
 }
-
-// §§ Looking back: the tallies of a stretch of time that ends now, as one sum and as a series. Both are made
-// of the same minutes or hours, so the series adds up to the sum.
 
 export const windows = ["15m", "1h", "24h", "7d"] as const;
 
 export type StatsWindow = (typeof windows)[number];
 
-/** How long the points of a window are, and how many: the last one has just begun. */
+/** A window's number of points and the length of each: the last one is under way. */
 export const spans: Readonly<Record<StatsWindow, Readonly<{ stepMs: number; points: number }>>> = {
   "15m": { stepMs: MINUTE_MS, points: 15 },
   "1h": { stepMs: MINUTE_MS, points: 60 },
@@ -112,13 +111,13 @@ export type SeriesPoint = Readonly<{
   attempts: number;
   /** Attempts that were not the first of their delivery. */
   retries: number;
-  /** Attempts that did not come to a 2xx. */
+  /** Attempts without a 2xx. */
   failures: number;
   delivered: number;
   dead: number;
 }>;
 
-/** Every point of the window in order, those without traffic too. */
+/** Every point of the window in order, with those without traffic. */
 export type Series = readonly SeriesPoint[];
 
 /** Everything counted within the window. */
@@ -140,7 +139,7 @@ export function seriesOf(rollups: Rollups, hours: Hours, window: StatsWindow, no
   });
 }
 
-/** The series of several destinations as one. They must be of one window, looked at within one step. */
+/** The sum of several destinations' series. They must be of one window, and read within one step. */
 export function addedSeries(all: readonly Series[]): Series {
   const byTime = Map.groupBy(all.flat(), ({ at }) => at);
   return [...byTime.values()].map((points) => points.reduce(addedPoint)).sort((a, b) => a.at - b.at);
@@ -150,7 +149,7 @@ function within(rollups: Rollups, hours: Hours, window: StatsWindow, now: number
   const start = beginning(window, now);
   const open = rollups.minutes.filter(({ from }) => from >= rollups.rolledUpTo);
   const source = spans[window].stepMs === MINUTE_MS ? rollups.minutes : [...hours, ...open];
-  // What a clock that was set back since calls the future belongs to no window yet.
+  // After a clock was set back some minutes lie in the future: they belong to no window yet.
   return source.filter(({ from }) => from >= start && from <= now);
 }
 
@@ -182,18 +181,15 @@ function addedPoint(a: SeriesPoint, b: SeriesPoint): SeriesPoint {
   };
 }
 
-// §§ What has been sent to a destination of late, minute by minute, read off what its gate has counted: enough to
-// tell a storm from traffic.
-
-/** Attempts that ended within one minute. */
-export type Minute = Readonly<{
+/** Attempts that ended within one minute: enough to tell a retry storm from traffic. */
+type Minute = Readonly<{
   /** Epoch ms. */
   from: number;
   first: number;
   retries: number;
-  /** Attempts that did not come to a 2xx. */
+  /** Attempts without a 2xx. */
   failures: number;
-  /** Those of them that speak of trouble: 429, 5xx, no answer. A refusal shows a living receiver. */
+  /** Those of them that show trouble: 429, 5xx, no response. Any other 4xx comes from a server that works. */
   troubled: number;
 }>;
 
@@ -205,7 +201,7 @@ export type TrafficSum = Readonly<{
   failures: number;
   /** Retries per first attempt; a first attempt is assumed where there was none. */
   retryRatio: number;
-  /** More is being tried again than is new, by far: the sign of a retry storm. */
+  /** A retry storm: more than five retries for each first attempt, and more than a hundred. */
   storm: boolean;
 }>;
 
@@ -214,7 +210,7 @@ const STORM_RATIO = 5;
 const STORM_RETRIES = 100;
 const trouble: readonly Result[] = ["429", "5xx", "timeout", "network"];
 
-/** The last 15 minutes, the oldest first; those without an attempt are left out. */
+/** The last 15 minutes, oldest first, without those without an attempt. */
 export function recentTraffic({ minutes }: Pick<Rollups, "minutes">, now: number): Traffic {
   return minutes
     .filter(({ from }) => from > now - WINDOW_MS && from <= now)
@@ -222,15 +218,15 @@ export function recentTraffic({ minutes }: Pick<Rollups, "minutes">, now: number
     .filter(({ first, retries }) => first + retries > 0);
 }
 
-function minuteOf({ from, attempts, results: came }: Counters): Minute {
+function minuteOf({ from, attempts, results: counts }: Counters): Minute {
   const all = totalOf(attempts);
   const first = attempts[0] ?? 0;
-  const count = (result: Result) => came[results.indexOf(result)] ?? 0;
+  const count = (result: Result) => counts[results.indexOf(result)] ?? 0;
   const troubled = trouble.reduce((sum, result) => sum + count(result), 0);
   return { from, first, retries: all - first, failures: all - count("2xx"), troubled };
 }
 
-/** Attempts of the minutes that have not been over for `ms`, and how many of them met with trouble. */
+/** Attempts of the minutes that ended within the last `ms`, and how many of them show trouble. */
 export function lately(traffic: Traffic, ms: number, now: number): { attempts: number; troubled: number } {
   const recent = traffic.filter(({ from }) => from + MINUTE_MS > now - ms);
   return {
@@ -239,12 +235,11 @@ export function lately(traffic: Traffic, ms: number, now: number): { attempts: n
   };
 }
 
-/** Whether a storm that was is over: well below both of its bounds, so that it does not flap at one of them. */
+/** Whether a storm is over: well below one of its bounds, so that it does not flap. */
 export function isCalm({ retryRatio, retries }: TrafficSum): boolean {
   return retryRatio <= STORM_RATIO / 2 || retries <= STORM_RETRIES / 2;
 }
 
-/** A storm: more than five retries for each first attempt, and more than a hundred. */
 export function trafficSum(recent: Traffic): TrafficSum {
   const total = (field: "first" | "retries" | "failures") => recent.reduce((sum, m) => sum + m[field], 0);
   const [first, retries] = [total("first"), total("retries")];

@@ -1,8 +1,14 @@
 /**
- * Routing: which destinations of a tenant get an event, by its type and by what its `data` holds.
+ * Routing: which destinations of a tenant get an event, by its type and its `data`. And the schema of an event filter,
+ * as the API takes it.
  *
- * A destination's settings may have been edited by hand into something that nobody understands. Such a list of
- * types, or such a filter, takes everything: a mistake must not lose an event.
+ * A filter is a set of conditions on `data` by dotted paths, all of which must hold. A path goes from object to object
+ * by their keys, and never into a list. A condition is a value, a list of values of which it must be one, or operators
+ * that must all hold. A missing value equals nothing and is neither less nor greater than anything; `not` is true of
+ * it, unless it denies `exists: false`.
+ *
+ * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, so
+ * that a mistake loses no event.
  */
 import { z } from "zod";
 
@@ -12,18 +18,18 @@ declare global {
   }
 }
 
-/** As much of a destination as routing looks at. */
+/** What routing needs of a destination. */
 export type Route = Readonly<{
   destination: string;
   /** Exact names, `prefix.*` for everything below the prefix, or `*`; null takes every type. */
   types: readonly unknown[] | null;
-  /** Conditions on `data` (core/routing.ts); null takes everything. Read as data, whatever it is. */
+  /** Conditions on `data`; null takes everything. Not validated. */
   filter: unknown;
 }>;
 
 /**
  * The destinations that get an event of this type with this data, in the order of `routes`.
- * @param data asked for only where there is a filter
+ * @param data called only where there is a filter
  */
 export function routed(routes: readonly Route[], type: string, data: () => unknown): string[] {
   return routes
@@ -42,27 +48,27 @@ function matches(pattern: unknown, type: string): boolean {
   return pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1));
 }
 
-/** Whether a condition is met; undefined when it is not understood. */
+/** Whether a condition is met; undefined when it is invalid. */
 type Met = boolean | undefined;
 
-/** Whether the filter takes the data: all of its conditions hold, or one of them is not understood. */
+/** Whether the filter takes the data: all of its conditions hold, or one of them is invalid. */
 export function letsThrough(filter: unknown, data: unknown): boolean {
   if (!isObject(filter)) return true;
   const conditions = Object.entries(filter);
   return conditions.length === 0 || (all(conditions, ([path, given]) => meetsAt(path, given, data)) ?? true);
 }
 
-function meetsAt(path: string, destinationState: unknown, data: unknown): Met {
+function meetsAt(path: string, condition: unknown, data: unknown): Met {
   const keys = path.split(".");
-  return keys.every(isKey) ? meets(valueAt(data, keys), destinationState, "with not") : undefined;
+  return keys.every(isKey) ? meets(valueAt(data, keys), condition, "with not") : undefined;
 }
 
 /** A condition is a value, a list of values of which it must be one, or operators that must all hold. */
-function meets(value: unknown, destinationState: unknown, denial: "with not" | "without"): Met {
-  if (Array.isArray(destinationState))
-    return any(destinationState, (one) => (isScalar(one) ? same(value, one) : undefined));
-  if (!isObject(destinationState)) return same(value, destinationState);
-  return all(Object.entries(destinationState), ([operator, operand]) => {
+function meets(value: unknown, condition: unknown, denial: "with not" | "without"): Met {
+  if (Array.isArray(condition))
+    return any(condition, (one) => (isScalar(one) ? same(value, one) : undefined));
+  if (!isObject(condition)) return same(value, condition);
+  return all(Object.entries(condition), ([operator, operand]) => {
     if (operator !== "not") return compare(operator, value, operand);
     const denied = denial === "with not" ? meets(value, operand, "without") : undefined;
     return denied === undefined ? undefined : !denied;
@@ -99,15 +105,15 @@ function same(value: unknown, given: unknown): boolean {
 }
 
 /**
- * The number, also where its digits are kept as they were written (JSON.rawJSON). A filter's own numbers are exact,
- * so that rounding the other to the nearest double changes no comparison between whole numbers below 2^53.
+ * The number, also where its digits are kept as written (JSON.rawJSON). A filter's own numbers are exact, so rounding
+ * the other to the nearest double changes no comparison between whole numbers below 2^53.
  */
 function numberOf(value: unknown): number | undefined {
   if (typeof value === "number") return value;
   return isRaw(value) ? Number(value.rawJSON) : undefined;
 }
 
-/** All hold; undefined when there are none or one of them is not understood. */
+/** Whether all hold; undefined when there are none or one of them is invalid. */
 function all<T>(list: readonly T[], test: (one: T) => Met): Met {
   const met = list.map(test);
   return met.length === 0 || met.includes(undefined) ? undefined : !met.includes(false);
@@ -118,7 +124,6 @@ function any<T>(list: readonly T[], test: (one: T) => Met): Met {
   return met.length === 0 || met.includes(undefined) ? undefined : met.includes(true);
 }
 
-/** A path goes from object to object by their keys, and never into a list. */
 function valueAt(data: unknown, keys: readonly string[]): unknown {
   let value = data;
   for (const key of keys) {
@@ -128,7 +133,7 @@ function valueAt(data: unknown, keys: readonly string[]): unknown {
   return value;
 }
 
-/** What may stand between the dots of a path. */
+/** Whether this may be between the dots of a path. */
 function isKey(key: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a path may not have.
   return /^[^"\\\x00-\x1f]+$/.test(key);
@@ -146,13 +151,6 @@ function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
 }
 
-// §§ Which `data` a destination wants, as a person writes it: dotted paths and what must be there. All of the
-// conditions must hold. store/event-filter.ts evaluates it, inside the statement that stores the event.
-//
-// A path goes from object to object by their keys, and never into a list. A condition is a value, a list of
-// values of which it must be one, or operators that must all hold. What is missing has no value and is less
-// or greater than nothing; `not` is true of it, unless what it denies is `exists: false`.
-
 const MAX_CONDITIONS = 10;
 const MAX_VALUES = 20;
 const MAX_TEXT = 256;
@@ -163,7 +161,7 @@ const VALUE = `expected a string of at most ${MAX_TEXT} characters, a number up 
 const VALUES = `expected a list of 1 to ${MAX_VALUES} values`;
 const NUMBER = "expected a number up to 2^53";
 
-/** What a JavaScript number cannot hold exactly would be another number when it is compared. */
+/** A number that JavaScript cannot represent exactly would be another number when it is compared. */
 const isExact = (n: number) => !Number.isInteger(n) || Number.isSafeInteger(n);
 
 const number = z.number({ error: NUMBER }).refine(isExact, { error: NUMBER });
@@ -190,7 +188,7 @@ const path = z
   .regex(/^[^."\\\x00-\x1f]+(\.[^."\\\x00-\x1f]+)*$/, { error: PATH });
 
 export const eventFilter = z
-  .record(path, destinationState({ ...comparisons, not: destinationState(comparisons).optional() }), {
+  .record(path, conditionSchema({ ...comparisons, not: conditionSchema(comparisons).optional() }), {
     error: FILTER,
   })
   .refine(hasConditions, { error: FILTER })
@@ -203,8 +201,8 @@ export const eventFilter = z
 
 export type EventFilter = z.infer<typeof eventFilter>;
 
-/** A value, a list of values or an object of these operators; judged as what it looks like. */
-function destinationState(operators: z.ZodRawShape) {
+/** A value, a list of values or an object of these operators; its errors are those of the form it has. */
+function conditionSchema(operators: z.ZodRawShape) {
   const error = `expected an object of ${Object.keys(operators).join(", ")}`;
   const object = z.strictObject(operators, { error });
   const none = z.never({ error });

@@ -1,9 +1,9 @@
 /**
- * The gate's second decision: what a lease's outcomes mean for its destination. The lease ends, the
- * outcomes move the condition in the order in which they happened, sends that were not made are given
- * back to the rate, and whoever waits may be sent for.
+ * The gate's second decision: what a lease's attempts mean for its destination. The lease ends, its signals update the
+ * destination's state in the order in which the attempts ended, sends that were not made are given back to the rate,
+ * and drains may be due. Settling twice, or settling a lease that has expired, changes nothing.
  *
- * Settling twice, or settling a lease that has expired, changes nothing.
+ * Below it are the other changes of a gate's state: by an operator, by a hold, by drains and by deaths without attempt.
  */
 
 import { type Alert, alertsAfter, digestAfter } from "./alerts.ts";
@@ -29,74 +29,115 @@ import {
   withPause,
   withSettled,
 } from "./gate-state.ts";
-import { ended } from "./lease.ts";
+import { ended, type Lease } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { recentTraffic, rollupsAfter, type TrafficSum, trafficSum } from "./rollups.ts";
 
 export type SettleRequest = Readonly<{
   /** The lease's id. */
   lease: string;
-  /** One sign per attempt made, in the order of their ends. */
+  /** One for each attempt made, in the order of their ends. */
   signals: readonly AttemptSignal[];
   /** Deliveries of the lease that were not attempted and wait in D1 now. */
   left: number;
   /**
-   * How long after this report the rate's theoretical arrival time is, by what was really started (see rate-limit.ts);
-   * negative when it has passed. Without it nothing was started, or, where there are signs, all of it on time.
+   * The rate's theoretical arrival time by what was really started (see rate-limit.ts), relative to this report and
+   * negative when it has passed. Without it nothing was started or, where there are signals, everything on time.
    */
   tatInMs?: number;
-  /** Whether a drain settles that will ask again at once. */
+  /** Whether this is a drain that will ask for another lease at once. */
   continues?: boolean;
 }>;
 
-type Settled = Readonly<{
+type Settlement = Readonly<{
   state: GateState;
-  /** What happened to the door. */
+  /** Each is one line in the log. */
   events: readonly CircuitEvent[];
-  /** What the operator is to be told of. */
+  /** To be published. */
   alerts: readonly Alert[];
-  /** Whether somebody is to come in a while and ask for the dead. */
+  /** Whether to schedule the dead-letter digest. */
   digestDue: boolean;
-  /** What the destination is sick of; said again with every failure until it is paused. */
+  /** Why the destination is to be paused; repeated with every failure until it is. */
   disableReason?: DisableReason | undefined;
 }>;
 
-const NO_NEWS = { events: [], alerts: [], digestDue: false } as const;
+/** What the gate tells the lease's holder. */
+export type SettleResult = Omit<Settlement, "state"> &
+  Readonly<{
+    at: number;
+    figures: Readonly<{
+      /** When an open circuit admits a probe, and the openings in a row. */
+      circuitUntil: number | null;
+      trips: number;
+      heldUntil: number | null;
+      traffic: TrafficSum;
+    }>;
+  }>;
 
 /** @param random in [0, 1): spreads the end of a cool-down */
 export function settle(
   before: GateState,
-  settlement: SettleRequest,
+  request: SettleRequest,
   settings: GateSettings,
   now: number,
   random: number,
-): Settled {
+): Settlement {
   const current = withoutExpired(before, now);
   const { leases } = current;
-  const lease = leases.find(({ id }) => id === settlement.lease);
-  if (!lease) return { state: current, ...NO_NEWS };
+  const lease = leases.find(({ id }) => id === request.lease);
+  if (!lease) return { state: current, events: [], alerts: [], digestDue: false };
   const start = destinationStateAt(before.destinationState, now);
-  const heard = settlement.signals.reduce(
-    (c, signal) => destinationStateAfter(c, signal, settings, random),
-    start,
-  );
-  // Only the probe judges a half-open circuit. What others still had under way may ask for quiet, no more.
-  const judged = start.circuit.kind !== "half_open" || lease.probe;
-  const destinationState = quiet(judged ? heard : { ...start, heldUntil: heard.heldUntil }, now);
+  const destinationState = stateAfter(start, lease, request.signals, settings, now, random);
   const { holding, events } = circuitChange(before, destinationState, now);
   const state = {
-    ...withHistory(current, rememberedOf(start, destinationState), now, destinationState.heldUntil),
+    ...withHistory(current, historyKinds(start, destinationState), now, destinationState.heldUntil),
     destinationState,
     holding,
     leases: ended(leases, lease),
     ...withSettled(current, lease.deliveries, now),
-    // What it did not send is given back, unless another lease has reserved after it: that one's slots stay its own.
-    tat: Math.max(current.tat, startedUpTo(settlement, lease.tat, now)),
+    // Sends that were not made are given back, unless another lease has reserved after them: its slots stay its own.
+    tat: Math.max(current.tat, startedUpTo(request, lease.tat, now)),
   };
-  return {
-    ...watched({ ...state, drainSchedule: bellAfter(state, settlement, now) }, settlement.signals, now),
-    events,
+  const scheduled = { ...state, drainSchedule: drainScheduleAfter(state, request, now) };
+  return { ...counted(scheduled, request.signals, now), events };
+}
+
+/** Undefined when the caller has nothing to do, as nearly always. */
+export function settleResultOf({ state, ...found }: Settlement, now: number): SettleResult | undefined {
+  const { events, alerts, digestDue, disableReason } = found;
+  if (events.length + alerts.length === 0 && !digestDue && disableReason === undefined) return undefined;
+  const { circuit, heldUntil } = destinationStateAt(state.destinationState, now);
+  const figures = {
+    circuitUntil: circuit.kind === "open" ? circuit.until : null,
+    trips: circuit.trips,
+    heldUntil: heldUntil > 0 ? heldUntil : null,
+    traffic: trafficSum(recentTraffic(state.rollups, now)),
   };
+  return { ...found, at: now, figures };
+}
+
+function stateAfter(
+  start: DestinationState,
+  lease: Lease,
+  signals: readonly AttemptSignal[],
+  settings: GateSettings,
+  now: number,
+  random: number,
+): DestinationState {
+  const after = signals.reduce(
+    (state, signal) => destinationStateAfter(state, signal, settings, random),
+    start,
+  );
+  // Only the probe decides about a half-open circuit. Attempts that were under way before may cause a hold, no more.
+  const decides = start.circuit.kind !== "half_open" || lease.probe;
+  return quiet(decides ? after : { ...start, heldUntil: after.heldUntil }, now);
+}
+
+/** During a hold the successes of attempts that were under way do not widen the window again. */
+function quiet(destinationState: DestinationState, now: number): DestinationState {
+  return destinationState.heldUntil > now
+    ? { ...destinationState, window: reopened(destinationState.window) }
+    : destinationState;
 }
 
 /** The theoretical arrival time that a lease's real starts imply; 0 when it has started nothing. */
@@ -105,8 +146,12 @@ function startedUpTo({ signals, tatInMs }: SettleRequest, reservedTat: number, n
   return signals.length > 0 ? reservedTat : 0;
 }
 
-/** What the attempts are counted for, and what becomes apparent by it. */
-function watched(state: GateState, signals: readonly AttemptSignal[], now: number): Omit<Settled, "events"> {
+/** Counts the attempts, for figures, alerts, the dead-letter digest and the failure streak. */
+function counted(
+  state: GateState,
+  signals: readonly AttemptSignal[],
+  now: number,
+): Omit<Settlement, "events"> {
   const metrics = signals.flatMap(({ metric }) => metric ?? []);
   const failureStreak = failureStreakAfter(state.failureStreak, metrics, now);
   const rollups = rollupsAfter(state.rollups, metrics, now);
@@ -130,7 +175,7 @@ function watched(state: GateState, signals: readonly AttemptSignal[], now: numbe
   };
 }
 
-/** Deliveries have ended dead without an attempt: they are counted. */
+/** So many deliveries ended dead without an attempt. */
 export function afterUnattemptedDead(
   state: GateState,
   deliveries: number,
@@ -143,12 +188,12 @@ export function afterUnattemptedDead(
   };
 }
 
-/** A drain that looked at `lookedAt` found nothing waiting. */
+/** A drain that read D1 at `lookedAt` found nothing waiting. */
 export function afterEmptyDrain(state: GateState, lookedAt: number, now: number): GateState {
   return { ...state, drainSchedule: afterEmpty(state.drainSchedule, lookedAt, now) };
 }
 
-/** The receiver has asked for quiet until then: said at once, because it holds for every lease there is. */
+/** The receiver asked for quiet until then. Applied before the lease is settled, because it concerns all leases. */
 export function afterHold(
   state: GateState,
   until: number,
@@ -162,7 +207,7 @@ export function afterHold(
   return { state: withHistory(after, ["held"], now), events };
 }
 
-/** Something waits that this gate may not know of: ring as soon as the door allows. */
+/** Deliveries wait in D1 that this gate may not know of: drains are due as soon as they may be admitted. */
 export function scheduleDrain(state: GateState, now: number): GateState {
   return {
     ...state,
@@ -171,19 +216,19 @@ export function scheduleDrain(state: GateState, now: number): GateState {
 }
 
 /**
- * A person has said "try again": a pause was lifted, or the destination has another URL. It starts afresh: no hold
- * and no cool-down is waited for, what it was paused for is forgotten, and traffic begins with one. A circuit that
- * was open is half-open now, so that one probe decides; one that was closed has forgotten its failures.
- * @param pause what was lifted, to be remembered
+ * An operator wants the destination tried again: a pause was lifted, or its URL changed. Hold and cool-down end, the
+ * failure streak is reset, and traffic restarts from one. An open circuit is half-open now, so that one probe decides;
+ * a closed one forgets its failures.
+ * @param pause the pause that was lifted, for the history
  */
 export function afterResume(state: GateState, now: number, pause?: Pause): GateState {
   const { circuit, window } = state.destinationState;
   const history = pause ? withPause(state.history, pause) : state.history;
-  const afresh: Circuit =
+  const restarted: Circuit =
     circuit.kind === "closed" ? closedCircuit(now) : { kind: "half_open", since: now, trips: 0 };
   const destinationState = {
     ...state.destinationState,
-    circuit: afresh,
+    circuit: restarted,
     heldUntil: 0,
     window: reopened(window),
   };
@@ -192,8 +237,8 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
 }
 
 /**
- * A person has ended the receiver's hold: traffic begins with one, and what waits is rung for. The circuit stays
- * as it is. Without a hold nothing changes, so that it is safe to repeat.
+ * An operator ended the receiver's hold: traffic restarts from one, and drains are due. The circuit stays as it is.
+ * Without a hold nothing changes, so it is safe to repeat.
  */
 export function afterHoldCleared(
   before: GateState,
@@ -207,64 +252,25 @@ export function afterHoldCleared(
   return { state: scheduleDrain(after, now), events };
 }
 
-/** While the receiver wants quiet, what others still bring home does not widen the window again. */
-function quiet(destinationState: DestinationState, now: number): DestinationState {
-  return destinationState.heldUntil > now
-    ? { ...destinationState, window: reopened(destinationState.window) }
-    : destinationState;
-}
-
-function bellAfter(
+function drainScheduleAfter(
   state: GateState,
   { left, continues, signals }: SettleRequest,
   now: number,
 ): GateState["drainSchedule"] {
-  const shut = blockedBy(state.destinationState, { paused: false }, now);
+  const block = blockedBy(state.destinationState, { paused: false }, now);
   const known = continues ? withExpected(state.drainSchedule, 1, now) : state.drainSchedule;
-  const drainSchedule = left > 0 ? afterRefusal(known, shut?.until ?? now, now) : known;
-  if (shut) return drainSchedule;
-  // A lease that has sent nothing is followed by another only after a while, or nothing would come of both at once.
+  const drainSchedule = left > 0 ? afterRefusal(known, block?.until ?? now, now) : known;
+  if (block) return drainSchedule;
+  // After a lease that sent nothing the next drain comes only after a while, or both would be in vain.
   const idle = left > 0 && signals.length === 0;
   return idle ? drainSchedule : afterRelease({ ...state, drainSchedule }, now);
 }
 
-/** What people are shown: a hold that is prolonged too, because then it lasts until another time. */
-function rememberedOf(before: DestinationState, after: DestinationState): HistoryKind[] {
-  const events: HistoryKind[] = [];
-  if (after.circuit.kind === "open" && before.circuit.kind !== "open") events.push("circuit_opened");
-  if (after.circuit.kind === "closed" && before.circuit.kind === "half_open") events.push("circuit_closed");
-  if (after.heldUntil > before.heldUntil) events.push("held");
-  return events;
-}
-
-// §§ What a settlement has brought to light, with the figures that tell of it.
-
-export type SettleResult = Readonly<{
-  /** Each is one line in the log. */
-  events: readonly CircuitEvent[];
-  alerts: readonly Alert[];
-  digestDue: boolean;
-  disableReason?: DisableReason | undefined;
-  at: number;
-  figures: Readonly<{
-    /** When an open circuit lets a probe in, and the openings in a row. */
-    circuitUntil: number | null;
-    trips: number;
-    heldUntil: number | null;
-    traffic: TrafficSum;
-  }>;
-}>;
-
-/** Undefined when there is nothing to tell, as nearly always. */
-export function settleResultOf({ state, ...found }: Settled, now: number): SettleResult | undefined {
-  const { events, alerts, digestDue, disableReason } = found;
-  if (events.length + alerts.length === 0 && !digestDue && disableReason === undefined) return undefined;
-  const { circuit, heldUntil } = destinationStateAt(state.destinationState, now);
-  const figures = {
-    circuitUntil: circuit.kind === "open" ? circuit.until : null,
-    trips: circuit.trips,
-    heldUntil: heldUntil > 0 ? heldUntil : null,
-    traffic: trafficSum(recentTraffic(state.rollups, now)),
-  };
-  return { ...found, at: now, figures };
+/** For the history. A prolonged hold is an event too, because it has another end. */
+function historyKinds(before: DestinationState, after: DestinationState): HistoryKind[] {
+  const kinds: HistoryKind[] = [];
+  if (after.circuit.kind === "open" && before.circuit.kind !== "open") kinds.push("circuit_opened");
+  if (after.circuit.kind === "closed" && before.circuit.kind === "half_open") kinds.push("circuit_closed");
+  if (after.heldUntil > before.heldUntil) kinds.push("held");
+  return kinds;
 }

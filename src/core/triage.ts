@@ -1,16 +1,18 @@
 /**
- * What a delivery is ready for when a message or a drain brings it: the state in D1 says who owns it, so
- * that a second message, a late one or an early one does no harm.
+ * Triage: whether a delivery that a message or a drain names is to be attempted now. Its state in D1 decides who owns
+ * it, so a message that is repeated, late or early does no harm.
  */
+import type { CancelReason, DeadReason } from "./reasons.ts";
+
 export type Readiness =
-  /** It may be attempted now. */
   | Readonly<{ kind: "due" }>
   /** Its time has not come. */
   | Readonly<{ kind: "early"; at: number }>
-  /** It has ended, or someone else will bring it. */
+  /** It has ended, or another source owns it. */
   | Readonly<{ kind: "done" }>
-  /** It ends here, without an attempt. */
-  | Readonly<{ kind: "over"; state: "dead" | "cancelled"; reason: string }>;
+  /** It ends now, without an attempt. */
+  | Readonly<{ kind: "over"; state: "dead"; reason: DeadReason }>
+  | Readonly<{ kind: "over"; state: "cancelled"; reason: CancelReason }>;
 
 export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */
@@ -20,27 +22,27 @@ export type DeliveryProgress = Readonly<{
   destinationDeleted: boolean;
 }>;
 
-/** Who brings the delivery: the queue, or a drain, which is the only one to take what waits. */
+/** The queue, or a drain: only a drain takes waiting deliveries. */
 export type DeliverySource = "queue" | "drain";
 
-export function readinessOf(standing: DeliveryProgress, bringer: DeliverySource, now: number): Readiness {
-  switch (standing.state) {
+export function readinessOf(progress: DeliveryProgress, source: DeliverySource, now: number): Readiness {
+  switch (progress.state) {
     case "delivered":
     case "dead":
     case "cancelled":
       return { kind: "done" };
     case "waiting":
-      return bringer === "drain" ? attemptable(standing, now) : { kind: "done" };
+      return source === "drain" ? attemptable(progress, now) : { kind: "done" };
     case "retrying":
-      return bringer === "drain" ? { kind: "done" } : atItsTime(standing, now);
+      return source === "drain" ? { kind: "done" } : atItsTime(progress, now);
     case undefined:
-      return atItsTime(standing, now);
+      return atItsTime(progress, now);
   }
 }
 
-function atItsTime(standing: DeliveryProgress, now: number): Readiness {
-  const at = standing.nextAttemptAt ?? now;
-  return at > now && !standing.destinationDeleted ? { kind: "early", at } : attemptable(standing, now);
+function atItsTime(progress: DeliveryProgress, now: number): Readiness {
+  const at = progress.nextAttemptAt ?? now;
+  return at > now && !progress.destinationDeleted ? { kind: "early", at } : attemptable(progress, now);
 }
 
 function attemptable({ destinationDeleted, giveUpAt }: DeliveryProgress, now: number): Readiness {

@@ -1,24 +1,25 @@
 /**
- * What a gate writes before it answers, and what it leaves to a later write. Each write is billed.
+ * Write-behind: what a gate stores before it returns a result, and what it leaves to a later write. Each write is
+ * billed.
  *
- * The object works from memory, and storage may be behind it by what a crash would not hurt: leases granted out of
- * the slack, leases that have ended, successes counted, a window grown by them. Everything else is written before the
- * answer goes out. What is behind is written with the next thing that must be, or ten seconds after the last write, by
- * the alarm. So a crash loses less than ten seconds of successes from the figures, and nothing else.
+ * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
+ * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
+ * What storage lacks is written with the next necessary write, or by the alarm ten seconds after the last one. So a
+ * crash loses less than ten seconds of counted successes, and nothing else.
  *
- * `max_concurrency` holds through any crash, and while an instance that has been cut off still answers beside its
- * successor. The slack is like a lease that the object has granted itself: it is stored, as many slots as it has are
- * taken in the eyes of everybody else, and it expires. Only the incarnation that stored it grants leases out of it,
- * only for ten seconds, and only such as expire before it does. Whoever begins without a memory takes it for in
- * flight until then. So it counts at least what its predecessor has in flight, what that one may still grant
- * included, and grants only what the limit leaves beside it. A limit that has changed is stored before anything is
- * granted under it; only of one that is raised and lowered again within ten seconds does an instance hear too late
- * that has been cut off meanwhile.
+ * `max_concurrency` holds through any crash, and while an instance that was cut off still answers beside its successor
+ * (an incarnation is one life of the object in memory). The slack is like a lease that the object grants itself: it is
+ * stored, it takes slots, and it expires. Only the incarnation that stored it grants leases out of it, only for ten
+ * seconds, and only leases that expire before the slack does. An incarnation that begins without memory counts the
+ * stored slack as in flight until it expires. So it counts at least what its predecessor has in flight or may still
+ * grant, and grants only what the limit leaves beside that. A changed limit is stored before anything is granted under
+ * it. One case remains: a limit that is raised and lowered again within ten seconds, of which an instance that was cut
+ * off meanwhile learns too late.
  *
- * At most half of the limit is slack, the rest of its predecessors included, so that no incarnation finds all of it
- * taken by what it does not know. There is none below two; none while the window is one, as behind any door that has
- * just been shut; and none for deliveries that come alone, because it would be in the way of the next
- * incarnation's first.
+ * At most half of the limit is slack, including what is left of predecessors' slack, so that no incarnation finds the
+ * whole limit taken by leases it does not know. There is no slack if the limit is below two; none while the window is
+ * one, as after any circuit or hold; and none for deliveries that come alone, because it would be in the way of the
+ * next incarnation's first.
  */
 
 import type { Circuit } from "./circuit-breaker.ts";
@@ -31,46 +32,46 @@ import { results } from "./metrics.ts";
 import { effectiveRate } from "./rate-limit.ts";
 import type { Rollups } from "./rollups.ts";
 
-/** For so long after its last write a gate grants from memory, and leaves what it counts unwritten. */
+/** For so long after its last write a gate may grant from memory, and leave successes unwritten. */
 export const BEHIND_MS = 10_000;
-/** So long after the last ask it may be over: the object could be gone before it would have used its slack. */
-const PAUSE_MS = 5_000;
-/** A rate below one in so many ms is counted from what is stored alone: nobody waits longer for what is not known. */
-const SLOWEST_MS = 1_000;
+/** So long after live traffic's last request the object may be evicted before it would use its slack. */
+const IDLE_MS = 5_000;
+/** No slack for a rate below one send in this time: the next incarnation would wait that long for an unknown send. */
+const SLOWEST_INTERVAL_MS = 1_000;
 
 /** A gate in memory. */
 export type Memory = Readonly<{
   state: GateState;
-  /** What this incarnation has written last; null before it has written anything. */
+  /** This incarnation's last write; null before it. */
   written: Written | null;
-  /** Whether storage lacks what was settled. */
+  /** Whether storage lacks anything that was settled. */
   isBehind: boolean;
-  /** When the alarm goes off, as far as this incarnation knows. */
+  /** When the alarm is set for, as far as this incarnation knows. */
   alarmAt: number | null;
-  /** When live traffic asked last but one. */
+  /** When live traffic asked for a lease last but one. */
   askedBefore: number;
-  /** How long the last lease of live traffic lasts; 0: not known yet. */
+  /** The duration of live traffic's last lease; 0: not known yet. */
   leaseMs: number;
 }>;
 
 type Written = Readonly<{ at: number; leases: ReadonlySet<string>; slack: Slack | null }>;
 
-/** What is to be done before the answer goes out. */
+/** What to do before the result goes out. */
 export type Step = Readonly<{
   memory: Memory;
   /** Whether `memory.state` is to be stored. */
   writes: boolean;
-  /** What the alarm is to be set to, null for no alarm; undefined when it stays as it is. */
+  /** What to set the alarm to; null to delete it, undefined to leave it. */
   alarm?: number | null;
 }>;
 
 /**
- * The memory of a new incarnation. It assumes the worst of what another may have done out of the slack: that all of it
- * is in flight, that the rate's burst is spent, and that any delivery may have been settled up to now.
- * @param stored undefined when nothing is
+ * The memory of a new incarnation. It assumes the worst about its predecessor's slack: that all of it is in flight,
+ * that the rate's burst is spent, and that any delivery may have been settled up to now.
+ * @param stored undefined when nothing is stored
  */
 export function restored(stored: GateState | undefined, now: number): Memory {
-  const state = stored ? reborn(stored, now) : newGateState(now);
+  const state = stored ? nextIncarnation(stored, now) : newGateState(now);
   return {
     state,
     written: null,
@@ -81,7 +82,7 @@ export function restored(stored: GateState | undefined, now: number): Memory {
   };
 }
 
-function reborn(stored: GateState, now: number): GateState {
+function nextIncarnation(stored: GateState, now: number): GateState {
   const state = { ...stored, incarnation: stored.incarnation + 1, slack: null };
   const { slack } = stored;
   if (!slack) return state;
@@ -96,39 +97,39 @@ function reborn(stored: GateState, now: number): GateState {
   };
 }
 
-/** What becomes of the memory, and of storage, when the state changes so. */
+/** The memory after a decision, and whether to write it before the result goes out. */
 export function afterDecision(before: Memory, after: GateState, now: number): Step {
-  const memory = heard(before, after, now);
+  const memory = withState(before, after, now);
   const isLate = memory.isBehind && !mayStayBehind(memory, now);
   return mayWait(before, after, now) && !isLate
-    ? alarmed(before, memory, now, false)
-    : written(before, memory, now);
+    ? withAlarm(before, memory, now, false)
+    : withWrite(before, memory, now);
 }
 
-export type AlarmStep = Step & Readonly<{ drains: number; abreast: number }>;
+type AlarmStep = Step & Readonly<{ drains: number; drainsAtWork: number }>;
 
 /**
- * The alarm has gone off: what is behind is written, and drains are sent for when it is their time. Too early for
- * that, the bell is left to its time, or to the end of what shuts the door.
+ * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
+ * them, they stay scheduled for their time, or for the end of what blocks the destination.
  */
 export function afterAlarm(before: Memory, now: number): AlarmStep {
-  const silent = { ...before, alarmAt: null };
+  const fired = { ...before, alarmAt: null };
   const { state } = before;
   const isDue =
     state.drainSchedule.at !== null &&
     (state.drainSchedule.at <= now || blockedBy(state.destinationState, { paused: false }, now));
-  const { drainSchedule, drains, abreast } = isDue
+  const { drainSchedule, drains, drainsAtWork } = isDue
     ? drainsDue(state, now)
-    : { drainSchedule: state.drainSchedule, drains: 0, abreast: 0 };
-  const memory = { ...silent, state: { ...state, drainSchedule } };
+    : { drainSchedule: state.drainSchedule, drains: 0, drainsAtWork: 0 };
+  const memory = { ...fired, state: { ...state, drainSchedule } };
   const step =
     memory.isBehind || !isSame(drainSchedule, state.drainSchedule)
-      ? written(silent, memory, now)
-      : alarmed(silent, memory, now, false);
-  return { ...step, drains, abreast };
+      ? withWrite(fired, memory, now)
+      : withAlarm(fired, memory, now, false);
+  return { ...step, drains, drainsAtWork };
 }
 
-function heard(before: Memory, state: GateState, now: number): Memory {
+function withState(before: Memory, state: GateState, now: number): Memory {
   const { turns, settled, rollups, destinationState, granted } = before.state;
   const newest = state.granted === granted ? undefined : state.leases.at(-1);
   const changed =
@@ -143,45 +144,45 @@ function heard(before: Memory, state: GateState, now: number): Memory {
 }
 
 /**
- * Whether what is behind may wait for the alarm. What comes alone is written at once, because the alarm and its write
- * cost a row each.
+ * Whether what storage lacks may wait for the alarm. What comes alone is written at once, because setting the alarm and
+ * its write cost a row each.
  */
 function mayStayBehind(memory: Memory, now: number): boolean {
   const { written, alarmAt } = memory;
   if (written === null || !isWithin(written.at, BEHIND_MS, now)) return false;
-  const comes = alarmAt !== null && alarmAt > now && alarmAt <= written.at + BEHIND_MS;
-  return comes || isBusy(memory, now);
+  const isSet = alarmAt !== null && alarmAt > now && alarmAt <= written.at + BEHIND_MS;
+  return isSet || isBusy(memory, now);
 }
 
-/** Whether live traffic has asked twice of late, and goes on. */
+/** Whether live traffic has asked twice lately, and continues. */
 function isBusy({ state, askedBefore }: Memory, now: number): boolean {
-  return now - askedBefore < BEHIND_MS && now - state.turns.live.askedAt < PAUSE_MS;
+  return now - askedBefore < BEHIND_MS && now - state.turns.live.askedAt < IDLE_MS;
 }
 
-/** Not when the clock has gone back: nobody knows how much time has passed. */
+/** False when the clock was set back: how much time has passed is unknown. */
 function isWithin(from: number, ms: number, now: number): boolean {
   return now >= from && now < from + ms;
 }
 
-function written(before: Memory, memory: Memory, now: number): Step {
+function withWrite(before: Memory, memory: Memory, now: number): Step {
   const { slack: _, ...rest } = memory.state;
   const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
   const state = { ...rest, slack };
   const leases = new Set(state.leases.map(({ id }) => id));
   const next = { ...memory, state, written: { at: now, leases, slack }, isBehind: false };
-  return alarmed(before, next, now, true);
+  return withAlarm(before, next, now, true);
 }
 
-/** With what the alarm is to be set to. One that is early is left alone, and set again when it has gone off. */
-function alarmed(before: Memory, after: Memory, now: number, writes: boolean): Step {
+/** Adds what to set the alarm to. An alarm that is too early is left alone, and set again when it has gone off. */
+function withAlarm(before: Memory, after: Memory, now: number, writes: boolean): Step {
   const { alarmAt } = before;
-  const [rang, rings] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
+  const [drainsWereAt, drainsAt] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
   const flushAt = after.isBehind && after.written ? after.written.at + BEHIND_MS : null;
-  const at = earlier(rings, flushAt);
-  // One that was to flush and is long over has been lost. The bell looks after its own.
-  const comes = alarmAt !== null && (alarmAt > now || alarmAt === rings) ? alarmAt : null;
-  const isTooLate = at !== null && (comes === null || comes > at);
-  const isForNothing = alarmAt === rang && rang !== rings;
+  const at = earlier(drainsAt, flushAt);
+  // An overdue alarm for a flush was lost. One for drains is the drain scheduler's to judge.
+  const setFor = alarmAt !== null && (alarmAt > now || alarmAt === drainsAt) ? alarmAt : null;
+  const isTooLate = at !== null && (setFor === null || setFor > at);
+  const isForNothing = alarmAt === drainsWereAt && drainsWereAt !== drainsAt;
   if (at === alarmAt || !(isTooLate || isForNothing)) return { memory: after, writes };
   return { memory: { ...after, alarmAt: at }, writes, alarm: at };
 }
@@ -190,7 +191,7 @@ function earlier(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
-/** What is left of half the limit, and of half the window. */
+/** What predecessors' slack leaves of half the limit, and of half the window. */
 function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
   const { window, adaptiveLimit } = state.destinationState;
   const { perSecond, burst } = effectiveRate(
@@ -199,10 +200,10 @@ function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
     now,
   );
   const everyMs = 1000 / perSecond;
-  if (leaseMs === 0 || everyMs > SLOWEST_MS) return null;
+  if (leaseMs === 0 || everyMs > SLOWEST_INTERVAL_MS) return null;
   const lost = live(state.leases, now).filter((lease) => lease.lost);
-  const slots = Math.floor(state.breadth / 2) - slotsOf(lost);
-  const width = Math.floor(widthOf(window, state.breadth) / 2) - widthsOf(lost);
+  const slots = Math.floor(state.maxConcurrency / 2) - slotsOf(lost);
+  const width = Math.floor(widthOf(window, state.maxConcurrency) / 2) - widthsOf(lost);
   if (slots < 1 || width < 1) return null;
   const grantsUntil = now + BEHIND_MS;
   return {
@@ -223,7 +224,7 @@ function mayWait({ state: before, written }: Memory, after: GateState, now: numb
   return !isGranted || (slack !== null && fits(unstored, slack, at, now));
 }
 
-/** Whether all that is in flight beside what is stored is within the slack, with the newest of the leases. */
+/** Whether the leases that are not stored, with the newest of them, are within the slack. */
 function fits(unstored: readonly Lease[], slack: Slack, writtenAt: number, now: number): boolean {
   const newest = unstored.at(-1);
   return (
@@ -244,10 +245,10 @@ type Rules = {
 
 const always = () => true;
 
-/** For each part of the state, whether its change may wait. Leases are looked at apart. */
+/** For each part of the state, whether its change may wait. Leases are checked by `mayWait`. */
 const rules: Rules = {
   version: isSame,
-  destinationState: onlyTrustHasGrown,
+  destinationState: isNoWorse,
   tat: always,
   leases: always,
   settled: always,
@@ -257,7 +258,7 @@ const rules: Rules = {
   slack: always,
   turns: (before, after) =>
     before.live.wantedAt === after.live.wantedAt && before.backlog.wantedAt === after.backlog.wantedAt,
-  breadth: isSame,
+  maxConcurrency: isSame,
   rate: isSame,
   drainSchedule: isSame,
   rollups: onlySuccessesCounted,
@@ -275,7 +276,7 @@ function partMayWait<Part extends keyof GateState>(part: Part, before: GateState
   return before[part] === after[part] || rules[part](before[part], after[part]);
 }
 
-function onlyTrustHasGrown(before: DestinationState, after: DestinationState): boolean {
+function isNoWorse(before: DestinationState, after: DestinationState): boolean {
   return (
     before.heldUntil === after.heldUntil &&
     isSame(before.adaptiveLimit, after.adaptiveLimit) &&
@@ -285,11 +286,11 @@ function onlyTrustHasGrown(before: DestinationState, after: DestinationState): b
 }
 
 function isNoSmaller(before: Window, after: Window): boolean {
-  const isTroubled = (after.troubled ?? false) && !before.troubled;
-  return after.size >= before.size && after.threshold === before.threshold && !isTroubled;
+  const hasFailed = (after.troubled ?? false) && !before.troubled;
+  return after.size >= before.size && after.threshold === before.threshold && !hasFailed;
 }
 
-/** Whether a circuit was closed and has stayed so without another failure. */
+/** Whether a circuit was closed and stayed closed without another failure. */
 function hasNotFailed(before: Circuit, after: Circuit): boolean {
   if (before.kind !== "closed" || after.kind !== "closed") return isSame(before, after);
   const known = new Map(before.slices.map(({ from, failures }) => [from, failures]));
@@ -298,11 +299,11 @@ function hasNotFailed(before: Circuit, after: Circuit): boolean {
 }
 
 function onlySuccessesCounted({ ever: before }: Rollups, { ever: after }: Rollups): boolean {
-  const isCalm = results.every((result, i) => result === "2xx" || before.results[i] === after.results[i]);
-  return isCalm && before.dead === after.dead;
+  const noFailures = results.every((result, i) => result === "2xx" || before.results[i] === after.results[i]);
+  return noFailures && before.dead === after.dead;
 }
 
-/** Of values such as JSON has. */
+/** Deep equality of JSON values. */
 function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;

@@ -22,6 +22,7 @@ import {
 } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
+import type { PauseReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
 import { jsonText } from "./columns.ts";
@@ -193,7 +194,7 @@ export const destinations = sqliteTable(
     /** The newest first. */
     previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
-    statusReason: text("status_reason"),
+    statusReason: text("status_reason").$type<PauseReason>(),
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),

@@ -3,8 +3,8 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
-import { type StatedLimits, statedLimits } from "../core/receiver-limits.ts";
 import type { Exchange } from "../core/retry/classify.ts";
+import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";

@@ -1,6 +1,8 @@
 /**
- * The way to a destination's gate. A gate that cannot be reached is an answer, not an exception: nothing
- * was attempted, so nothing is counted, and the caller comes back later.
+ * Calls to a destination's gate (see durable-object.ts), by RPC from any Worker.
+ *
+ * A gate that throws or does not answer in time is a value, not an exception: nothing was attempted, so nothing is
+ * counted, and the caller tries again later. Events that a call reports are logged here, once.
  */
 
 import type { AdmitRequest, AdmitResult, Refusal } from "../core/admit.ts";
@@ -15,41 +17,37 @@ import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-type Doors = Pick<Services, "gates" | "log" | "sleep">;
+type GateServices = Pick<Services, "gates" | "log" | "sleep">;
 
-/** A gate that has not answered for so long counts as one that cannot be reached. */
-const PATIENCE_MS = 10_000;
+/** A gate that takes longer to answer counts as unreachable. */
+const TIMEOUT_MS = 10_000;
 
 /** Asks for a lease; undefined when the gate cannot be reached. */
 export async function admitAtGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
-  ask: AdmitRequest,
+  request: AdmitRequest,
   settings: GateSettings,
 ): Promise<AdmitResult | undefined> {
-  const answer = await reach(
-    services,
-    destination,
-    (gate) => gate.admit(ask, settings) as Promise<AdmitResult>,
-  );
-  for (const what of answer?.events ?? []) services.log({ what, destination });
-  return answer;
+  const result = await call(services, destination, (gate) => gate.admit(request, settings));
+  for (const what of result?.events ?? []) services.log({ what, destination });
+  return result;
 }
 
-/** Reports a lease's outcomes, and hears what they mean; a lease that cannot be reported expires by itself. */
+/**
+ * Reports a lease's outcomes. Undefined when they changed nothing worth acting on, or when the gate cannot be reached:
+ * a lease that is not settled expires by itself.
+ */
 export async function settleAtGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
-  settlement: SettleRequest,
+  request: SettleRequest,
   settings: GateSettings,
 ): Promise<SettleResult | undefined> {
-  const news = await reach(
-    services,
-    destination,
-    (gate) => gate.settle(settlement, settings) as Promise<SettleResult | null>,
-  );
-  for (const what of news?.events ?? []) services.log({ what, destination, ...timesOf(what, news?.figures) });
-  return news ?? undefined;
+  const result = await call(services, destination, (gate) => gate.settle(request, settings));
+  for (const what of result?.events ?? [])
+    services.log({ what, destination, ...timesOf(what, result?.figures) });
+  return result ?? undefined;
 }
 
 function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefined) {
@@ -58,132 +56,135 @@ function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefin
 }
 
 /** When a test event may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
-export function claimTestAtGate(services: Doors, destination: string): Promise<number | null | undefined> {
-  return reach(services, destination, (gate) => gate.tryOut() as Promise<number | null>);
+export function claimTestAtGate(
+  services: GateServices,
+  destination: string,
+): Promise<number | null | undefined> {
+  return call(services, destination, (gate) => gate.claimTest());
 }
 
-/** The receiver has asked for quiet until then: said at once, for the leases of others. */
-export async function holdAtGate(services: Doors, destination: string, until: number): Promise<void> {
-  const events = await reach(
-    services,
-    destination,
-    (gate) => gate.hold(until) as Promise<readonly CircuitEvent[]>,
-  );
+/**
+ * The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too.
+ */
+export async function holdAtGate(services: GateServices, destination: string, until: number): Promise<void> {
+  const events = await call(services, destination, (gate) => gate.hold(until));
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
 
-/** A person has ended the receiver's hold; false when the gate cannot be reached. */
-export async function clearHoldAtGate(services: Doors, destination: string): Promise<boolean> {
-  const events = await reach(
-    services,
-    destination,
-    (gate) => gate.clearHold() as Promise<readonly CircuitEvent[]>,
-  );
+/** An operator ended the receiver's hold; false when the gate cannot be reached. */
+export async function clearHoldAtGate(services: GateServices, destination: string): Promise<boolean> {
+  const events = await call(services, destination, (gate) => gate.clearHold());
   for (const what of events ?? []) services.log({ what, destination });
   return events !== undefined;
 }
 
 /**
- * The destination has been deleted and nothing waits for it: its gate's storage is removed. False when the gate
- * cannot be reached: then the caller asks again later.
+ * The destination was deleted and no delivery waits for it: removes its gate's storage. False when the gate cannot be
+ * reached: then the caller tries again later.
  */
-export async function forgetGate(services: Doors, destination: string): Promise<boolean> {
-  const forgotten = await reach(services, destination, (gate) => gate.forget().then(() => true));
+export async function forgetGate(services: GateServices, destination: string): Promise<boolean> {
+  const forgotten = await call(services, destination, (gate) => gate.forget().then(() => true));
   return forgotten ?? false;
 }
 
-/** Something waits in D1 for this destination. */
-export async function scheduleDrainAtGate(services: Doors, destination: string): Promise<void> {
-  await reach(services, destination, (gate) => gate.ring("waiting"));
+/** Deliveries wait in D1 for this destination. */
+export async function scheduleDrainAtGate(services: GateServices, destination: string): Promise<void> {
+  await call(services, destination, (gate) => gate.scheduleDrain());
 }
 
-/** A person wants it tried again (a pause lifted, another URL): hold and cool-down end, traffic begins with one. */
-export async function resumeAtGate(services: Doors, destination: string, pause?: Pause): Promise<void> {
-  await reach(services, destination, (gate) => gate.ring("resumed", pause));
+/**
+ * An operator wants the destination tried again (a pause was lifted, its URL changed): hold and cool-down end, and
+ * traffic restarts from one.
+ */
+export async function resumeAtGate(
+  services: GateServices,
+  destination: string,
+  pause?: Pause,
+): Promise<void> {
+  await call(services, destination, (gate) => gate.resume(pause));
 }
 
-/** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
+/** A drain that read D1 at `lookedAt` (epoch ms) found nothing waiting. */
 export async function reportEmptyDrain(
-  services: Doors,
+  services: GateServices,
   destination: string,
   lookedAt: number,
 ): Promise<void> {
-  await reach(services, destination, (gate) => gate.nothingWaits(lookedAt));
+  await call(services, destination, (gate) => gate.reportEmptyDrain(lookedAt));
 }
 
-/** So many of its deliveries have ended dead without an attempt; whether its toll is to be asked for. */
+/** So many of its deliveries ended dead without an attempt. Returns whether to schedule its dead-letter digest. */
 export async function reportUnattemptedDead(
-  services: Doors,
+  services: GateServices,
   destination: string,
   deliveries: number,
 ): Promise<boolean> {
-  return (await reach(services, destination, (gate) => gate.died(deliveries))) ?? false;
+  return (await call(services, destination, (gate) => gate.countDead(deliveries))) ?? false;
 }
 
-/** The dead of whom nobody has been told; undefined when the gate cannot be reached. */
-export function digestAtGate(services: Doors, destination: string): Promise<DeadLetterDigest | undefined> {
-  return reach(services, destination, (gate) => gate.deadLetterDigest() as Promise<DeadLetterDigest>);
-}
-
-/** They have been told of; whether more have died meanwhile. */
-export async function markDigestSent(
-  services: Doors,
+/** The dead deliveries that are not published yet; undefined when the gate cannot be reached. */
+export function digestAtGate(
+  services: GateServices,
   destination: string,
-  paid: DeadLetterDigest,
-): Promise<boolean> {
-  return (await reach(services, destination, (gate) => gate.markDigestSent(paid))) ?? false;
+): Promise<DeadLetterDigest | undefined> {
+  return call(services, destination, (gate) => gate.deadLetterDigest());
 }
 
-/** Why a waiting delivery of this destination waits at this moment; undefined when that cannot be told. */
+/** That digest was published. Returns whether to schedule another, because more deliveries have died meanwhile. */
+export async function markDigestSent(
+  services: GateServices,
+  destination: string,
+  sent: DeadLetterDigest,
+): Promise<boolean> {
+  return (await call(services, destination, (gate) => gate.markDigestSent(sent))) ?? false;
+}
+
+/** Why the destination's backlog waits now; undefined when it would be admitted or the gate cannot be reached. */
 export async function refusalAtGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
   settings: GateSettings,
 ): Promise<Refusal | undefined> {
-  const refusal = await reach(
-    services,
-    destination,
-    (gate) => gate.look(settings) as Promise<Refusal | null>,
-  );
+  const refusal = await call(services, destination, (gate) => gate.refusal(settings));
   return refusal ?? undefined;
 }
 
-/** What others have learned of the destination meanwhile; undefined when the gate cannot be reached. */
+/** The destination's state with what other leases have learned; undefined when the gate cannot be reached. */
 export function destinationStateAtGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
 ): Promise<DestinationState | undefined> {
-  return reach(services, destination, (gate) => gate.destinationState() as Promise<DestinationState>);
+  return call(services, destination, (gate) => gate.destinationState());
 }
 
-/** The gate as it stands; undefined when it cannot be reached. */
+/** The gate's current state; undefined when it cannot be reached. */
 export function viewGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
   settings: GateSettings,
 ): Promise<GateView | undefined> {
-  return reach(services, destination, (gate) => gate.view(settings) as Promise<GateView>);
+  return call(services, destination, (gate) => gate.view(settings));
 }
 
-/** What the gate has counted; undefined when it cannot be reached. */
+/** The gate's counters; undefined when it cannot be reached. */
 export function figuresAtGate(
-  services: Doors,
+  services: GateServices,
   destination: string,
-  look: FiguresQuery,
+  query: FiguresQuery,
   settings: GateSettings,
 ): Promise<GateFigures | undefined> {
-  return reach(services, destination, (gate) => gate.figures(look, settings) as Promise<GateFigures>);
+  return call(services, destination, (gate) => gate.figures(query, settings));
 }
 
-async function reach<T>(
-  services: Doors,
+async function call<T>(
+  services: GateServices,
   destination: string,
-  call: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
+  method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
 ): Promise<T | undefined> {
   const { gates, log } = services;
   try {
     const gate = gates.get(gates.idFromName(destination));
-    return await within(services, PATIENCE_MS, call(gate), "The gate does not answer");
+    return await within(services, TIMEOUT_MS, method(gate), "The gate does not answer");
   } catch (error) {
     log({ what: "gate_unreachable", destination, error: faultOf(error) });
     return undefined;

@@ -1,13 +1,14 @@
 /**
- * The gate: one object per destination, the only place that knows what is in flight to it anywhere.
+ * The gate: one Durable Object per destination, the only place that knows what is in flight to it anywhere.
  *
- * It must be a Durable Object because a semaphore and a circuit that hold globally need one writer. It
- * decides nothing itself: each method reads the clock, lets a pure function decide on the state in memory, and
- * writes what must be stored before the answer goes out. What may be written later, and why an eviction or a second
- * instance after a deploy cannot grant what was granted already: see write-behind.ts. A crash loses less than ten
- * seconds of successes from the figures, and nothing else.
+ * A semaphore, a circuit and a rate that hold globally need one writer. The object decides nothing itself: each method
+ * reads the clock, applies a pure function (src/core) to the state in memory, and writes what must be stored before the
+ * result goes out. What may be written later, and why neither an eviction nor a second instance after a deploy grants
+ * the same capacity twice: see core/write-behind.ts. A crash loses less than ten seconds of counted successes, and
+ * nothing else.
  *
- * No timer waits for a later write, because it would keep the object in memory, which is billed: the alarm does.
+ * No timer waits for a later write, because it would keep the object in memory, which is billed: the alarm does it.
+ * docs/gate.md explains the whole.
  */
 import { DurableObject } from "cloudflare:workers";
 import {
@@ -40,41 +41,43 @@ import { afterAlarm, afterDecision, type Memory, restored, type Step } from "../
 import { faultOf, logToConsole } from "../log.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
 
-/** Messages that one call of a queue takes. */
+/** Messages that one `sendBatch` takes. */
 const QUEUE_PAGE = 100;
 
 export class DestinationGate extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
   #memory: Memory | undefined;
 
-  /** Lets a group of deliveries in, or says why and until when they must wait. */
-  async admit(ask: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
-    const { answer } = await this.#decide((state, now) => admit(state, ask, settings, now));
-    return answer;
+  /** Grants a lease on a group of deliveries, or says why and until when they must wait. */
+  async admit(request: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
+    const { result } = await this.#decide((state, now) => admit(state, request, settings, now));
+    return result;
   }
 
-  /** Ends a lease with what its attempts showed; null when that is nothing new. Safe to repeat. */
-  async settle(settlement: SettleRequest, settings: GateSettings): Promise<SettleResult | null> {
-    const { news } = await this.#decide((state, now) => {
-      const settled = settle(state, settlement, settings, now, Math.random());
-      return { state: settled.state, news: settleResultOf(settled, now) ?? null };
+  /** Ends a lease with its attempts' signals; null when nothing follows from it. Safe to repeat. */
+  async settle(request: SettleRequest, settings: GateSettings): Promise<SettleResult | null> {
+    const { result } = await this.#decide((state, now) => {
+      const settlement = settle(state, request, settings, now, Math.random());
+      return { state: settlement.state, result: settleResultOf(settlement, now) ?? null };
     });
-    return news;
+    return result;
   }
 
-  /** The receiver has asked for quiet until then (epoch ms): for all leases, from now on. Safe to repeat. */
+  /** The receiver asked for quiet until then (epoch ms): from now on, for all leases. Safe to repeat. */
   async hold(until: number): Promise<readonly CircuitEvent[]> {
     const { events } = await this.#decide((state, now) => afterHold(state, until, now));
     return events;
   }
 
-  /** A person has ended the receiver's hold: what waits is worked off from one. Safe to repeat. */
+  /** An operator ended the receiver's hold: the backlog is drained, from one attempt at a time. Safe to repeat. */
   async clearHold(): Promise<readonly CircuitEvent[]> {
     const { events } = await this.#decide((state, now) => afterHoldCleared(state, now));
     return events;
   }
 
-  /** The destination has been deleted and nothing waits for it: forgets everything, the alarm too. Safe to repeat. */
+  /**
+   * The destination was deleted and nothing waits for it: removes all that is stored, and the alarm. Safe to repeat.
+   */
   async forget(): Promise<void> {
     try {
       await this.ctx.storage.deleteAlarm();
@@ -84,43 +87,46 @@ export class DestinationGate extends DurableObject<Env> {
     }
   }
 
-  /**
-   * Something waits in D1: have it worked off as soon as the door allows; after a pause, which is remembered, afresh
-   * and from one.
-   */
-  async ring(why: "waiting" | "resumed", pause?: Pause): Promise<void> {
-    await this.#decide((state, now) => ({
-      state: why === "resumed" ? afterResume(state, now, pause) : scheduleDrain(state, now),
-    }));
+  /** Deliveries wait in D1: drain them as soon as the gate is open. */
+  async scheduleDrain(): Promise<void> {
+    await this.#decide((state, now) => ({ state: scheduleDrain(state, now) }));
   }
 
-  /** A drain that looked at `lookedAt` (epoch ms) found nothing waiting. */
-  async nothingWaits(lookedAt: number): Promise<void> {
+  /**
+   * An operator wants the destination tried again: hold and cool-down end, and traffic restarts from one.
+   * @param pause the pause that was lifted, for the history
+   */
+  async resume(pause?: Pause): Promise<void> {
+    await this.#decide((state, now) => ({ state: afterResume(state, now, pause) }));
+  }
+
+  /** A drain that read D1 at `lookedAt` (epoch ms) found nothing waiting. */
+  async reportEmptyDrain(lookedAt: number): Promise<void> {
     await this.#decide((state, now) => ({ state: afterEmptyDrain(state, lookedAt, now) }));
   }
 
-  /** So many deliveries have ended dead without an attempt; whether somebody is to come and ask for the toll. */
-  async died(deliveries: number): Promise<boolean> {
+  /** So many deliveries ended dead without an attempt. Returns whether to schedule the dead-letter digest. */
+  async countDead(deliveries: number): Promise<boolean> {
     const { digestDue } = await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now));
     return digestDue;
   }
 
-  /** The dead of whom nobody has been told. Changes nothing. */
+  /** The dead deliveries that are not published yet. Changes nothing. */
   deadLetterDigest(): DeadLetterDigest {
     return this.#state(Date.now()).deadLetterDigest;
   }
 
-  /** They have been told of; whether more have died meanwhile. Safe to repeat. */
-  async markDigestSent(paid: DeadLetterDigest): Promise<boolean> {
+  /** That digest was published. Returns whether to schedule another. Safe to repeat. */
+  async markDigestSent(sent: DeadLetterDigest): Promise<boolean> {
     const { isDue } = await this.#decide((state, now) => {
-      const { deadLetterDigest, isDue } = afterDigestSent(state.deadLetterDigest, paid, now);
+      const { deadLetterDigest, isDue } = afterDigestSent(state.deadLetterDigest, sent, now);
       return { state: { ...state, deadLetterDigest }, isDue };
     });
     return isDue;
   }
 
-  /** Whether a test event may be sent now: null, or else when it may be (epoch ms). */
-  async tryOut(): Promise<number | null> {
+  /** Claims the right to send a test event now: null, or else when it may be sent (epoch ms). */
+  async claimTest(): Promise<number | null> {
     const { until } = await this.#decide((state, now) => {
       const until = testRefusedUntil(state.testedAt, now);
       return { state: until === undefined ? { ...state, testedAt: now } : state, until };
@@ -128,49 +134,49 @@ export class DestinationGate extends DurableObject<Env> {
     return until ?? null;
   }
 
-  /** What a waiting delivery would be told now; null when it would be let in. Changes nothing. */
-  look(settings: GateSettings): Refusal | null {
+  /** Why the backlog is refused now; null when it would be admitted. Changes nothing. */
+  refusal(settings: GateSettings): Refusal | null {
     const now = Date.now();
     return refusalAt(this.#state(now), "backlog", settings, now) ?? null;
   }
 
-  /** What has been learned of the destination, by whomever. For the holders of long leases; costs no row. */
+  /** What all leases have learned of the destination, for the holders of long ones. Writes no row. */
   destinationState(): DestinationState {
     return this.#state(Date.now()).destinationState;
   }
 
-  /** The gate as it stands, for people. Changes nothing. */
+  /** The gate's current state, for people. Changes nothing. */
   view(settings: GateSettings): GateView {
     const now = Date.now();
     return viewOf(this.#state(now), settings, now);
   }
 
-  /** What it has counted, and how it stands. Changes nothing. */
-  figures(look: FiguresQuery, settings: GateSettings): GateFigures {
+  /** What it has counted, and its current state. Changes nothing. */
+  figures(query: FiguresQuery, settings: GateSettings): GateFigures {
     const now = Date.now();
-    return figuresOf(this.#state(now), loadHours(this.ctx.storage), look, settings, now);
+    return figuresOf(this.#state(now), loadHours(this.ctx.storage), query, settings, now);
   }
 
   /**
-   * Writes what is behind; and the bell: sends for drains when the door is open. May run twice: more drains find the
-   * leases taken.
+   * Writes what storage lacks, and enqueues drains when they are due and the gate is open. May run twice: surplus
+   * drains find the deliveries leased.
    */
   override async alarm(): Promise<void> {
     const now = Date.now();
-    const step = afterAlarm(this.#recall(now), now);
-    // Kept before anything is awaited: what is admitted while the messages are sent must not be overwritten.
-    await this.#keep(step);
-    const sent = await this.#sendDrains(step.drains, step.abreast);
+    const step = afterAlarm(this.#load(now), now);
+    // Before anything is awaited: what is admitted while the messages are sent must not be overwritten.
+    await this.#save(step);
+    const sent = await this.#enqueueDrains(step.drains, step.drainsAtWork);
     if (sent === step.drains) return;
     await this.#decide((current, at) => ({
       state: { ...current, drainSchedule: afterUnsent(current.drainSchedule, step.drains - sent, at) },
     }));
   }
 
-  /** As many of them as the queue has taken: what a call that failed may have put there comes twice, at worst. */
-  async #sendDrains(drains: number, abreast: number): Promise<number> {
+  /** Returns how many the queue took. A call that failed may have enqueued some: at worst they come twice. */
+  async #enqueueDrains(drains: number, drainsAtWork: number): Promise<number> {
     const destination = this.#destination();
-    const message = { body: { destination, drains: abreast } };
+    const message = { body: { destination, drains: drainsAtWork } };
     let sent = 0;
     try {
       while (sent < drains) {
@@ -184,23 +190,23 @@ export class DestinationGate extends DurableObject<Env> {
     return sent;
   }
 
-  /** Recalls, decides, keeps; nothing comes between. */
+  /** Load, decide, save, without an await between load and save: no other call sees the state half-way. */
   async #decide<T extends Readonly<{ state: GateState }>>(
     decide: (state: GateState, now: number) => T,
   ): Promise<T> {
     const now = Date.now();
-    const memory = this.#recall(now);
+    const memory = this.#load(now);
     const decision = decide(memory.state, now);
-    await this.#keep(afterDecision(memory, decision.state, now));
+    await this.#save(afterDecision(memory, decision.state, now));
     return decision;
   }
 
-  /** Nothing is remembered that could not be written: whoever comes next begins with what is stored. */
-  async #keep({ memory, writes, alarm }: Step): Promise<void> {
+  /** After a write that failed the memory is dropped, and the next call begins with what is stored. */
+  async #save({ memory, writes, alarm }: Step): Promise<void> {
     const { storage } = this.ctx;
     this.#memory = undefined;
     const state = writes ? saveGate(storage, memory.state) : memory.state;
-    // In the same turn, so that both are stored or neither.
+    // In the same turn as the state, so that both are stored or neither.
     const set =
       alarm === undefined ? undefined : alarm === null ? storage.deleteAlarm() : storage.setAlarm(alarm);
     this.#memory = { ...memory, state };
@@ -212,14 +218,14 @@ export class DestinationGate extends DurableObject<Env> {
     }
   }
 
-  #recall(now: number): Memory {
+  #load(now: number): Memory {
     const onCorrupt = () => logToConsole({ what: "gate_state_corrupt", destination: this.#destination() });
     this.#memory ??= restored(loadGate(this.ctx.storage, onCorrupt), now);
     return this.#memory;
   }
 
   #state(now: number): GateState {
-    return this.#recall(now).state;
+    return this.#load(now).state;
   }
 
   /** Gates are named after their destinations. */

@@ -1,11 +1,11 @@
 /**
- * The gate's state in its object's storage: one key, read synchronously and written as one row, and the
- * hours that it has counted, a row of their own, which is written once an hour at most. A stored
- * value that is not a state of ours is replaced by a new one and reported: no delivery is lost by that,
- * because D1 knows what waits and the sweep rings for it.
+ * The gate's state in its object's storage: one key, read synchronously and written as one row; and the hours that it
+ * has counted, a row of their own, written once an hour at most. A stored value that is not a state of ours is
+ * replaced by a new state and reported: no delivery is lost by that, because D1 knows what waits and the sweep
+ * schedules the drains.
  *
- * The state is stored as JSON: the storage's own structured clone takes several times as long, for a state of many
- * small parts, as to write its text.
+ * Stored as JSON text, because the storage's structured clone takes several times as long for a state of many small
+ * parts.
  */
 import { closedCircuit } from "../core/circuit-breaker.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
@@ -15,7 +15,7 @@ import { type Hours, isHourOver, newRollups, type Rollups, rolledUp } from "../c
 const KEY = "gate";
 const HOURS = "hours";
 
-/** Undefined when nothing is stored, or nothing that could be used. */
+/** Undefined when nothing usable is stored. */
 export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): GateState | undefined {
   const stored = storage.kv.get(KEY);
   if (stored === undefined) return undefined;
@@ -24,15 +24,15 @@ export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): 
   return state;
 }
 
-/** The hours counted so far; what is no tally of today is left out. */
+/** The hours counted so far, without those whose counters have another shape. */
 export function loadHours(storage: DurableObjectStorage): Hours {
   const stored = storage.kv.get<unknown>(HOURS);
   return Array.isArray(stored) ? stored.filter(isCounters) : [];
 }
 
 /**
- * Writes the state: one row, and one more for the hour that is over with the first count of a new one. Returns what
- * is stored: the hours have taken over what they have of it.
+ * Writes the state: one row, and one more when the first count of a new hour ends the last one. Returns the state as
+ * stored: minutes of hours that are over are marked as rolled up.
  */
 export function saveGate(storage: DurableObjectStorage, state: GateState): GateState {
   const rolled = isHourOver(state.rollups) ? rolledUp(state.rollups, loadHours(storage)) : undefined;
@@ -42,7 +42,7 @@ export function saveGate(storage: DurableObjectStorage, state: GateState): GateS
   return saved;
 }
 
-/** Undefined when it is no JSON. */
+/** Undefined when it is not JSON. */
 function parsed(stored: unknown): unknown {
   try {
     return typeof stored === "string" ? JSON.parse(stored) : undefined;
@@ -52,8 +52,8 @@ function parsed(stored: unknown): unknown {
 }
 
 /**
- * The stored value as a state of today: what later versions have added to it is filled in, so that a deploy
- * forgets no lease and no hold. Undefined when it is not a state of ours.
+ * The stored value as a state of this version: fields added since are filled in, so that a deploy forgets no lease and
+ * no hold. Undefined when it is not a state of ours.
  */
 function gateStateOf(value: unknown): GateState | undefined {
   const fresh = newGateState(0);
@@ -66,7 +66,7 @@ function gateStateOf(value: unknown): GateState | undefined {
     ...stored,
     destinationState: { ...fresh.destinationState, ...stored.destinationState, circuit: filled },
     drainSchedule: { ...fresh.drainSchedule, ...stored.drainSchedule },
-    rollups: areTallies(stored.rollups) ? stored.rollups : newRollups(0),
+    rollups: areRollups(stored.rollups) ? stored.rollups : newRollups(0),
   };
   const lease = { id: "", slots: 0, width: 0, deliveries: "", expiresAt: 0 };
   const slack = { slots: 0, width: 0, grantsUntil: 0, expiresAt: 0, aheadMs: 0 };
@@ -75,12 +75,12 @@ function gateStateOf(value: unknown): GateState | undefined {
   return state.version === fresh.version && readable ? state : undefined;
 }
 
-/** What was counted in another shape is forgotten: figures, which no delivery depends on. */
-function areTallies(value: Rollups | undefined): value is Rollups {
+/** Counters of another shape are dropped: they are figures, which no delivery depends on. */
+function areRollups(value: Rollups | undefined): value is Rollups {
   return isCounters(value?.ever) && Array.isArray(value.minutes) && value.minutes.every(isCounters);
 }
 
-/** What every version of the state has had. */
+/** The fields that every version of the state has had. */
 function coreOf({ version, destinationState, tat, leases, turns, drainSchedule }: GateState) {
   const { circuit, window, heldUntil } = destinationState;
   const { kind, since } = circuit;

@@ -43,7 +43,7 @@ export async function commitByIntake(
     const notTaken = triedAt === undefined ? undefined : unavailable;
     try {
       const stub = intake.get(intake.idFromName(`${database}.${shard}`), place);
-      const call = stub.accept({ ...request, triedAt }) as Promise<IntakeAnswer>;
+      const call: Promise<IntakeAnswer> = stub.accept({ ...request, triedAt });
       const answer = await within(services, deadlineAt - askedAt, call);
       if (answer.kind === "done") return answer.outcome;
       return answer.kind === "full" ? unavailable : notTaken;

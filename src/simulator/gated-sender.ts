@@ -126,10 +126,10 @@ export class GatedSender implements Sender {
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
     const request = { lane, deliveries, connections: DRAIN_CONNECTIONS, startWithinMs, ...probe };
-    const { state: next, answer } = admit(this.#gate, request, this.#settings, this.#now());
+    const { state: next, result } = admit(this.#gate, request, this.#settings, this.#now());
     this.#save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));
-    const { grant, refused } = answer;
+    const { grant, refused } = result;
     const granted = grant && { grant, jobs: of(grant.deliveries) };
     return { granted, refused: of(refused?.deliveries) };
   }

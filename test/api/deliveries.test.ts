@@ -461,7 +461,7 @@ describe("the gates behind a page", () => {
     for (const id of [1, 2, 3]) await delivery(A, id, "waiting");
     await delivery(B, 1, "dead");
     const { json } = await call("GET", "/v1/deliveries");
-    expect(gateCalls).toEqual([`look ${A}`]);
+    expect(gateCalls).toEqual([`refusal ${A}`]);
     expect(json.data.map((d: { reason?: string }) => d.reason)).toEqual([undefined, "rate", "rate", "rate"]);
   });
 
@@ -471,7 +471,7 @@ describe("the gates behind a page", () => {
     await event(1, [A, B]);
     await delivery(A, 1, "waiting");
     const { json } = await call("GET", `/v1/events/${eventId(at(1))}`);
-    expect(gateCalls).toEqual([`look ${A}`]);
+    expect(gateCalls).toEqual([`refusal ${A}`]);
     expect(json.deliveries).toMatchObject([{ reason: "rate" }, { state: "cancelled" }]);
   });
 });

@@ -36,7 +36,7 @@ it("lets a dead one wait with a fresh budget and a fresh limit, and rings its ga
   expect(json).toMatchObject({ id: ID, state: "waiting", reason: "retried", attempts: 0, last_status: 500 });
   expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
   expect(json.log).toHaveLength(1);
-  expect(gateCalls).toContain(`ring waiting ${PLACE}`);
+  expect(gateCalls).toContain(`scheduleDrain ${PLACE}`);
   expect(await stored()).toMatchObject({ state: "waiting", ended_at: null, replay: null });
 });
 

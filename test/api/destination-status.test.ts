@@ -31,10 +31,10 @@ it("resumes once, and rings without a new start when it is told to again", async
   const once = testApi(later);
   const { json } = await once.call("POST", `/v1/destinations/${id}/resume`);
   expect(json).toMatchObject({ status: "active", status_reason: null });
-  expect(once.gateCalls).toEqual([`ring resumed ${id}`]);
+  expect(once.gateCalls).toEqual([`resume ${id}`]);
   const twice = testApi();
   expect((await twice.call("POST", `/v1/destinations/${id}/resume`)).json).toEqual(json);
-  expect(twice.gateCalls).toEqual([`ring waiting ${id}`]);
+  expect(twice.gateCalls).toEqual([`scheduleDrain ${id}`]);
   expect(await row()).toMatchObject({ status_changed_at: NOW + 60_000 });
 });
 

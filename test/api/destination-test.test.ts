@@ -16,11 +16,11 @@ beforeEach(async () => {
 });
 
 function api(services: object = {}) {
-  const tryOut = async () => {
+  const claimTest = async () => {
     if (gate instanceof Error) throw gate;
     return gate;
   };
-  const gates = { idFromName: (name: string) => name, get: () => ({ tryOut, ring: async () => {} }) };
+  const gates = { idFromName: (name: string) => name, get: () => ({ claimTest, scheduleDrain: async () => {}, resume: async () => {} }) };
   return testApi({ services: { fetch: receiver.fetch, gates, ...services } as never });
 }
 

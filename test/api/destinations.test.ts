@@ -361,7 +361,7 @@ describe("PATCH /v1/destinations/:id", () => {
     await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/old", timeout_ms: 900 });
     expect(gateCalls).toEqual([]);
     await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/new" });
-    expect(gateCalls).toEqual([`ring resumed ${json.id}`]);
+    expect(gateCalls).toEqual([`resume ${json.id}`]);
   });
 
   it("changes what it is given and nothing else", async () => {
@@ -528,7 +528,7 @@ describe("pause and resume", () => {
     expect(gateCalls).toEqual([]);
     for (const _ of [1, 2])
       expect(await post("resume")).toMatchObject({ id, status: "active", status_reason: null });
-    expect(gateCalls).toEqual([`ring resumed ${id}`, `ring waiting ${id}`]);
+    expect(gateCalls).toEqual([`resume ${id}`, `scheduleDrain ${id}`]);
   });
 
   it("keep the tombstone and the limits as they are", async () => {

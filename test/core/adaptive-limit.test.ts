@@ -7,7 +7,7 @@ const owners = { ratePerSecond: 100, rateBurst: 200 };
 const minute = 60_000;
 const unlimited = 1_000_000;
 
-describe("the ceiling", () => {
+describe("the adaptive limit", () => {
   it("leaves the owner's rate and burst alone while nothing was taught", () => {
     expect(effectiveRate(noAdaptiveLimit, owners, now)).toEqual({ perSecond: 100, burst: 200 });
   });

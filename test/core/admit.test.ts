@@ -26,25 +26,25 @@ const held = gate({ heldUntil: now + 10_000 });
 const paused = { ...steady, paused: true };
 
 function refusal(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
-  const { answer } = admit(state, ask, settings, at);
-  expect(answer.grant).toBeNull();
-  return { reason: answer.refused?.reason, until: answer.refused?.until };
+  const { result } = admit(state, ask, settings, at);
+  expect(result.grant).toBeNull();
+  return { reason: result.refused?.reason, until: result.refused?.until };
 }
 
 function granted(state: GateState, ask: AdmitRequest = fresh, settings: GateSettings = steady, at = now) {
-  const { state: next, answer } = admit(state, ask, settings, at);
-  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
-  return { state: next, grant: answer.grant, answer };
+  const { state: next, result } = admit(state, ask, settings, at);
+  if (!result.grant) throw new Error(`refused: ${result.refused?.reason}`);
+  return { state: next, grant: result.grant, result };
 }
 
-describe("an open door", () => {
+describe("a gate that is not blocked", () => {
   it("lets a whole group in under one lease, beginning with one", () => {
     const { grant } = granted(gate());
     expect(grant).toMatchObject({ deliveries: [1, 2, 3], slots: 3, width: 1, startWithinMs: 1000 });
     expect(grant.expiresInMs).toBe(1000 + 15_000 + 10_000);
   });
 
-  it("gives no more slots than the asker has connections, and no more width than the window", () => {
+  it("gives no more slots than the caller has connections, and no more width than the window", () => {
     const many = { ...fresh, deliveries: Array.from({ length: 50 }, (_, i) => i) };
     expect(granted(gate(wide), many).grant).toMatchObject({ slots: 6, width: 6 });
     expect(granted(gate({ window: { size: 2.9, threshold: 9 } }), many).grant).toMatchObject({
@@ -67,51 +67,51 @@ describe("an open door", () => {
 
   it("keeps below the rate that 429s have taught, without bursts", () => {
     const taught = gate({ ...wide, adaptiveLimit: { perSecond: 10, loweredAt: now } });
-    const { grant, answer } = granted(taught, {
+    const { grant, result } = granted(taught, {
       ...fresh,
       deliveries: Array.from({ length: 50 }, (_, i) => i),
     });
     expect(grant.pace).toEqual({ firstInMs: 0, everyMs: 100, slackMs: 0 });
     expect(grant.deliveries).toHaveLength(11);
-    expect(answer.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
+    expect(result.refused).toMatchObject({ reason: "rate", until: now + 1_100 });
   });
 
   it("leaves alone what lies beyond the most that is asked for", () => {
-    const { answer } = granted(gate(), { ...fresh, most: 2 });
-    expect(answer).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
+    const { result } = granted(gate(), { ...fresh, most: 2 });
+    expect(result).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
   });
 
   it("tells what another lease holds, and until when", () => {
     const first = granted(gate(wide));
-    const { answer } = granted(first.state, { ...fresh, deliveries: [2, 3, 4] });
-    expect(answer).toMatchObject({
+    const { result } = granted(first.state, { ...fresh, deliveries: [2, 3, 4] });
+    expect(result).toMatchObject({
       grant: { deliveries: [4] },
       inFlight: { deliveries: [2, 3], until: now + first.grant.expiresInMs },
     });
   });
 
   it("neither grants nor turns away when another lease holds everything", () => {
-    const { answer } = admit(granted(gate(wide)).state, fresh, steady, now);
-    expect(answer).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
+    const { result } = admit(granted(gate(wide)).state, fresh, steady, now);
+    expect(result).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
   });
 
-  it("has a delivery looked at again that was settled after the asker had looked it up", () => {
+  it("has a delivery read again that was settled after the caller had read it", () => {
     const { state, grant } = granted(gate(wide));
     const settlement = { lease: grant.id, signals: [], left: 0 };
     const after = settle(state, settlement, steady, now + 100, 0).state;
     const again = (lookedUpMsAgo: number) =>
-      admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).answer;
+      admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).result;
     expect(again(101)).toMatchObject({
       grant: { deliveries: [4] },
       inFlight: { deliveries: [3], until: now + 200 },
     });
-    // The question may have been under way for longer than it seems: the asker can tell.
+    // The request may have been under way for longer than it seems: the caller knows.
     const settled = [{ delivery: 3, msAgo: 100 }];
     expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null, settled });
     expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
   });
 
-  it("hands its condition on, for the worker to go on with", () => {
+  it("grants a copy of the destination's state, for the worker to go on with", () => {
     const state = gate(wide);
     expect(granted(state).grant.destinationState).toEqual(state.destinationState);
   });
@@ -146,8 +146,8 @@ describe("a refusal", () => {
   });
 
   it("is partial where the rate suffices for some", () => {
-    const { answer } = granted(gate(wide), fresh, { ...steady, ratePerSecond: 1, rateBurst: 1 });
-    expect(answer).toMatchObject({
+    const { result } = granted(gate(wide), fresh, { ...steady, ratePerSecond: 1, rateBurst: 1 });
+    expect(result).toMatchObject({
       grant: { deliveries: [1, 2] },
       refused: { deliveries: [3], reason: "rate", until: now + 2000 },
     });
@@ -157,7 +157,7 @@ describe("a refusal", () => {
     expect(granted(gate({ tookMs: 20_000 }), drain).grant.deliveries).toEqual([7, 8, 9]);
   });
 
-  it("is looked up without changing anything, and matches what an ask would be told", () => {
+  it("is read without changing anything, and matches the refusal of a request", () => {
     expect(refusalAt(held, "backlog", steady, now)).toEqual({ reason: "hold", until: now + 10_000 });
     expect(refusalAt(gate(), "backlog", steady, now)).toBeUndefined();
   });
@@ -167,14 +167,14 @@ describe("a half-open circuit", () => {
   const at = now + 30_000;
 
   it("lets exactly one probe in, with one delivery over one connection", () => {
-    const { grant, answer, state } = granted(open, fresh, steady, at);
+    const { grant, result, state } = granted(open, fresh, steady, at);
     expect(grant).toMatchObject({
       deliveries: [1],
       slots: 1,
       width: 1,
       destinationState: { circuit: { kind: "half_open" } },
     });
-    expect(answer.refused).toMatchObject({
+    expect(result.refused).toMatchObject({
       deliveries: [2, 3],
       reason: "probing",
       until: at + grant.expiresInMs,
@@ -202,7 +202,7 @@ describe("a half-open circuit", () => {
 });
 
 describe("a pause that asks have met", () => {
-  it("is followed by traffic from one, even if nobody says that it was lifted", () => {
+  it("is followed by traffic from one, even if the gate is not told that it was lifted", () => {
     const { state } = admit(gate(wide), fresh, paused, now);
     expect(granted(state).grant.width).toBe(1);
   });
@@ -279,19 +279,19 @@ describe("through any history of a gate", () => {
         const settings = { ...last.settings, paused: false };
         let { after: state, now } = last;
         for (let asks = 0; asks < 60; asks++) {
-          const { state: next, answer } = admit(state, { ...drain, deliveries: [999] }, settings, now);
-          if (answer.grant) return;
-          expect(answer.refused?.until).toBeGreaterThanOrEqual(now);
+          const { state: next, result } = admit(state, { ...drain, deliveries: [999] }, settings, now);
+          if (result.grant) return;
+          expect(result.refused?.until).toBeGreaterThanOrEqual(now);
           state = next;
-          now = Math.max(now + 1, answer.refused?.until ?? 0);
+          now = Math.max(now + 1, result.refused?.until ?? 0);
         }
-        throw new Error("asked sixty times, each time when told to");
+        throw new Error("asked sixty times, each time when refused until");
       }),
       { numRuns: 300 },
     );
   });
 
-  it("a closed door opens when everything that keeps it shut is over", () => {
+  it("a blocked gate admits again when everything that blocks it is over", () => {
     const opensAt = ({ after: { destinationState, leases, tat }, now }: Moment) =>
       Math.max(
         now,

@@ -20,79 +20,84 @@ const traffic = (first: number, retries: number, from = NOW): Traffic => [
 
 type Moment = readonly [after: number, destinationState: DestinationState, traffic?: Traffic];
 
-/** What is told of moments in their order, at the times after `NOW` that they name. */
-function tellingsOf(...moments: readonly Moment[]): (readonly [number, Alert])[] {
-  const heard: (readonly [number, Alert])[] = [];
+/** The alerts of moments in their order, at the times after `NOW` that they name. */
+function alertsOf(...moments: readonly Moment[]): (readonly [number, Alert])[] {
+  const published: (readonly [number, Alert])[] = [];
   let alertState: AlertState = noAlerts;
   for (const [after, destinationState, seen = quiet] of moments) {
-    const told = alertsAfter(alertState, destinationState, seen, NOW + after);
-    alertState = told.alertState;
-    heard.push(...told.alerts.map((notice) => [after, notice] as const));
+    const next = alertsAfter(alertState, destinationState, seen, NOW + after);
+    alertState = next.alertState;
+    published.push(...next.alerts.map((alert) => [after, alert] as const));
   }
-  return heard;
+  return published;
 }
 
 describe("a circuit", () => {
-  it("is told of when it opens and when it closes, and not by every probe that fails", () => {
-    const told = tellingsOf([0, open], [40 * SECOND, halfOpen], [41 * SECOND, open], [90 * SECOND, closed]);
-    expect(told).toEqual([
+  it("is an alert when it opens and when it closes, and not with every probe that fails", () => {
+    const alerts = alertsOf([0, open], [40 * SECOND, halfOpen], [41 * SECOND, open], [90 * SECOND, closed]);
+    expect(alerts).toEqual([
       [0, "circuit_opened"],
       [90 * SECOND, "circuit_closed"],
     ]);
   });
 
-  it("that closes soon is told of at once", () => {
-    expect(tellingsOf([0, open], [SECOND, closed])).toEqual([
+  it("that closes soon is an alert at once", () => {
+    expect(alertsOf([0, open], [SECOND, closed])).toEqual([
       [0, "circuit_opened"],
       [SECOND, "circuit_closed"],
     ]);
   });
 
-  it("that flaps is told of once a minute, and at last as it is", () => {
+  it("that flaps is an alert once a minute, and at last shows its real state", () => {
     const flaps = Array.from(
       { length: 60 },
       (_, i) => [i * 5 * SECOND, i % 2 === 0 ? open : closed] as const,
     );
-    const told = tellingsOf(...flaps, [600 * SECOND, open]);
-    expect(told.filter(([, notice]) => notice === "circuit_opened")).toHaveLength(6);
-    expect(told.filter(([, notice]) => notice === "circuit_closed")).toHaveLength(5);
-    expect(told.at(-1)).toEqual([600 * SECOND, "circuit_opened"]);
+    const alerts = alertsOf(...flaps, [600 * SECOND, open]);
+    expect(alerts.filter(([, alert]) => alert === "circuit_opened")).toHaveLength(6);
+    expect(alerts.filter(([, alert]) => alert === "circuit_closed")).toHaveLength(5);
+    expect(alerts.at(-1)).toEqual([600 * SECOND, "circuit_opened"]);
   });
 
-  it("is told of although the clock was set back", () => {
-    const told = alertsAfter({ ...noAlerts, open: { lasts: false, toldAt: NOW + MINUTE } }, open, quiet, NOW);
-    expect(told.alerts).toEqual(["circuit_opened"]);
+  it("is an alert although the clock was set back", () => {
+    const { alerts } = alertsAfter(
+      { ...noAlerts, open: { isActive: false, notifiedAt: NOW + MINUTE } },
+      open,
+      quiet,
+      NOW,
+    );
+    expect(alerts).toEqual(["circuit_opened"]);
   });
 });
 
 describe("a storm", () => {
   const storm = traffic(20, 101);
 
-  it("is told of when more than five retries come for each first attempt, and more than a hundred", () => {
-    expect(tellingsOf([0, closed, traffic(20, 100)])).toEqual([]);
-    expect(tellingsOf([0, closed, traffic(21, 105)])).toEqual([]);
-    expect(tellingsOf([0, closed, storm])).toEqual([[0, "storm_detected"]]);
+  it("is an alert when more than five retries come for each first attempt, and more than a hundred", () => {
+    expect(alertsOf([0, closed, traffic(20, 100)])).toEqual([]);
+    expect(alertsOf([0, closed, traffic(21, 105)])).toEqual([]);
+    expect(alertsOf([0, closed, storm])).toEqual([[0, "storm_detected"]]);
   });
 
   it.each([
     ["is over when there are half as many retries for each first attempt", traffic(100, 250)],
     ["is over when there are half as many retries", traffic(1, 50)],
   ])("%s", (_, calm) => {
-    expect(tellingsOf([0, closed, storm], [MINUTE, closed, calm]).at(-1)).toEqual([MINUTE, "recovered"]);
+    expect(alertsOf([0, closed, storm], [MINUTE, closed, calm]).at(-1)).toEqual([MINUTE, "recovered"]);
   });
 
   it("is not over at the bound itself, nor while the circuit is open", () => {
-    const told = tellingsOf([0, closed, storm], [MINUTE, closed, traffic(20, 99)], [2 * MINUTE, open]);
-    expect(told.map(([, notice]) => notice)).toEqual(["storm_detected", "circuit_opened"]);
+    const alerts = alertsOf([0, closed, storm], [MINUTE, closed, traffic(20, 99)], [2 * MINUTE, open]);
+    expect(alerts.map(([, alert]) => alert)).toEqual(["storm_detected", "circuit_opened"]);
   });
 
-  it("that comes and goes is told of once in 15 minutes", () => {
+  it("that comes and goes is an alert once in 15 minutes", () => {
     const moments = Array.from({ length: 30 }, (_, i): Moment => {
       const at = i * MINUTE;
       return [at, closed, i % 2 === 0 ? traffic(20, 101, NOW + at) : quiet];
     });
-    const told = tellingsOf(...moments);
-    expect(told.filter(([, notice]) => notice === "storm_detected")).toHaveLength(2);
-    expect(told.filter(([, notice]) => notice === "recovered")).toHaveLength(2);
+    const alerts = alertsOf(...moments);
+    expect(alerts.filter(([, alert]) => alert === "storm_detected")).toHaveLength(2);
+    expect(alerts.filter(([, alert]) => alert === "recovered")).toHaveLength(2);
   });
 });

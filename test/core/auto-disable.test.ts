@@ -18,7 +18,8 @@ const failed = metric("5xx", "again");
 const delivered = metric("2xx", "delivered");
 const times = (count: number, one: AttemptMetric) => Array<AttemptMetric>(count).fill(one);
 
-const sickOf = (metrics: readonly AttemptMetric[], now = NOW) => failureStreakAfter(noFailures, metrics, now);
+const streakOf = (metrics: readonly AttemptMetric[], now = NOW) =>
+  failureStreakAfter(noFailures, metrics, now);
 
 describe("refusals", () => {
   test.each([
@@ -31,7 +32,7 @@ describe("refusals", () => {
     ["what is tried again is none", times(500, metric("4xx", "again")), undefined],
     ["what is throttled is none", times(500, metric("429", "dead")), undefined],
   ] as const)("%s", (_, metrics, disableReason) => {
-    expect(disableReasonOf(sickOf(metrics), NOW)).toBe(disableReason);
+    expect(disableReasonOf(streakOf(metrics), NOW)).toBe(disableReason);
   });
 });
 
@@ -42,19 +43,19 @@ describe("failures", () => {
     ["that are few say nothing, however far apart", 10, 50 * DAY, undefined],
     ["that are one more than few do", 11, 50 * DAY, "failing"],
   ] as const)("%s", (_, count, ms, disableReason) => {
-    const sick = sickOf(times(count, failed), NOW - ms);
-    expect(disableReasonOf(sick, NOW)).toBe(disableReason);
+    const streak = streakOf(times(count, failed), NOW - ms);
+    expect(disableReasonOf(streak, NOW)).toBe(disableReason);
   });
 
   test("are forgotten with the first success", () => {
-    const sick = sickOf(times(50, failed), NOW - 6 * DAY);
-    const better = failureStreakAfter(sick, [delivered, failed], NOW);
+    const streak = streakOf(times(50, failed), NOW - 6 * DAY);
+    const better = failureStreakAfter(streak, [delivered, failed], NOW);
     expect(better.failingSince).toBe(NOW);
     expect(disableReasonOf(better, NOW)).toBeUndefined();
   });
 });
 
-test("nothing is sick that was never tried", () => {
+test("a destination without an attempt is not disabled", () => {
   expect(disableReasonOf(noFailures, NOW)).toBeUndefined();
   expect(failureStreakAfter(noFailures, [], NOW)).toEqual(noFailures);
 });
@@ -64,7 +65,7 @@ const anySample = fc.constantFrom(refused, failed, delivered);
 test("whatever came before, a success at the end is health", () => {
   fc.assert(
     fc.property(fc.array(anySample), (metrics) => {
-      expect(sickOf([...metrics, delivered])).toEqual(noFailures);
+      expect(streakOf([...metrics, delivered])).toEqual(noFailures);
     }),
   );
 });
@@ -72,7 +73,7 @@ test("whatever came before, a success at the end is health", () => {
 test("settling in parts is settling at once", () => {
   fc.assert(
     fc.property(fc.array(anySample), fc.array(anySample), (first, second) => {
-      expect(failureStreakAfter(sickOf(first), second, NOW)).toEqual(sickOf([...first, ...second]));
+      expect(failureStreakAfter(streakOf(first), second, NOW)).toEqual(streakOf([...first, ...second]));
     }),
   );
 });

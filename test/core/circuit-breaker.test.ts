@@ -15,15 +15,20 @@ const breaker: BreakerSettings = {
   maxCooldownMs: 300_000,
 };
 
-function hear(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
+function afterOne(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
   return circuitAfter(circuit, health, settings, now, random);
 }
 
 /** `f`ailure, `s`uccess, `t`hrottled: one a second, from `from` on. */
-function hearing(outcomes: string, from = start, settings = breaker, circuit: Circuit = closedCircuit(from)) {
+function afterOutcomes(
+  outcomes: string,
+  from = start,
+  settings = breaker,
+  circuit: Circuit = closedCircuit(from),
+) {
   const healths: Record<string, Health> = { f: "unhealthy", s: "healthy", t: "throttled" };
   return [...outcomes].reduce(
-    (c, letter, i) => hear(c, healths[letter] ?? "healthy", from + i * 1000, settings),
+    (c, letter, i) => afterOne(c, healths[letter] ?? "healthy", from + i * 1000, settings),
     circuit,
   );
 }
@@ -47,49 +52,58 @@ describe("a closed circuit", () => {
     ["does not count a 429 as an attempt: it does not fill the window", "fttttfff", "closed"],
     ["does not count a 429 as a success: it does not thin the failures out", "fftttttfff", "open"],
   ])("%s", (_, outcomes, kind) => {
-    expect(hearing(outcomes).kind).toBe(kind);
+    expect(afterOutcomes(outcomes).kind).toBe(kind);
   });
 
   it("opens for a run of twice the least number of failures, however many successes came before", () => {
-    const busy = hearing("s".repeat(100));
-    const failing = (n: number, c = busy) => hearing("f".repeat(n), start + 1_000, breaker, c);
+    const busy = afterOutcomes("s".repeat(100));
+    const failing = (n: number, c = busy) => afterOutcomes("f".repeat(n), start + 1_000, breaker, c);
     expect(failing(9).kind).toBe("closed");
     expect(failing(10).kind).toBe("open");
-    expect(failing(9, hear(failing(9), "healthy", start + 1_000)).kind).toBe("closed");
-    expect(failing(1, hear(failing(9), "throttled", start + 1_000)).kind).toBe("open");
+    expect(failing(9, afterOne(failing(9), "healthy", start + 1_000)).kind).toBe("closed");
+    expect(failing(1, afterOne(failing(9), "throttled", start + 1_000)).kind).toBe("open");
   });
 
   it("does not trip over one failure after an idle hour (regression: cockatiel)", () => {
-    expect(hear(hearing("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
+    expect(afterOne(afterOutcomes("ffff"), "unhealthy", start + hourMs).kind).toBe("closed");
   });
 
   it("forgets attempts that are older than its window, and no others", () => {
-    const four = hearing("ffff");
-    expect(hear(four, "unhealthy", start + breaker.windowMs - 1).kind).toBe("open");
-    expect(hear(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
+    const four = afterOutcomes("ffff");
+    expect(afterOne(four, "unhealthy", start + breaker.windowMs - 1).kind).toBe("open");
+    expect(afterOne(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
   });
 
   it("opens for its full cool-down however long it was closed before (regression: unkey)", () => {
-    const opened = hearing("fffff", start + hourMs, breaker, closedCircuit(start));
+    const opened = afterOutcomes("fffff", start + hourMs, breaker, closedCircuit(start));
     expect(opened).toMatchObject({ kind: "open", until: start + hourMs + 4000 + breaker.cooldownMs });
     expect(circuitAt(opened, start + hourMs + 4000 + breaker.cooldownMs - 1).kind).toBe("open");
   });
 
   it("begins with the first cool-down again after a whole window without an opening", () => {
-    const recovered = hear(halfOpen(6), "healthy", start);
-    const rested = hearing("s", start + breaker.windowMs, breaker, recovered);
-    expect(hearing("ffffff", start + 2 * hourMs, breaker, rested)).toMatchObject({ kind: "open", trips: 1 });
+    const recovered = afterOne(halfOpen(6), "healthy", start);
+    const rested = afterOutcomes("s", start + breaker.windowMs, breaker, recovered);
+    expect(afterOutcomes("ffffff", start + 2 * hourMs, breaker, rested)).toMatchObject({
+      kind: "open",
+      trips: 1,
+    });
   });
 
   it("begins with the first cool-down again even where a single failure opens it", () => {
-    const recovered = hear(halfOpen(6), "healthy", start);
+    const recovered = afterOne(halfOpen(6), "healthy", start);
     const touchy = { ...breaker, minAttempts: 1 };
-    expect(hear(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({ kind: "open", trips: 1 });
+    expect(afterOne(recovered, "unhealthy", start + hourMs, touchy)).toMatchObject({
+      kind: "open",
+      trips: 1,
+    });
   });
 
   it("goes on with longer cool-downs when it opens again within a window", () => {
-    const recovered = hear(halfOpen(2), "healthy", start);
-    expect(hearing("fffff", start + 1000, breaker, recovered)).toMatchObject({ kind: "open", trips: 3 });
+    const recovered = afterOne(halfOpen(2), "healthy", start);
+    expect(afterOutcomes("fffff", start + 1000, breaker, recovered)).toMatchObject({
+      kind: "open",
+      trips: 3,
+    });
   });
 });
 
@@ -104,17 +118,17 @@ describe("an open circuit", () => {
     "unhealthy",
     "throttled",
   ] as const)("is not moved by a %s outcome of an attempt that was under way", (health) => {
-    expect(hear(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
+    expect(afterOne(open(1, start + 1000), health, start)).toEqual(open(1, start + 1000));
   });
 
-  it("is still the same circuit after an hour of nobody asking", () => {
+  it("is still the same circuit after an hour without a request", () => {
     expect(circuitAt(open(3), start + hourMs)).toMatchObject({ kind: "half_open", trips: 3 });
   });
 });
 
 describe("a half-open circuit", () => {
   it("closes after a successful probe, with nothing counted yet", () => {
-    expect(hear(halfOpen(1), "healthy", start)).toEqual({
+    expect(afterOne(halfOpen(1), "healthy", start)).toEqual({
       kind: "closed",
       since: start,
       trips: 1,
@@ -124,11 +138,11 @@ describe("a half-open circuit", () => {
   });
 
   it("closes after a 429: a server that refuses politely is alive", () => {
-    expect(hear(halfOpen(1), "throttled", start).kind).toBe("closed");
+    expect(afterOne(halfOpen(1), "throttled", start).kind).toBe("closed");
   });
 
   it("opens again after a failed probe, for twice as long (regression: unkey)", () => {
-    const again = hear(halfOpen(1), "unhealthy", start);
+    const again = afterOne(halfOpen(1), "unhealthy", start);
     expect(again).toEqual({ kind: "open", since: start, until: start + 60_000, trips: 2 });
   });
 
@@ -140,14 +154,14 @@ describe("a half-open circuit", () => {
 describe("the cool-down", () => {
   it("doubles up to its cap", () => {
     const lasting = [0, 1, 2, 3, 4, 5, 1000].map((trips) => {
-      const opened = hear(halfOpen(trips), "unhealthy", start);
+      const opened = afterOne(halfOpen(trips), "unhealthy", start);
       return opened.kind === "open" ? (opened.until - start) / 1000 : 0;
     });
     expect(lasting).toEqual([30, 60, 120, 240, 300, 300, 300]);
   });
 
   it("is spread by up to a tenth, and only ever longer", () => {
-    const until = (random: number) => hear(halfOpen(0), "unhealthy", start, breaker, random);
+    const until = (random: number) => afterOne(halfOpen(0), "unhealthy", start, breaker, random);
     expect(until(0)).toMatchObject({ until: start + 30_000 });
     expect(until(0.5)).toMatchObject({ until: start + 31_500 });
     expect(until(almostOne)).toMatchObject({ until: start + 33_000 });
@@ -155,7 +169,7 @@ describe("the cool-down", () => {
 
   it("obeys a cap below the first cool-down", () => {
     const capped = { ...breaker, maxCooldownMs: 10_000 };
-    expect(hear(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
+    expect(afterOne(halfOpen(0), "unhealthy", start, capped)).toMatchObject({ until: start + 10_000 });
   });
 });
 
@@ -175,7 +189,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
   });
   const outcomes = fc.array(outcome, { maxLength: 120, size: "max" });
 
-  function heard(list: readonly (typeof outcome extends fc.Arbitrary<infer T> ? T : never)[]) {
+  function played(list: readonly (typeof outcome extends fc.Arbitrary<infer T> ? T : never)[]) {
     let now = start;
     let circuit: Circuit = closedCircuit(now);
     return list.map(({ health, afterMs, random, settings: breaker }) => {
@@ -189,7 +203,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
   it("keeps every count whole and finite, and no more slices than twice a window's", () => {
     fc.assert(
       fc.property(outcomes, (list) => {
-        for (const { circuit } of heard(list)) {
+        for (const { circuit } of played(list)) {
           for (const n of numbersIn(circuit)) expect(Number.isSafeInteger(n) && n >= 0).toBe(true);
           if (circuit.kind !== "closed") continue;
           expect(circuit.slices.length).toBeLessThanOrEqual(22);
@@ -202,7 +216,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
   it("never stays open for longer than the cap and a tenth", () => {
     fc.assert(
       fc.property(outcomes, (list) => {
-        for (const { before, circuit, now, breaker } of heard(list)) {
+        for (const { before, circuit, now, breaker } of played(list)) {
           if (circuit.kind !== "open" || before.kind === "open") continue;
           expect(circuit.until - now).toBeGreaterThanOrEqual(
             Math.min(breaker.cooldownMs, breaker.maxCooldownMs),
@@ -217,7 +231,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
     fc.assert(
       fc.property(outcomes, (list) => {
         let counted = 0;
-        for (const { before, circuit, health, breaker } of heard(list)) {
+        for (const { before, circuit, health, breaker } of played(list)) {
           if (before.kind === "closed" && health !== "throttled") counted += 1;
           const opened = circuit.kind === "open" && before.kind !== "open";
           if (opened) expect(health).not.toBe("throttled");
@@ -240,7 +254,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
         for (const [afterMs, health] of list) {
           now += afterMs;
           past.push({ at: now, failed: health === "unhealthy" ? 1 : 0 });
-          circuit = hear(circuit, health, now);
+          circuit = afterOne(circuit, health, now);
           // What is younger than nine tenths of the window is counted for sure; older than eleven, never.
           const young = past.filter(({ at }) => at > now - 0.9 * breaker.windowMs);
           const maybe = past.filter(({ at }) => at > now - 1.1 * breaker.windowMs);
@@ -260,7 +274,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
   it("always leads from open to half-open, and from there on with the next outcome", () => {
     fc.assert(
       fc.property(outcomes, (list) => {
-        for (const { before, circuit, now } of heard(list)) {
+        for (const { before, circuit, now } of played(list)) {
           if (before.kind === "half_open") expect(circuit.kind).not.toBe("half_open");
           if (circuit.kind === "open") expect(circuitAt(circuit, circuit.until).kind).toBe("half_open");
           expect(circuit.since).toBeLessThanOrEqual(Math.max(now, before.since));

@@ -85,7 +85,7 @@ describe("the window", () => {
   });
 
   it("stays finite and between one and max_concurrency through any luck, and through JSON", () => {
-    const luck = fc.array(fc.oneof(fc.constantFrom("up", "up", "down", "shut", "saved"), fc.nat(100)), {
+    const luck = fc.array(fc.oneof(fc.constantFrom("up", "up", "down", "blocked", "saved"), fc.nat(100)), {
       maxLength: 300,
       size: "max",
     });
@@ -95,7 +95,7 @@ describe("the window", () => {
         for (const event of events) {
           if (event === "up") window = grown(window, maxConcurrency);
           if (event === "down") window = halved(window);
-          if (event === "shut") window = reopened(window);
+          if (event === "blocked") window = reopened(window);
           if (event === "saved") window = JSON.parse(JSON.stringify(window));
           if (typeof event === "number") window = eased(window, event);
           expect(window.size).toBeGreaterThanOrEqual(1);

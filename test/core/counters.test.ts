@@ -67,7 +67,7 @@ test("counting in two steps, or in two places, comes to the same as counting at 
   );
 });
 
-test("every attempt is counted once in each distribution, and a tally stays as small as it began", () => {
+test("every attempt is counted once in each distribution, and counters stay as small as they began", () => {
   fc.assert(
     fc.property(metrics, (all) => {
       const counters = countersAfter(empty, all);

@@ -4,10 +4,10 @@ import { afterDigestSent, digestAfter, emptyDigest } from "../../src/core/alerts
 const NOW = 1_800_000_000_000;
 const MINUTE = 60_000;
 
-describe("a toll", () => {
+describe("a dead-letter digest", () => {
   const first = digestAfter(emptyDigest, 2, NOW);
 
-  it("sends for somebody with the first of the dead, and not again while they are on their way", () => {
+  it("is scheduled with the first dead delivery, and not again while it is scheduled", () => {
     expect(first).toEqual({ deadLetterDigest: { dead: 2, since: NOW, sentAt: NOW }, isDue: true });
     expect(digestAfter(first.deadLetterDigest, 500, NOW + MINUTE)).toEqual({
       deadLetterDigest: { dead: 502, since: NOW, sentAt: NOW },
@@ -15,7 +15,7 @@ describe("a toll", () => {
     });
   });
 
-  it("sends for somebody else when nobody has come", () => {
+  it("is scheduled again when it was not sent", () => {
     const later = NOW + 3 * MINUTE;
     expect(digestAfter(first.deadLetterDigest, 1, later - 1).isDue).toBe(false);
     expect(digestAfter(first.deadLetterDigest, 1, later)).toEqual({
@@ -24,7 +24,7 @@ describe("a toll", () => {
     });
   });
 
-  it("is nothing where nobody has died", () => {
+  it("is not scheduled where nothing has died", () => {
     expect(digestAfter(emptyDigest, 0, NOW)).toEqual({ deadLetterDigest: emptyDigest, isDue: false });
   });
 

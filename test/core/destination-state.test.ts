@@ -53,8 +53,8 @@ describe("shutBy", () => {
       { reason: "circuit_open", until: start + 30_000 },
     ],
     ["the hold after the cool-down", both, start + 30_000, { reason: "hold", until: start + 60_000 }],
-  ])("names %s", (_, destinationState, now, shut) => {
-    expect(blockedBy(destinationState, steady, now)).toEqual(shut);
+  ])("names %s", (_, destinationState, now, block) => {
+    expect(blockedBy(destinationState, steady, now)).toEqual(block);
   });
 
   it("names a pause before everything else, with no end", () => {
@@ -136,7 +136,7 @@ describe("conditionAfter", () => {
     expect(hearing(open, [fine(), fine()]).window.size).toBe(8);
   });
 
-  it("does not count trouble behind a shut door again: the size that worked stays remembered", () => {
+  it("does not count failures while blocked again: the size that worked stays the threshold", () => {
     const held = destinationStateAfter(wide, { ...busy(), holdUntil: start + 10_000 }, steady, 0);
     expect(hearing(held, [busy(start + 1), failed(start + 2)]).window).toEqual({ size: 1, threshold: 8 });
     expect(hearing(held, [busy(start + 10_000)]).window).toMatchObject({ size: 1, threshold: 8 });
@@ -180,8 +180,8 @@ describe("conditionAfter", () => {
   });
 });
 
-describe("news from the gate", () => {
-  it("shuts a holder's door with what others have found, and never opens it", () => {
+describe("what the gate has learned", () => {
+  it("blocks a holder with what other leases have found, and never unblocks it", () => {
     expect(withLearned(wide, both)).toEqual({ ...wide, circuit: open.circuit, heldUntil: both.heldUntil });
     expect(withLearned(both, wide)).toEqual(both);
     expect(withLearned(held, { ...wide, heldUntil: start + 1 }).heldUntil).toBe(held.heldUntil);
@@ -192,7 +192,7 @@ describe("news from the gate", () => {
   });
 });
 
-describe("a worker's copy of the condition", () => {
+describe("a worker's copy of the state", () => {
   const signal: fc.Arbitrary<AttemptSignal> = fc
     .record({
       at: fc.nat(100_000).map((ms) => start + ms),
@@ -210,7 +210,7 @@ describe("a worker's copy of the condition", () => {
       return { at, health, backsOff: health !== "healthy", tookMs, ...hold };
     });
 
-  it("never trusts the destination with more at once than it was told, but for successes", () => {
+  it("never trusts the destination with more at once than it was granted, but for successes", () => {
     fc.assert(
       fc.property(
         fc.array(signal, { maxLength: 50 }),

@@ -28,22 +28,22 @@ function gate(
   return {
     ...state,
     drainSchedule,
-    breadth: 100,
+    maxConcurrency: 100,
     destinationState: { ...state.destinationState, ...destinationState },
   };
 }
 const wide = { window: { size: 20, threshold: 20 } };
 
 describe("turning away", () => {
-  it("sets the bell for the moment at which the door may open", () => {
+  it("schedules drains for the moment at which the block may end", () => {
     expect(afterRefusal(silent, now + 9_000, now)).toEqual({ ...silent, waitingSince: now, at: now + 9_000 });
   });
 
-  it("leaves time to write what was turned away", () => {
+  it("leaves time to write what was refused", () => {
     expect(afterRefusal(silent, now, now).at).toBe(now + 1_000);
   });
 
-  it("sets no bell where nobody can say when", () => {
+  it("schedules none where the end is not known", () => {
     expect(afterRefusal(silent, null, now)).toEqual({ ...silent, waitingSince: now });
   });
 });
@@ -62,7 +62,7 @@ describe("the one alarm", () => {
 
 describe("the alarm that has gone off", () => {
   it("is over when nothing waits", () => {
-    expect(drainsDue(gate(silent), now)).toEqual({ drainSchedule: silent, drains: 0, abreast: 0 });
+    expect(drainsDue(gate(silent), now)).toEqual({ drainSchedule: silent, drains: 0, drainsAtWork: 0 });
   });
 
   it("sends for one drain, and is set for the case that it never comes", () => {
@@ -73,27 +73,27 @@ describe("the alarm that has gone off", () => {
 
   it("sends for as many drains as the window has room for", () => {
     expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / DRAIN_CONNECTIONS));
-    expect(drainsDue({ ...gate(waiting, wide), breadth: 7 }, now).drains).toBe(2);
+    expect(drainsDue({ ...gate(waiting, wide), maxConcurrency: 7 }, now).drains).toBe(2);
   });
 
   it("sends for none beyond those that are at work", () => {
     const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
-    expect(drainsDue(state, now)).toMatchObject({ drains: 1, abreast: 2 });
+    expect(drainsDue(state, now)).toMatchObject({ drains: 1, drainsAtWork: 2 });
   });
 
   it("sends for none beyond those on their way, until they must be lost", () => {
-    const rung = { ...gate(waiting), drainSchedule: drainsDue(gate(waiting), now).drainSchedule };
-    expect(drainsDue(rung, now + lostMs - 1)).toMatchObject({
+    const drained = { ...gate(waiting), drainSchedule: drainsDue(gate(waiting), now).drainSchedule };
+    expect(drainsDue(drained, now + lostMs - 1)).toMatchObject({
       drains: 0,
       drainSchedule: { at: now + 2 * lostMs - 1 },
     });
-    expect(drainsDue(rung, now + lostMs)).toMatchObject({
+    expect(drainsDue(drained, now + lostMs)).toMatchObject({
       drains: 1,
       drainSchedule: { at: now + 2 * lostMs },
     });
   });
 
-  it("is set again when it rings too early: for the hold's end, the cool-down's end", () => {
+  it("is set again when it goes off too early: for the hold's end, the cool-down's end", () => {
     expect(drainsDue(gate(waiting, { heldUntil: now + 5_000 }), now)).toMatchObject({
       drains: 0,
       drainSchedule: { at: now + 5_000 },
@@ -107,15 +107,15 @@ describe("the alarm that has gone off", () => {
 });
 
 describe("capacity given back", () => {
-  it("rings at once when something waits", () => {
+  it("makes drains due at once when something waits", () => {
     expect(afterRelease(gate(waiting), now).at).toBe(now);
   });
 
-  it("rings for nobody when nothing waits", () => {
+  it("makes none due when nothing waits", () => {
     expect(afterRelease(gate(silent), now)).toEqual(silent);
   });
 
-  it("does not ring while the drain that gives it back will go on", () => {
+  it("makes none due while the drain that gives it back will go on", () => {
     expect(afterRelease(gate(withExpected(waiting, 1, now)), now).at).toBe(now + lostMs);
   });
 });
@@ -124,21 +124,21 @@ describe("drains on their way", () => {
   /** As many as the window has room for, sent for and at work: each asks, settles and goes on, in turn. */
   function working(drains: number, drainSchedule: DrainSchedule) {
     let state = gate(drainSchedule, wide);
-    let rung = 0;
+    let drained = 0;
     let at = now;
     const pass = (ms: number) => {
       at += ms;
       if (state.drainSchedule.at === null || state.drainSchedule.at > at) return;
-      const ring = drainsDue(state, at);
-      state = { ...state, drainSchedule: ring.drainSchedule };
-      rung += ring.drains;
+      const due = drainsDue(state, at);
+      state = { ...state, drainSchedule: due.drainSchedule };
+      drained += due.drains;
     };
     const settings = { ...steady, maxConcurrency: 100 };
     const leased: string[] = [];
     const ask = (delivery: number) => {
-      const { state: after, answer } = admit(state, { ...drain, deliveries: [delivery] }, settings, at);
+      const { state: after, result } = admit(state, { ...drain, deliveries: [delivery] }, settings, at);
       state = after;
-      leased.push(answer.grant?.id ?? "");
+      leased.push(result.grant?.id ?? "");
     };
     const goOn = () => {
       const settlement = { lease: leased.shift() ?? "", signals: [], left: 0, unsent: 0, continues: true };
@@ -146,30 +146,30 @@ describe("drains on their way", () => {
     };
     pass(1);
     for (let i = 0; i < drains; i++) ask(i);
-    return { ask, goOn, pass, rungFor: () => rung };
+    return { ask, goOn, pass, enqueued: () => drained };
   }
 
   it("are not sent for again while they go on, whether one or all of them are between two leases", () => {
-    const { ask, goOn, pass, rungFor } = working(4, { ...waiting, at: now });
-    expect(rungFor()).toBe(4);
+    const { ask, goOn, pass, enqueued } = working(4, { ...waiting, at: now });
+    expect(enqueued()).toBe(4);
     for (let round = 0; round < 20; round++) {
       for (let i = 0; i <= round % 4; i++) goOn();
       pass(100);
       for (let i = 0; i <= round % 4; i++) ask(100 + 4 * round + i);
       pass(1_900);
     }
-    expect(rungFor()).toBe(4);
+    expect(enqueued()).toBe(4);
   });
 
   it("are not sent for again while only one of them has come so far", () => {
-    const { ask, goOn, pass, rungFor } = working(1, { ...waiting, at: now });
+    const { ask, goOn, pass, enqueued } = working(1, { ...waiting, at: now });
     for (let round = 0; round < 20; round++) {
       goOn();
       pass(10);
       ask(100 + round);
       pass(20);
     }
-    expect(rungFor()).toBe(4);
+    expect(enqueued()).toBe(4);
   });
 
   it("are counted together with those who were on their way before, and no longer than until they must be lost", () => {
@@ -192,17 +192,17 @@ describe("a drain that found nothing", () => {
 
   it.each([
     500, 1_500, 3_000,
-  ])("does not end it for what was turned away %i ms before: that may be written still", (agoMs) => {
+  ])("does not end it for what was refused %i ms before: that may not be written yet", (agoMs) => {
     const drainSchedule = afterEmpty({ ...turned, at: null }, now + agoMs, now + agoMs + 10);
     expect(drainSchedule.waitingSince).toBe(now);
     expect(drainSchedule.at).not.toBeNull();
     expect(drainSchedule.at).toBeLessThanOrEqual(now + 10_000);
   });
 
-  it("does not end it for what the gate was told of after the drain had looked", () => {
-    const told = scheduleDrain(gate(silent), now);
-    expect(afterEmpty(told.drainSchedule, now - 1, now + 100).at).not.toBeNull();
-    expect(afterEmpty(told.drainSchedule, now + 1, now + 100).at).toBeNull();
+  it("does not end it for what was reported to the gate after the drain had read D1", () => {
+    const scheduled = scheduleDrain(gate(silent), now);
+    expect(afterEmpty(scheduled.drainSchedule, now - 1, now + 100).at).not.toBeNull();
+    expect(afterEmpty(scheduled.drainSchedule, now + 1, now + 100).at).toBeNull();
   });
 });
 
@@ -213,13 +213,13 @@ describe("a drain that asks", () => {
   });
 
   it("is sent for again when it dies with its lease", () => {
-    const { state, answer } = admit(gate({ ...waiting, at: null }), drain, steady, now);
-    expect(state.drainSchedule.at).toBe(now + (answer.grant?.expiresInMs ?? 0));
+    const { state, result } = admit(gate({ ...waiting, at: null }), drain, steady, now);
+    expect(state.drainSchedule.at).toBe(now + (result.grant?.expiresInMs ?? 0));
   });
 });
 
 describe("through any history of a gate", () => {
-  it("nothing that waits is forgotten: unless a person has paused it, the bell is set", () => {
+  it("no waiting delivery is forgotten: unless an operator has paused it, drains are scheduled", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         for (const { after, settings } of momentsOf(history)) {
@@ -231,11 +231,11 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("whatever is turned away with a time has the bell set for that time, a second later at most, or sooner", () => {
+  it("whatever is refused with a time has drains scheduled for that time, a second later at most, or sooner", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        for (const { after, answer, now } of momentsOf(history)) {
-          const until = answer?.refused?.until;
+        for (const { after, result, now } of momentsOf(history)) {
+          const until = result?.refused?.until;
           if (until === undefined || until === null) continue;
           expect(after.drainSchedule.waitingSince).toBe(now);
           expect(after.drainSchedule.at).toBeLessThanOrEqual(Math.max(until, now + 1_000));
@@ -285,14 +285,14 @@ describe("through any history of a gate", () => {
           if (drains === 0) continue;
           toBeLost -= 1;
           if (toBeLost >= 0 && toBeLost % 2 === 0) continue;
-          const { state: next, answer } = admit(
+          const { state: next, result } = admit(
             state,
             { ...drain, deliveries: [999] },
             last.settings,
             at + 500,
           );
           state = next;
-          if (!answer.grant) continue;
+          if (!result.grant) continue;
           if (toBeLost < 0) return;
         }
         throw new Error("a hundred alarms brought nothing");
@@ -301,9 +301,9 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a settled drain leaves the bell set for as long as it has not reported that nothing waits", () => {
-    const { state, answer } = admit(gate({ ...waiting, at: now }), drain, steady, now);
-    const settlement = { lease: answer.grant?.id ?? "", signals: [], left: 0, unsent: 1, continues: true };
+  it("a settled drain leaves drains scheduled for as long as it has not reported that nothing waits", () => {
+    const { state, result } = admit(gate({ ...waiting, at: now }), drain, steady, now);
+    const settlement = { lease: result.grant?.id ?? "", signals: [], left: 0, unsent: 1, continues: true };
     expect(settle(state, settlement, steady, now + 100, 0).state.drainSchedule.at).not.toBeNull();
   });
 });

@@ -36,7 +36,7 @@ describe("a capacity above one", () => {
     expect(left(gate({}), "backlog", 12)).toBe(12);
   });
 
-  it("is left to the backlog by a quarter when that has been turned away", () => {
+  it("is left to the backlog by a quarter when that has been refused", () => {
     expect(left(gate(wanting), "live", 12)).toBe(9);
     expect(left(gate(wanting, { live: 8 }), "live", 12)).toBe(1);
     expect(left(gate(wanting, { live: 9 }), "live", 12)).toBe(0);
@@ -70,7 +70,7 @@ describe("a capacity of one", () => {
   const liveWasServed = { ...wanting, live: { askedAt: now, servedAt: now - 100, wantedAt: 0 } };
   const backlogWasServed = { ...wanting, live: { askedAt: now, servedAt: now - 6_000, wantedAt: 0 } };
 
-  it("is the backlog's turn when that was turned away and live traffic was served last", () => {
+  it("is the backlog's turn when that was refused and live traffic was served last", () => {
     expect(isBacklogsTurn(gate(liveWasServed), now)).toBe(true);
     expect(left(gate(liveWasServed), "live", 1)).toBe(0);
   });
@@ -86,7 +86,7 @@ describe("a capacity of one", () => {
 });
 
 describe("the rate", () => {
-  it("is reserved ahead for as long as the asker will start attempts", () => {
+  it("is reserved ahead for as long as the caller will start attempts", () => {
     expect(aheadMs(gate({}), "backlog", 3_000, now)).toBe(3_000);
     expect(aheadMs(gate(about), "live", 1_000, now)).toBe(1_000);
   });
@@ -97,8 +97,8 @@ describe("the rate", () => {
 });
 
 /**
- * A destination that both sides want all the time. Live traffic asks at every tick. Drains come when the bell
- * rings, some time later, ask again as long as nothing of theirs is turned away, and end after their budget.
+ * A destination that both sides want all the time. Live traffic asks at every tick. Drains come when the alarm
+ * goes off, some time later, ask again as long as nothing of theirs is refused, and end after their budget.
  */
 type World = Readonly<{
   settings: GateSettings;
@@ -148,10 +148,10 @@ function asksIn(world: World, lengthMs: number): Asked[] {
   function ask(lane: "fresh" | "backlog", at: number, startWithinMs: number) {
     const deliveries = Array.from({ length: 60 }, () => ++row);
     const wanted: AdmitRequest = { lane, deliveries, connections: 6, startWithinMs };
-    const { state: next, answer } = admit(state, wanted, settings, at);
+    const { state: next, result } = admit(state, wanted, settings, at);
     state = next;
-    asks.push({ side: sideOf(lane), at, granted: answer.grant !== null });
-    return answer;
+    asks.push({ side: sideOf(lane), at, granted: result.grant !== null });
+    return result;
   }
 
   function liveAsks(at: number) {

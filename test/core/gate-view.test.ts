@@ -37,15 +37,15 @@ describe("the view of a gate", () => {
     expect(viewOf(state, settings, NOW + 100).rateTokens).toBe(3);
   });
 
-  it("says why the door is shut and until when, and remembers how it came to that", () => {
-    const { state, answer } = admit(newGateState(NOW), ask, settings, NOW);
+  it("says why it is blocked and until when, and has the history of it", () => {
+    const { state, result } = admit(newGateState(NOW), ask, settings, NOW);
     const signal = {
       at: NOW,
       health: "unhealthy",
       backsOff: true,
       metric: metric({ attempt: 2, result: "5xx", end: "again" }),
     } as const;
-    const settlement = { lease: answer.grant?.id ?? "", signals: [signal, signal], left: 1, unsent: 1 };
+    const settlement = { lease: result.grant?.id ?? "", signals: [signal, signal], left: 1, unsent: 1 };
     const settled = settle(state, settlement, settings, NOW, 0).state;
     expect(viewOf(settled, settings, NOW)).toMatchObject({
       circuit: "open",

@@ -46,14 +46,14 @@ describe("leases", () => {
     const ask = { lane: "fresh", deliveries: [1, 2], connections: 6, startWithinMs: 1000 } as const;
     const settings = { ...steady, maxConcurrency: 1 };
     const first = admit(newGateState(now), ask, settings, now);
-    const deadline = now + (first.answer.grant?.expiresInMs ?? 0);
+    const deadline = now + (first.result.grant?.expiresInMs ?? 0);
     const other = { ...ask, deliveries: [3] };
-    expect(admit(first.state, other, settings, deadline - 1).answer.refused).toMatchObject({
+    expect(admit(first.state, other, settings, deadline - 1).result.refused).toMatchObject({
       reason: "concurrency",
       until: deadline,
     });
-    expect(admit(first.state, other, settings, deadline).answer.grant).not.toBeNull();
-    expect(admit(first.state, ask, settings, deadline).answer.grant?.deliveries).toEqual([1, 2]);
+    expect(admit(first.state, other, settings, deadline).result.grant).not.toBeNull();
+    expect(admit(first.state, ask, settings, deadline).result.grant?.deliveries).toEqual([1, 2]);
   });
 });
 
@@ -85,7 +85,7 @@ describe("through any history of a gate", () => {
           const deliveries = ask.deliveries.map((delivery) => 100 * i + delivery);
           const admitted = admit(state, { ...ask, deliveries, lookedUpMsAgo: 0 }, settings, now + i);
           state = admitted.state;
-          slots += admitted.answer.grant?.slots ?? 0;
+          slots += admitted.result.grant?.slots ?? 0;
         }
         expect(slots).toBeGreaterThan(0);
         expect(slots).toBeLessThanOrEqual(maxConcurrency);
@@ -108,21 +108,22 @@ describe("through any history of a gate", () => {
     );
   });
 
-  it("a delivery is never in two live leases, and is told apart when it would be", () => {
+  it("a delivery is never in two live leases, and is reported as in flight when it would be", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        for (const { granted, others, answer, step } of momentsOf(history)) {
-          if (!answer || step.do !== "ask") continue;
+        for (const { granted, others, result, step } of momentsOf(history)) {
+          if (!result || step.do !== "ask") continue;
           const busy = new Set(others.flatMap(({ deliveries }) => deliveries));
           expect(granted?.deliveries.filter((id) => busy.has(id)) ?? []).toEqual([]);
-          const told = [answer.grant, answer.refused, answer.inFlight].flatMap(
+          const named = [result.grant, result.refused, result.inFlight].flatMap(
             (part) => part?.deliveries ?? [],
           );
           // A drain comes back for what its connections could not start in time anyway.
-          const most = answer.grant && step.ask.lane === "backlog" ? told.length : step.ask.deliveries.length;
-          const unheld = step.ask.deliveries.filter((id) => !answer.inFlight?.deliveries.includes(id));
-          const inOrder = [...unheld.slice(0, most - (answer.inFlight?.deliveries.length ?? 0))];
-          expect(told.toSorted()).toEqual([...inOrder, ...(answer.inFlight?.deliveries ?? [])].toSorted());
+          const most =
+            result.grant && step.ask.lane === "backlog" ? named.length : step.ask.deliveries.length;
+          const unheld = step.ask.deliveries.filter((id) => !result.inFlight?.deliveries.includes(id));
+          const inOrder = [...unheld.slice(0, most - (result.inFlight?.deliveries.length ?? 0))];
+          expect(named.toSorted()).toEqual([...inOrder, ...(result.inFlight?.deliveries ?? [])].toSorted());
         }
       }),
       { numRuns: 300 },

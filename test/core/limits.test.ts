@@ -30,7 +30,7 @@ function accepts(field: string, value: unknown): boolean {
   return schema.safeParse(value).success;
 }
 
-describe("the burst that nobody has set", () => {
+describe("the burst that is not set", () => {
   it.each([
     [0.01, 1],
     [0.5, 1],

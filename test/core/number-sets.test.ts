@@ -70,7 +70,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
     let now = start;
     let state: GateState = newGateState(now);
     const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: TOOK_MS, lateMs: 3_000 } as const;
-    const signsOf = (count: number): AttemptSignal[] =>
+    const signalsOf = (count: number): AttemptSignal[] =>
       Array.from({ length: count }, () => ({
         at: now,
         health: "healthy",
@@ -80,12 +80,12 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       }));
     const drainFor = (deliveries: readonly number[]) => {
       const ask = { lane: "backlog", deliveries, connections: 6, startWithinMs: 3_000 } as const;
-      const { state: after, answer } = admit(state, ask, settings, now);
+      const { state: after, result } = admit(state, ask, settings, now);
       state = after;
-      return answer.grant;
+      return result.grant;
     };
     const end = ({ id, deliveries }: Grant) => {
-      const settlement = { lease: id, signals: signsOf(deliveries.length), left: 0, continues: true };
+      const settlement = { lease: id, signals: signalsOf(deliveries.length), left: 0, continues: true };
       state = settle(state, settlement, settings, now, 0).state;
     };
     for (let minute = 0; minute < 61; minute++, now += 60_000) {
@@ -130,7 +130,7 @@ describe("a gate at its busiest, a thousand at once and four thousand deliveries
       if (state.forgottenAt === 0) return;
       const ask = { lane: "fresh", deliveries: [7], connections: 6, startWithinMs: 1_000 } as const;
       const lookedUp = (at: number) =>
-        admit(state, { ...ask, lookedUpMsAgo: now - at }, settings, now).answer;
+        admit(state, { ...ask, lookedUpMsAgo: now - at }, settings, now).result;
       expect(lookedUp(state.forgottenAt - 1)).toMatchObject({ grant: null, inFlight: { deliveries: [7] } });
       expect(lookedUp(state.forgottenAt).inFlight).toBeNull();
     });

@@ -108,7 +108,7 @@ describe("the sends of all leases together", () => {
       const ask = { lane: backlog ? "backlog" : "fresh", deliveries, connections: 6, startWithinMs } as const;
       const decision = admit(state, ask, settings, at);
       state = decision.state;
-      const grant = decision.answer.grant;
+      const grant = decision.result.grant;
       if (!grant) continue;
       const { firstInMs, everyMs } = grant.pace;
       const starts = grant.deliveries.map((_, i) => at + Math.max(0, firstInMs + i * everyMs));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { statedLimits } from "../../src/core/receiver-limits.ts";
+import { statedLimits } from "../../src/core/retry/retry-after.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 

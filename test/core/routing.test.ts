@@ -214,7 +214,7 @@ describe("a destination's event types", () => {
   });
 });
 
-test("data is not looked at where nobody filters it", () => {
+test("data is not read where there is no filter", () => {
   const routes = [
     { destination: "a", types: null, filter: null },
     { destination: "b", types: ["other"], filter: { a: 1 } },

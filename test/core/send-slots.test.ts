@@ -61,7 +61,7 @@ describe("a lease's send slots", () => {
     expect(slots.isFree(now + 150)).toBe(true);
   });
 
-  it("tell the account of the rate what was started, and nothing while nothing was", () => {
+  it("report the rate's TAT by what was started, and nothing while nothing was", () => {
     const slots = sendSlotsOf(lease, now);
     expect(slots.tat()).toBeUndefined();
     slots.claim();
@@ -78,7 +78,7 @@ describe("starts in the slots of many leases, by workers that are late at random
     loadMs: ms,
     settleMs: ms,
     count: fc.integer({ min: 1, max: 30 }),
-    /** It stops after so many: the door was shut, or its worker died before it could tell. */
+    /** It stops after so many: the destination was blocked, or its worker died before it could report. */
     most: fc.oneof({ weight: 3, arbitrary: fc.constant(100) }, { weight: 1, arbitrary: fc.nat(5) }),
     dies: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
   });
@@ -114,14 +114,14 @@ describe("starts in the slots of many leases, by workers that are late at random
         if (due.at <= at) due.run(due.at);
         else settlements.push(due);
       const deliveries = Array.from({ length: count }, (_, n) => i * 100 + n);
-      const { state: next, answer } = admit(
+      const { state: next, result } = admit(
         state,
         { lane: "fresh", deliveries, connections: 6, startWithinMs },
         settings,
         at,
       );
       state = next;
-      const { grant } = answer;
+      const { grant } = result;
       if (!grant) continue;
       const arrived = at + answerMs;
       const ready = arrived + loadMs;

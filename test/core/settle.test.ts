@@ -35,9 +35,9 @@ const wide = gate({ window: { size: 8, threshold: 100 } });
 const open = gate({ circuit: { kind: "open", since: now - 30_000, until: now, trips: 1 } });
 
 function lease(state: GateState, part: Partial<AdmitRequest> = {}, at = now, settings = steady) {
-  const { state: next, answer } = admit(state, { ...ask, ...part }, settings, at);
-  if (!answer.grant) throw new Error(`refused: ${answer.refused?.reason}`);
-  return { state: next, grant: answer.grant };
+  const { state: next, result } = admit(state, { ...ask, ...part }, settings, at);
+  if (!result.grant) throw new Error(`refused: ${result.refused?.reason}`);
+  return { state: next, grant: result.grant };
 }
 
 function settling(
@@ -52,7 +52,7 @@ function settling(
 }
 
 describe("a settlement", () => {
-  it("ends the lease and moves the condition with its outcomes, in their order", () => {
+  it("ends the lease and updates the destination's state with its signals, in their order", () => {
     const { state, grant } = lease(wide);
     const order = (signals: AttemptSignal[]) =>
       settling(state, grant, signals).state.destinationState.window.size;
@@ -61,7 +61,7 @@ describe("a settlement", () => {
     expect(order([failed(now + 1), fine(now + 2)])).toBe(4.25);
   });
 
-  it("rings for what it leaves over, which waits in D1 now: at once, or when the door opens", () => {
+  it("schedules drains for what it leaves over, which waits in D1 now: at once, or when the block ends", () => {
     const { state, grant } = lease(wide);
     const leaving = (signals: AttemptSignal[]) =>
       settling(state, grant, signals, now + 100, steady, { left: 9 }).state.drainSchedule;
@@ -83,7 +83,7 @@ describe("a settlement", () => {
     expect(late).toEqual({ state: { ...state, leases: [], tat: state.leases[0]?.tat }, ...noNews });
   });
 
-  it("changes nothing for a lease that nobody was given", () => {
+  it("changes nothing for a lease that was never granted", () => {
     const { state, grant } = lease(wide);
     expect(settling(state, { ...grant, id: "made-up" }, [failed(now)]).state).toEqual(state);
   });
@@ -165,13 +165,13 @@ describe("sends that were not made", () => {
     expect(lease(unused.state, {}, now + 100, slowly).grant.pace.firstInMs).toBe(-9_000);
   });
 
-  it("do not hide that those before them started late: nobody follows earlier than the rate allows", () => {
+  it("do not hide that those before them started late: nothing follows earlier than the rate allows", () => {
     const { state, grant } = lease(wide, {}, now, slowly);
     const settled = settling(state, grant, [fine(now + 5_000)], now + 5_100, slowly, { tatInMs: 900 });
     expect(lease(settled.state, {}, now + 5_200, slowly).grant.pace.firstInMs).toBe(-8_200);
   });
 
-  it("count as sent where their holder does not tell when it started the others", () => {
+  it("count as sent where their holder does not report when it started the others", () => {
     const { state, grant } = lease(wide, {}, now, slowly);
     expect(settling(state, grant, [fine(now)], now + 100, slowly).state.tat).toBe(state.leases[0]?.tat);
   });
@@ -186,10 +186,10 @@ describe("sends that were not made", () => {
   });
 });
 
-describe("a hold that is told at once", () => {
+describe("a hold that is reported at once", () => {
   const until = now + 10_000;
 
-  it("shuts the door for everybody, to open it for one again", () => {
+  it("blocks all leases, and traffic restarts from one", () => {
     const { state } = afterHold(wide, until, now);
     expect(state.destinationState).toMatchObject({ heldUntil: until, window: { size: 1 } });
     expect(state.history.at(-1)).toEqual({ at: now, what: "held", until });
@@ -231,7 +231,7 @@ describe("a hold that is told at once", () => {
 });
 
 describe("what was settled", () => {
-  it("is remembered for as long as somebody may still act on what was known before, and no longer", () => {
+  it("is remembered for as long as a caller may still act on an older read of D1, and no longer", () => {
     const { state, grant } = lease(wide);
     const { state: after } = settling(state, grant, [fine(now)]);
     expect(after.settled).toEqual([[now + 100, packNumbers(grant.deliveries)]]);
@@ -242,7 +242,7 @@ describe("what was settled", () => {
 });
 
 describe("the pause that is lifted", () => {
-  it("lets traffic begin with one, and rings for what waits", () => {
+  it("restarts traffic from one, and schedules drains for what waits", () => {
     const state = afterResume(wide, now);
     expect(state.destinationState.window.size).toBe(1);
     expect(state.drainSchedule.at).toBe(now);
@@ -272,7 +272,7 @@ describe("the pause that is lifted", () => {
 describe("the hold that a person clears", () => {
   const holding = afterHold(wide, now + 86_400_000, now).state;
 
-  it("is over at once: traffic begins with one, and what waits is rung for", () => {
+  it("is over at once: traffic restarts from one, and drains are scheduled for what waits", () => {
     const { state, events } = afterHoldCleared(holding, now + 1_000);
     expect(events).toEqual(["hold_ended"]);
     expect(state.destinationState).toMatchObject({ heldUntil: 0, window: { size: 1 } });
@@ -291,7 +291,7 @@ describe("the hold that a person clears", () => {
 });
 
 describe("a drain's report that nothing waits", () => {
-  it("does not outweigh what the gate has been told since the drain looked", () => {
+  it("does not outweigh what was reported to the gate since the drain read D1", () => {
     const state = afterEmptyDrain(afterResume(wide, now), now - 1, now + 50);
     expect(state.drainSchedule.waitingSince).not.toBe(0);
     expect(state.drainSchedule.at).not.toBeNull();
@@ -327,11 +327,11 @@ describe("through any history of a gate", () => {
     fc.assert(
       fc.property(historyArbitrary, ([settings, steps]) => {
         const evicted = steps.flatMap((step) => [step, { do: "evict" } as const]);
-        const told = (moments: Iterable<{ answer?: unknown; events?: unknown; step: { do: string } }>) =>
+        const reported = (moments: Iterable<{ result?: unknown; events?: unknown; step: { do: string } }>) =>
           [...moments]
             .filter(({ step }) => step.do !== "evict")
-            .map(({ answer, events }) => ({ answer, events }));
-        expect(told(momentsOf([settings, evicted]))).toEqual(told(momentsOf([settings, steps])));
+            .map(({ result, events }) => ({ result, events }));
+        expect(reported(momentsOf([settings, evicted]))).toEqual(reported(momentsOf([settings, steps])));
       }),
     );
   });
@@ -373,9 +373,9 @@ describe("a lease that goes on from another", () => {
   const next = (id: string) => ({ ...backlog, deliveries: [11, 12, 13, 14, 15, 16], succeeds: id });
   const few = { ...steady, maxConcurrency: 6 };
 
-  it("takes over its slots, where nobody else would be let in", () => {
+  it("takes over its slots, where no other caller would be admitted", () => {
     const first = lease(wide, backlog, now, few);
-    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).answer.grant).toBeNull();
+    expect(admit(first.state, { ...ask, deliveries: [21] }, few, now).result.grant).toBeNull();
     const second = lease(first.state, next(first.grant.id), now, few);
     expect(second.grant.slots).toBe(6);
     expect(slotsIn(second.state)).toBe(6);

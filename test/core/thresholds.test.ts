@@ -84,7 +84,7 @@ describe("thresholds", () => {
   ])("%s names the destinations that have most of it, and none that have nothing of it", (threshold, hour, theirs, more) => {
     const destinations = [
       destination("well"),
-      destination("sick", { ...more, hour: hourOf(theirs) }),
+      destination("failing", { ...more, hour: hourOf(theirs) }),
       destination("better", {
         ...(more.retryingForADay && { retryingForADay: 1 }),
         hour: hourOf({
@@ -104,7 +104,7 @@ describe("thresholds", () => {
       destinations,
     };
     const crossing = crossings(watched).find((one) => one.threshold === threshold);
-    expect(crossing?.destinations).toEqual(["sick", "better"]);
+    expect(crossing?.destinations).toEqual(["failing", "better"]);
   });
 
   it("five destinations are named at most", () => {
@@ -154,7 +154,7 @@ describe("a backlog", () => {
     expect(grown(0, 500, 1_000, true)).toEqual([]);
   });
 
-  it("is told of with the destinations that have gained most", () => {
+  it("names the destinations that have grown most", () => {
     const [crossing] = crossings({
       hour: none,
       day: none,

@@ -51,7 +51,7 @@ describe("traffic", () => {
     ["a high ratio of few", 1, 100, false],
     ["nothing but retries", 0, 101, true],
     ["nothing at all", 0, 0, false],
-  ])("is told from a storm: %s", (_, first, retries, storm) => {
+  ])("is distinguished from a storm: %s", (_, first, retries, storm) => {
     const rollups = counting([NOW, [...many(first), ...many(retries, { attempt: 2 })]]);
     expect(trafficSum(recentTraffic(rollups, NOW)).storm).toBe(storm);
   });

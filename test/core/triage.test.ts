@@ -51,7 +51,7 @@ describe("readinessOf", () => {
     expect(readinessOf({ ...standing, ...part }, bringer, now)).toEqual(readiness);
   });
 
-  it.each(["delivered", "dead", "cancelled"] as const)("is done once %s, whoever brings it", (state) => {
+  it.each(["delivered", "dead", "cancelled"] as const)("is done once %s, whatever its source", (state) => {
     for (const bringer of ["queue", "drain"] as const) {
       const ended = { ...standing, state, giveUpAt: now, destinationDeleted: true };
       expect(readinessOf(ended, bringer, now)).toEqual(done);

@@ -29,7 +29,7 @@ const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsO
 function trusted(maxConcurrency: number): GateState {
   const state = newGateState(start);
   const window = { size: maxConcurrency, threshold: 1_000_000 };
-  return { ...state, breadth: maxConcurrency, destinationState: { ...state.destinationState, window } };
+  return { ...state, maxConcurrency, destinationState: { ...state.destinationState, window } };
 }
 
 /** An instance of the object: whether it may still write, and what it has in memory. */
@@ -100,7 +100,7 @@ function gateObject(stored?: GateState) {
         startWithinMs: 5_000,
         ...ask,
       };
-      return call((state) => admit(state, whole, settings, now), instance)?.answer;
+      return call((state) => admit(state, whole, settings, now), instance)?.result;
     },
     settle: (
       lease: string,
@@ -120,11 +120,11 @@ function withResult(rollups: GateState["rollups"], result: Result): GateState["r
 type GateObject = ReturnType<typeof gateObject>;
 
 let delivery = 0;
-/** One delivery is let in, arrives and is settled. */
+/** One delivery is admitted, delivered and settled. */
 function deliver(gate: GateObject, tookMs = 5, deliveries = 1): void {
   const ids = Array.from({ length: deliveries }, () => (delivery += 1));
   const grant = gate.admit({ deliveries: ids })?.grant;
-  if (!grant) throw new Error("The door is open");
+  if (!grant) throw new Error("It was refused");
   gate.pass(tookMs);
   gate.settle(
     grant.id,
@@ -215,7 +215,7 @@ describe("a change that may wait", () => {
     ["that lasts longer than the slack", { startWithinMs: 60_000 }, {}],
     ["under another limit", {}, { maxConcurrency: 9 }],
     ["at another rate", {}, { ratePerSecond: 9_999 }],
-    ["beside which others are turned away", { deliveries: [1, 2, 3] }, { ratePerSecond: 1, rateBurst: 1 }],
+    ["beside which others are refused", { deliveries: [1, 2, 3] }, { ratePerSecond: 1, rateBurst: 1 }],
   ])("is no lease %s", (_, ask, settings) => {
     const gate = busy();
     gate.admit({ lane: "backlog", deliveries: [500] });
@@ -304,13 +304,13 @@ describe("a change that may wait", () => {
       ({ destinationState }) => ({ destinationState: { ...destinationState, heldUntil: start } }),
     ],
     ["delivery that died without an attempt", (state) => afterUnattemptedDead(state, 1, start).state],
-    ["call of the bell", (state) => scheduleDrain(state, start)],
+    ["backlog to be drained", (state) => scheduleDrain(state, start)],
     ["test event", () => ({ testedAt: start })],
-    ["toll that was paid", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
+    ["digest that was sent", () => ({ deadLetterDigest: { dead: 0, since: 0, sentAt: start } })],
     ["sickness", () => ({ failureStreak: { refusals: 0, failures: 1, failingSince: start } })],
     [
       "notice",
-      ({ alertState }) => ({ alertState: { ...alertState, storm: { lasts: true, toldAt: start } } }),
+      ({ alertState }) => ({ alertState: { ...alertState, storm: { isActive: true, notifiedAt: start } } }),
     ],
     ["failure that was counted", ({ rollups }) => ({ rollups: withResult(rollups, "5xx") })],
   ])("is no %s", (_, change) => {
@@ -333,7 +333,7 @@ describe("a change that may wait", () => {
     expect(gate.alarmAt()).toBeNull();
   });
 
-  it("is written without slack when nobody has asked for a while", () => {
+  it("is written without slack when there was no request for a while", () => {
     const gate = busy();
     gate.pass(3_000);
     deliver(gate, 0);
@@ -353,7 +353,7 @@ describe("a change that may wait", () => {
     expect(gate.alarmAt()).toBeGreaterThan(gate.now());
   });
 
-  it("is written by the alarm that goes off for the bell, and does not put the bell off", () => {
+  it("is written by the alarm that goes off for drains, and does not delay the drains", () => {
     const gate = busy();
     const drain = gate.admit({ lane: "backlog", deliveries: [500] })?.grant;
     deliver(gate, 0);
@@ -400,7 +400,7 @@ describe("a new incarnation", () => {
     expect(gate.admit({ deliveries: [200] })?.grant?.slots).toBe(1);
   });
 
-  it("lets in nothing that was looked up before it began, and does not know who was let in unstored", () => {
+  it("admits nothing that was read from D1 before it began, and does not know what was granted unstored", () => {
     const { gate } = crashed();
     expect(gate.admit({ deliveries: [7], lookedUpMsAgo: 1 })).toMatchObject({
       inFlight: { deliveries: [7] },
@@ -480,13 +480,13 @@ const doing = fc.oneof(
   },
 );
 
-/** Plays a history over several instances; `check` sees each grant that has reached its asker. */
+/** Plays a history over several instances; `check` sees each grant that has reached its caller. */
 function play(
   opening: number,
   steps: readonly (typeof doing extends fc.Arbitrary<infer S> ? S : never)[],
   check: (granted: Ticket, others: readonly Ticket[], capOf: (ms: number) => number) => void,
 ): void {
-  const gate = gateObject({ ...trusted(20), breadth: opening });
+  const gate = gateObject({ ...trusted(20), maxConcurrency: opening });
   const tickets: Ticket[] = [];
   const limits = [{ cap: opening, from: start }];
   const capNow = () => limits.at(-1)?.cap ?? opening;
@@ -542,7 +542,7 @@ describe("through evictions, crashes, lost answers, changed limits and instances
       fc.property(life, ([cap, steps]) => {
         play(cap, steps, (granted, others, capOf) => {
           if (!granted.by.isCurrent) unstored += 1;
-          // One that is cut off does not hear of a limit that is raised, and lowered again, within its last seconds.
+          // One that is cut off does not learn of a limit that is raised, and lowered again, within its last seconds.
           const limit = capOf(granted.by.isCurrent ? 0 : BEHIND_MS);
           expect(slotsOf([...others, granted] as never)).toBeLessThanOrEqual(limit);
         });
@@ -622,7 +622,7 @@ describe("through any history of a gate", () => {
     deadLetterDigest,
     history,
     rate,
-    breadth,
+    maxConcurrency,
   }: GateState) => ({
     circuit: destinationState.circuit.kind,
     heldUntil: destinationState.heldUntil,
@@ -630,7 +630,16 @@ describe("through any history of a gate", () => {
     wanted: [turns.live.wantedAt, turns.backlog.wantedAt],
     failures: rollups.ever.results.slice(1),
     dead: rollups.ever.dead,
-    others: { drainSchedule, failureStreak, holding, alertState, deadLetterDigest, history, rate, breadth },
+    others: {
+      drainSchedule,
+      failureStreak,
+      holding,
+      alertState,
+      deadLetterDigest,
+      history,
+      rate,
+      maxConcurrency,
+    },
   });
 
   it("what matters to others is stored before the answer, and the rest within ten seconds of the last write", () => {

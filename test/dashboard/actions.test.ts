@@ -146,7 +146,7 @@ describe("a destination", () => {
     expect(await rowOf(id)).toMatchObject({ status: "paused", status_reason: "manual" });
     expect((await press("resume")).status).toBe(303);
     expect(await rowOf(id)).toMatchObject({ status: "active" });
-    expect(browser.gateCalls).toEqual([`ring resumed ${id}`]);
+    expect(browser.gateCalls).toEqual([`resume ${id}`]);
   });
 
   it("has its hold cleared by a button that is shown during the hold", async () => {
@@ -177,7 +177,7 @@ describe("a destination", () => {
     receiver.script("https://example.com/hook", () => new Response("<b>no such hook</b>", { status: 404 }));
     const browser = testDashboard({
       services: { fetch: receiver.fetch },
-      gate: { tryOut: async () => null },
+      gate: { claimTest: async () => null },
     });
     await browser.signIn();
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
@@ -190,7 +190,7 @@ describe("a destination", () => {
 
   it("gets no second test event at once", async () => {
     const id = await destinationOf();
-    const browser = testDashboard({ gate: { tryOut: async () => NOW + 3000 } });
+    const browser = testDashboard({ gate: { claimTest: async () => NOW + 3000 } });
     await browser.signIn();
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/test`);
     expect([status, html.includes("again in 3 s")]).toEqual([422, true]);

@@ -40,7 +40,7 @@ const waiting = async () => (await storedRows()).filter(({ state }) => state ===
 async function resume(): Promise<void> {
   await turnDestination(world.services.db, place, { status: "active", statusReason: null }, undefined, START);
   const { gates } = world.services;
-  await gates.get(gates.idFromName(place)).ring("resumed");
+  await gates.get(gates.idFromName(place)).resume();
 }
 
 describe("a destination that rejects permanently", () => {

@@ -129,9 +129,9 @@ describe("the drain alarm", () => {
     const wide = await newDestination({ maxConcurrency: 30 });
     await world.earnTrust(wide, 40);
     const gate = gateOf(wide);
-    await gate.ring("waiting");
+    await gate.scheduleDrain();
     expect(await world.ring(wide)).toEqual(Array(5).fill({ destination: wide, drains: 5 }));
-    await gate.ring("resumed");
+    await gate.resume();
     world.clock.pass(60_000);
     expect(await world.ring(wide)).toEqual([{ destination: wide, drains: 1 }]);
   });

@@ -128,7 +128,7 @@ describe("a failure", () => {
     await world.bring([message]);
     world.clock.pass(3 * 86_400_000);
     await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", destination);
-    await gateOf(destination).ring("resumed");
+    await gateOf(destination).resume();
     await world.drain(destination);
     const firstAttemptAt = world.clock.now();
     expect(await rowOf(message)).toMatchObject({

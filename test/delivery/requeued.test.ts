@@ -43,7 +43,7 @@ test("a dead delivery is requeued only once, however often that is requested", a
 
 test("a requeued delivery is sent with the same bytes, and has all of its attempts again", async () => {
   const { gates } = world.services;
-  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
   expect(await row()).toMatchObject({ state: "retrying", attempts: 1, log: [{}, {}, { status: 500 }] });
   const [first, , third] = world.receiver.calls;
@@ -55,7 +55,7 @@ test("a requeued delivery is sent with the same bytes, and has all of its attemp
 test("a requeued delivery ends when it is delivered, and cannot be retried then", async () => {
   world.receiver.script(urlOf(destination), 204);
   const { gates } = world.services;
-  await gates.get(gates.idFromName(destination)).ring("waiting");
+  await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
   expect(await requeueDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
   expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });

@@ -49,7 +49,7 @@ function admit(deliveries: readonly number[], more: Partial<AdmitRequest> = {}) 
 /** Admits where nothing stands in the way. */
 async function admitted(deliveries: readonly number[]) {
   const { grant } = await admit(deliveries);
-  if (!grant) throw new Error("The door is open");
+  if (!grant) throw new Error("It was refused");
   return grant;
 }
 
@@ -162,7 +162,7 @@ describe("to settle", () => {
     await settle(id);
   });
 
-  test("says what happened to the door", async () => {
+  test("reports what happened to the circuit", async () => {
     const { id } = await admitted([1]);
     const signal = { ...healthy(), health: "throttled", backsOff: true, holdUntil: START + 60_000 } as const;
     expect(await settle(id, [signal])).toMatchObject({ events: ["held"] });
@@ -175,18 +175,18 @@ describe("to look", () => {
     const { id } = await admitted([1]);
     await settle(id, Array.from({ length: 5 }, unhealthy));
     const before = await storedState();
-    expect(await gateOf(destination).look(settings)).toMatchObject({ reason: "circuit_open" });
+    expect(await gateOf(destination).refusal(settings)).toMatchObject({ reason: "circuit_open" });
     expect(await storedState()).toEqual(before);
   });
 
-  test("tells nothing while the door is open, and stores nothing", async () => {
-    expect(await gateOf(destination).look(settings)).toBeNull();
+  test("refuses nothing while it is not blocked, and stores nothing", async () => {
+    expect(await gateOf(destination).refusal(settings)).toBeNull();
     expect(await storedState()).toBeUndefined();
   });
 });
 
-test("the bell forgets nothing that is admitted while it sends for drains", async () => {
-  await gateOf(destination).ring("waiting");
+test("the alarm overwrites nothing that is admitted while it enqueues drains", async () => {
+  await gateOf(destination).scheduleDrain();
   await runInDurableObject(gateOf(destination), (gate) => {
     const sendBatch = async () => void (await gate.admit(ask([1]), settings));
     Object.assign(gate, { env: { DRAINS: { sendBatch } } });
@@ -195,8 +195,8 @@ test("the bell forgets nothing that is admitted while it sends for drains", asyn
   expect(await gateOf(destination).view(settings)).toMatchObject({ inFlight: 1 });
 });
 
-describe("a hold that is told at once", () => {
-  test("shuts the door for everybody, and shows in the condition that others are told", async () => {
+describe("a hold that is reported at once", () => {
+  test("blocks all leases, and shows in the state that others fetch", async () => {
     await earnTrust();
     const until = clock.now() + 30_000;
     await gateOf(destination).hold(until);
@@ -235,11 +235,11 @@ describe("a hold that a person clears", () => {
   });
 });
 
-describe("a gate that is told to forget", () => {
+describe("a gate that forgets its destination", () => {
   test("keeps nothing in its storage, and no alarm", async () => {
     await earnTrust();
     await gateOf(destination).hold(clock.now() + 86_400_000);
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     await gateOf(destination).forget();
     expect(await runInDurableObject(gateOf(destination), (_, { storage }) => [...storage.kv.list()])).toEqual(
       [],
@@ -251,7 +251,7 @@ describe("a gate that is told to forget", () => {
 });
 
 describe("a delivery that was settled", () => {
-  test("after the asker had looked it up is not let in on old knowledge", async () => {
+  test("after the caller had read it is not granted on an outdated read", async () => {
     const { id } = await admitted([1]);
     clock.pass(500);
     await settle(id, [healthy()]);
@@ -260,14 +260,14 @@ describe("a delivery that was settled", () => {
     expect(late).toMatchObject({ grant: { deliveries: [2] }, inFlight: { deliveries: [1] } });
   });
 
-  test("before the asker looked it up is let in", async () => {
+  test("before the caller read it is granted", async () => {
     const { id } = await admitted([1]);
     await settle(id, [healthy()]);
     clock.pass(500);
     expect(await admit([1], { lookedUpMsAgo: 300 })).toMatchObject({ grant: { deliveries: [1] } });
   });
 
-  test("is not let in for an asker whose knowledge is older than the gate's memory", async () => {
+  test("is not granted to a caller whose read is older than what the gate remembers", async () => {
     expect(await admit([1], { lookedUpMsAgo: 6_001 })).toMatchObject({
       grant: null,
       inFlight: { deliveries: [1] },
@@ -315,12 +315,12 @@ describe("a stored state", () => {
     lines.mockRestore();
     expect(grant).toMatchObject({ deliveries: [7], width: 1 });
     expect(await settle(grant.id, [healthy()])).toBeNull();
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await alarmOf(destination)).toBeGreaterThan(0);
   });
 
   test.each([
-    ["its breadth", without("breadth")],
+    ["its limit", without("maxConcurrency")],
     ["the drains it expects", without("drainSchedule", "expected")],
     ["its history", without("history")],
     ["what it counted", without("rollups")],
@@ -334,7 +334,7 @@ describe("a stored state", () => {
     expect(await admit([1])).toMatchObject({ grant: null, inFlight: { deliveries: [1] } });
     expect(lines).not.toHaveBeenCalled();
     lines.mockRestore();
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await gateOf(destination).view(settings)).toMatchObject({ circuit: "closed", inFlight: 1 });
   });
 
@@ -362,7 +362,7 @@ describe("an alarm that has gone off", () => {
   }
 
   test("is set again in case its drain is lost, and sends for no second one before that", async () => {
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
     expect(await goOff()).toHaveLength(1);
     expect(await alarmOf(destination)).toBe(START + 30_000);
     expect(await goOff()).toEqual([]);
@@ -410,7 +410,7 @@ describe("an alarm that has gone off", () => {
     const { grant } = await gateOf(destination).admit(ask([1]), wide);
     const signals = Array.from({ length: 1_000 }, healthy);
     await gateOf(destination).settle({ lease: grant?.id ?? "", signals, left: 0 }, wide);
-    await gateOf(destination).ring("waiting");
+    await gateOf(destination).scheduleDrain();
   }
 
   async function goOffWith(queue: Partial<Queue<DrainMessage>>): Promise<void> {
@@ -530,7 +530,7 @@ describe("what is counted", () => {
   const figures = () => gateOf(destination).figures({ windows: ["1h", "24h"], series: true }, settings);
   const attempts = (sum: { attempts: readonly number[] } | undefined) => sum?.attempts[0];
 
-  test("is told for each window asked for, as a sum and as a series, and for ever", async () => {
+  test("is returned for each requested window, as a sum and as a series, and in total", async () => {
     await settleOne();
     clock.pass(2 * 3_600_000);
     await settleOne();
@@ -545,7 +545,7 @@ describe("what is counted", () => {
   });
 
   test("has the deliveries that ended dead without an attempt", async () => {
-    await gateOf(destination).died(3);
+    await gateOf(destination).countDead(3);
     expect((await figures()).windows["1h"]?.sum).toMatchObject({ dead: 3, delivered: 0 });
   });
 

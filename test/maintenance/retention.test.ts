@@ -324,7 +324,7 @@ describe("a deleted destination", () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     await delivery(old, here, "cancelled", HOUR - 1);
     await newest();
-    await gateOf(here).ring("waiting");
+    await gateOf(here).scheduleDrain();
     await bury(here, KEPT);
     await runCron(world.services);
     expect(await left()).toEqual([here]);

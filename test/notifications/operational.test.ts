@@ -288,7 +288,7 @@ describe("the thresholds", () => {
       .bind(destination)
       .run();
     const gate = world.services.gates.get(world.services.gates.idFromName(destination));
-    await gate.died(200);
+    await gate.countDead(200);
   }
   /** The quarter of an hour at which the watch looks. */
   const quarter = () => world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
@@ -438,7 +438,7 @@ describe("a circuit that opens is told of, once", () => {
 test("a crossed threshold is told of, when D1 is away for a moment", async () => {
   world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
   const gate = world.services.gates.get(world.services.gates.idFromName(place));
-  await gate.died(200);
+  await gate.countDead(200);
   failNotices("before");
   await watch(world.services);
   expect((await told()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");

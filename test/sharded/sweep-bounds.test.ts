@@ -79,7 +79,7 @@ async function invocation(work: (services: Services) => Promise<void>): Promise<
   );
   const gates = {
     idFromName: (name: string) => name,
-    get: (name: string) => ({ ring: async () => void rung.push(name), died: async () => false }),
+    get: (name: string) => ({ scheduleDrain: async () => void rung.push(name), countDead: async () => false }),
   } as unknown as Services["gates"];
   if (db) await work({ ...world.services, db, further, gates });
   return queries;

@@ -34,11 +34,12 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
   const log: LogLine[] = [];
   const pending: Promise<unknown>[] = [];
   const gate = (name: string) => ({
-    look: async () => {
-      gateCalls.push(`look ${name}`);
+    refusal: async () => {
+      gateCalls.push(`refusal ${name}`);
       return look(name);
     },
-    ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
+    scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
+    resume: async () => void gateCalls.push(`resume ${name}`),
   });
   const world = {
     config: testConfig(),

@@ -59,8 +59,9 @@ export function testDashboard({
       get: (name: string) => ({
         view: async () => ({ ...calmView, ...view }),
         figures: async (look: FiguresQuery) => figuresWith(view, metrics, look),
-        look: async () => null,
-        ring: async (why: string) => void gateCalls.push(`ring ${why} ${name}`),
+        refusal: async () => null,
+        scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
+        resume: async () => void gateCalls.push(`resume ${name}`),
         ...gate,
       }),
     },

@@ -141,7 +141,7 @@ export type Moment = Readonly<{
   now: number;
   /** The latest time that the clock has ever shown. */
   latest: number;
-  answer?: AdmitResult;
+  result?: AdmitResult;
   events?: readonly CircuitEvent[];
   /** The lease that this step granted. */
   granted?: Ticket;
@@ -173,18 +173,18 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
     latest = Math.max(latest, now);
     ended = new Set([...ended, ...tickets.filter(({ expiresAt }) => expiresAt <= now).map(({ id }) => id)]);
     const others = tickets.filter(({ id }) => !ended.has(id));
-    let told: Pick<Moment, "answer" | "events" | "granted" | "settled" | "drains"> = {};
+    let told: Pick<Moment, "result" | "events" | "granted" | "settled" | "drains"> = {};
 
     switch (step.do) {
       case "ask": {
-        const { state: after, answer } = admit(state, step.ask, settings, now);
+        const { state: after, result } = admit(state, step.ask, settings, now);
         state = after;
-        told = { answer };
-        if (answer.grant) {
-          const expiresAt = now + answer.grant.expiresInMs;
-          const granted = { ...answer.grant, lane: step.ask.lane, grantedAt: now, expiresAt };
+        told = { result };
+        if (result.grant) {
+          const expiresAt = now + result.grant.expiresInMs;
+          const granted = { ...result.grant, lane: step.ask.lane, grantedAt: now, expiresAt };
           tickets.push(granted);
-          told = { answer, granted };
+          told = { result, granted };
         }
         break;
       }

@@ -55,7 +55,7 @@ const visitors: readonly Principal[] = [
 ];
 
 const gate = {
-  look: async () => null,
+  refusal: async () => null,
   view: async () => calmView,
   figures: async (look: FiguresQuery) => figuresOf(calmView, newRollups(NOW), look, NOW),
 };

@@ -1,20 +1,21 @@
 /**
- * How long to wait between two attempts: the schedule, and the randomness that keeps the retries of many
- * senders, or of many deliveries of one outage, from arriving together.
+ * How long to wait between two attempts: the schedule, and the jitter that keeps the retries of many senders, or of the
+ * many deliveries of one outage, from arriving together.
  *
- * All in seconds, as schedules are written. Nothing here knows of limits, Retry-After or the clock.
+ * In seconds, as schedules are written. Limits, Retry-After and the clock are elsewhere (transition.ts).
  */
+
 /**
- * A list of waits, whose last one repeats for ever; or waits that grow by a factor up to a cap. Seconds. No jitter
- * takes a wait past the cap; a list may have one too, or else its waits are only the middle of theirs.
+ * A list of waits, the last of which repeats; or waits that grow by a factor up to a cap. Seconds. Jitter never takes a
+ * wait past the cap. A list may have a cap too; without one, jitter takes its waits up and down alike.
  */
 export type Delays =
   | { readonly schedule: readonly number[]; readonly cap?: number }
   | { readonly base: number; readonly factor: number; readonly cap: number };
 
 /**
- * Of a wait d: `full` [0, d) · `equal` [d/2, d) · `{ proportional: p }` [d − p·d, d + p·d) · `none` d ·
- * `decorrelated` takes no account of d but grows from the wait before.
+ * The range of a wait d: `full` [0, d) · `equal` [d/2, d) · `{ proportional: p }` [d − p·d, d + p·d) · `none` d ·
+ * `decorrelated` ignores d and grows from the wait before.
  */
 export type Jitter = "full" | "equal" | "decorrelated" | "none" | { readonly proportional: number };
 
@@ -24,10 +25,7 @@ export function backoffSeconds(delays: Delays, attempt: number): number {
   return Math.min(delays.cap, delays.base * delays.factor ** (attempt - 1));
 }
 
-/**
- * Spreads a wait, up to the cap of the delays. `previousSeconds` is the wait before this one, which only
- * `decorrelated` looks at.
- */
+/** The wait with jitter, up to the cap of the delays. Only `decorrelated` uses the wait before, `previousSeconds`. */
 export function jittered(
   seconds: number,
   jitter: Jitter,
@@ -66,7 +64,7 @@ function decorrelated(delays: Delays, previousSeconds: number | undefined, rando
   return Math.min(cap, base + random * (3 * previous - base));
 }
 
-/** A schedule has no base and no cap of its own: its first entry and its last stand in for them. */
+/** For a schedule its first entry is the base, and its last one the cap. */
 function rangeOf(delays: Delays): { readonly base: number; readonly cap: number } {
   if (!("schedule" in delays)) return delays;
   const base = backoffSeconds(delays, 1);

@@ -1,47 +1,47 @@
 /**
- * What one HTTP exchange means: for the delivery (go on or stop), for the circuit (is anybody there?)
- * and for the logs (one short word).
+ * What one HTTP exchange means: for the delivery (success, retry or permanent failure), for the circuit (health), and
+ * for logs and the API (its cause).
  *
- * The rules that hold for every destination are written here and cannot be configured away: every 2xx is
- * a success, a redirect is never followed and so is permanent, 410 is permanent. A preset decides about
- * the other 4xx only, and a destination's owner about any other 4xx and 5xx. Whatever nobody has spoken about
- * (5xx, a stray 1xx, 600 and beyond, no response at all) is retried: a retry too many costs one request, a
- * delivery given up too early is lost.
+ * Some rules hold for every destination and cannot be configured: every 2xx is a success, a redirect is never followed
+ * and so is permanent, 410 is permanent. A preset decides about the other 4xx, and a destination's owner about any
+ * other 4xx and 5xx. Everything else (5xx, a stray 1xx, 600 and above, no response) is retried: a retry too many costs
+ * one request, a delivery given up too early is lost.
  */
-/** What one HTTP exchange came to, as the policy sees it. */
+import type { Cause } from "../reasons.ts";
+
+export type { Cause } from "../reasons.ts";
+
+/** The result of one HTTP exchange. */
 export type Exchange =
   | {
       readonly kind: "response";
-      readonly status: number /** The raw field value. */;
+      readonly status: number;
+      /** The raw field value. */
       readonly retryAfter?: string;
     }
   | { readonly kind: "timeout" }
   /** The request may have arrived: the connection failed, before or after it was sent. */
   | { readonly kind: "connection_lost" }
-  /** Certainly nobody listened. */
+  /** Nothing listened at the port: the request certainly did not arrive. */
   | { readonly kind: "refused" }
   | { readonly kind: "dns" }
   | { readonly kind: "network" };
 
-/** The short machine word for an exchange that did not succeed. */
-export type Cause = `http_${number}` | "timeout" | "connection_lost" | "refused" | "dns" | "network";
-
 export type Classification = "success" | "permanent" | "retry";
 
-/** `throttled` is a living server that asks for less; the circuit must not open for it. */
+/** `throttled`: a server that works and asks for less, so the circuit must not open. */
 export type Health = "healthy" | "unhealthy" | "throttled";
 
-/** What a policy may decide about statuses. */
+/** What a policy decides about statuses. */
 export type StatusRules = {
   /** Either the permanent 4xx are listed and the rest are retried, or the other way round. */
   readonly clientErrors: { readonly permanent: readonly number[] } | { readonly retried: readonly number[] };
-  /** A cause listed here is not retried once the delivery has come to it that many times. */
+  /** A delivery that has failed for this cause so many times is not retried. */
   readonly attemptLimits: { readonly [cause in Cause]?: number };
-  /** Statuses that the destination's owner has decided about: 4xx but 410, and 5xx. */
+  /** Statuses that the destination's owner decides about: 4xx but 410, and 5xx. */
   readonly overrides?: Readonly<{ retry: readonly number[]; fail: readonly number[] }>;
 };
 
-/** Decides whether the delivery is done, is over, or deserves another attempt. */
 export function classify(exchange: Exchange, rules: StatusRules): Classification {
   if (exchange.kind !== "response") return "retry";
   const { status } = exchange;
@@ -58,7 +58,7 @@ export function classify(exchange: Exchange, rules: StatusRules): Classification
   }
 }
 
-/** Any answer below 500 but 429 shows a living server, however little it likes the request. */
+/** Any response below 500 but 429 shows a server that works, even if it rejects the request. */
 export function healthOf(exchange: Exchange): Health {
   if (exchange.kind !== "response") return "unhealthy";
   if (exchange.status === 429) return "throttled";
@@ -70,7 +70,7 @@ export function backsOff(exchange: Exchange): boolean {
   return healthOf(exchange) !== "healthy";
 }
 
-/** The word that logs and the API's `reason` show: `http_503`, `timeout`, … */
+/** `http_503`, `timeout`, … */
 export function causeOf(exchange: Exchange): Cause {
   return exchange.kind === "response" ? `http_${exchange.status}` : exchange.kind;
 }

@@ -1,31 +1,33 @@
 /**
- * The retry policy as a person writes it: the JSON of a destination's `retry`. Seconds, snake_case, and
- * nothing required: what is left out comes from the preset, and the preset is `breakwater` unless named.
+ * A destination's retry policy: its JSON form (`retry`), what that resolves to, and a preview of what it does.
  *
- * An invalid policy is refused when it is set, with every fault named at once; whatever has passed here
- * resolves to a policy that a transition can use without looking at it again.
+ * The JSON is in seconds and snake_case, and nothing in it is required: what is left out comes from the preset, which
+ * is `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid
+ * one resolves to a policy that a transition can use without checking it again.
  */
 import { z } from "zod";
-import type { Delays, Jitter } from "./backoff.ts";
+import type { Delays } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
 import { presetNames, presets } from "./presets.ts";
-import { type Transition, transition } from "./transition.ts";
+import { type RetryPolicy, type Transition, transition } from "./transition.ts";
+
+export type { RetryPolicy } from "./transition.ts";
 
 const day = 24 * 60 * 60;
 
-/** A number whose every fault, of type or of range, says the whole expectation. */
+/** A number. Every error, of type or of range, states the whole expectation. */
 function between(min: number, max: number) {
   const error = `expected a number from ${min} to ${max}`;
   return z.number({ error }).min(min, { error }).max(max, { error });
 }
 
-/** As `between`, for a whole number of something, at least one. */
+/** The same for a whole number of something, at least one. */
 function upTo(max: number, what: string) {
   const error = `expected a whole number of ${what} from 1 to ${max}`;
   return z.int({ error }).min(1, { error }).max(max, { error });
 }
 
-/** The message for an object that is none, or that has fields nobody reads. */
+/** The error for a value that is not an object, or that has unknown fields. */
 function onlyFields(...fields: readonly string[]) {
   const expectation = `expected an object of ${fields.join(", ")}`;
   return (issue: z.core.$ZodRawIssue) =>
@@ -42,7 +44,7 @@ const jitter = z.union(
   { error: 'expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}' },
 );
 
-/** Why a status cannot be decided about; undefined when it can. */
+/** Why `on` cannot name this status; undefined when it can. */
 function statusFault(status: number): string | undefined {
   if (status >= 200 && status < 300) return "a 2xx is always a success";
   if (status >= 300 && status < 400) return "a redirect is never followed and always ends the delivery";
@@ -70,7 +72,7 @@ const onStatuses = z
   )
   .check(z.superRefine(refuseBoth, { when: ({ value }) => typeof value === "object" && value !== null }));
 
-/** A status in both lists: which of them holds must not be a matter of our choice. */
+/** A status in both lists is an error: we must not choose one of them. */
 function refuseBoth({ retry, fail }: { retry?: unknown; fail?: unknown }, ctx: z.core.$RefinementCtx): void {
   if (!Array.isArray(retry) || !Array.isArray(fail)) return;
   for (const [i, status] of fail.entries()) {
@@ -112,14 +114,14 @@ const shape = z.strictObject(fields, { error: onlyFields(...Object.keys(fields))
 
 export type RetrySpec = z.infer<typeof shape>;
 
-/** A destination's `retry`. Its issues carry the path of the field and a message that says what is expected. */
+/** A destination's `retry`. Its issues have the path of the field and a message that says what is expected. */
 export const retrySpec = shape
   .check(
     z.superRefine(refuseContradictions, { when: ({ value }) => typeof value === "object" && value !== null }),
   )
   .meta({ description: "When a delivery is tried again; fields override those of the preset." });
 
-/** The complete policy that a valid spec stands for; the default one where there is none. */
+/** The complete policy for a valid spec; the default policy without one. */
 export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
   const preset = presets[spec?.preset ?? "breakwater"];
   return {
@@ -137,7 +139,7 @@ function msOf(seconds: number | undefined): number | undefined {
   return seconds === undefined ? undefined : seconds * 1000;
 }
 
-/** A status that the owner wants retried is retried like any other: a limit that the preset has for it goes. */
+/** A status that the owner wants retried is retried like any other: the preset's limit for it no longer applies. */
 function withOverrides(
   rules: StatusRules,
   { retry = [], fail = [] }: NonNullable<RetrySpec["on"]>,
@@ -154,7 +156,7 @@ function delaysOf({ schedule, base, factor, cap }: RetrySpec): Delays | undefine
   return { base, factor, cap };
 }
 
-/** Faults between fields. Looked for even where single fields are faulty, so that none has to wait its turn. */
+/** Faults between fields, reported together with the faults of single fields. */
 function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void {
   const refuse = (field: keyof RetrySpec, message: string) =>
     ctx.addIssue({ code: "custom", path: [field], message });
@@ -178,34 +180,7 @@ function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void
   }
 }
 
-// §§ A destination's retry policy, complete: every field decided, every limit finite. It is what the presets
-// are made of, what a destination's `retry` resolves to, and all that a transition needs to know.
-
-export type RetryPolicy = {
-  readonly delays: Delays;
-  readonly jitter: Jitter;
-  /** Attempts in all, the first included. */
-  readonly maxAttempts: number;
-  /** How long after its first attempt a delivery is given up, however many attempts are left. */
-  readonly giveUpAfterMs: number;
-  /**
-   * How long a delivery may wait for its first attempt: held by a pause, a hold, an open circuit. Counts from when
-   * it could first be sent. Much longer than the other limit, because nothing has failed yet.
-   */
-  readonly expireUnattemptedAfterMs: number;
-  readonly rules: StatusRules;
-  /**
-   * What Retry-After does to the backoff: `floor` waits for the longer of the two, `instead` for the
-   * header alone where it comes with a 429 (with a 503 it is a floor, see transition.ts). Neither ever waits for
-   * less than the header asks.
-   */
-  readonly retryAfter: "floor" | "instead";
-};
-
-/**
- * When a delivery is given up, epoch ms: so long after its first attempt, or, while it has had none, so long after it
- * could first be sent.
- */
+/** When a delivery is given up (epoch ms): counted from its first attempt or, before that, from when it was due. */
 export function ageLimitOf(
   {
     giveUpAfterMs,
@@ -217,14 +192,11 @@ export function ageLimitOf(
   return firstAttemptAt == null ? dueAt + expireUnattemptedAfterMs : firstAttemptAt + giveUpAfterMs;
 }
 
-// §§ What a policy promises a delivery that never succeeds: when each attempt is made, and where it ends. Played
-// by the transition itself, so that what is promised is what is done.
-
-/** One attempt, in ms after the first. */
+/** One attempt of a delivery that never succeeds, in ms after the first. */
 export type PreviewedAttempt = Readonly<{
-  /** When it is made if every wait so far came out in the middle of its jitter. */
+  /** When it is made if every wait so far was in the middle of its jitter. */
   at: number;
-  /** How early and how late it may be after those waits. */
+  /** The earliest and the latest after those waits. */
   from: number;
   to: number;
 }>;
@@ -232,7 +204,7 @@ export type PreviewedAttempt = Readonly<{
 export type RetryPreview = Readonly<{
   /** The first included, at 0. */
   attempts: readonly PreviewedAttempt[];
-  /** Why there is no further one: all used up, too old, or none looked at beyond so many. */
+  /** Why there is no further one; `beyond`: no more were asked for. */
   ends: "exhausted" | "expired" | "beyond";
 }>;
 
@@ -240,7 +212,10 @@ const FAILED = { kind: "response", status: 500 } as const;
 const MIDDLE = 0.5;
 const HIGHEST = 1 - Number.EPSILON;
 
-/** @param most attempts looked at; more are possible with a policy that only its age limit ends */
+/**
+ * The attempts of a delivery that never succeeds, played by the transition itself.
+ * @param most attempts to preview; a policy that only its age limit ends has more
+ */
 export function retryPreviewOf(policy: RetryPolicy, most: number): RetryPreview {
   const attempts: PreviewedAttempt[] = [{ at: 0, from: 0, to: 0 }];
   let waitedMs: number | undefined;
@@ -266,7 +241,7 @@ function after(
   return transition(FAILED, { attempts, giveUpAt: policy.giveUpAfterMs, ...previous }, policy, at, random);
 }
 
-/** What would come after the age limit is cut off by it. */
+/** A time after the age limit counts as the age limit. */
 function timeOf(next: Transition, policy: RetryPolicy): number {
   return next.kind === "retry" ? next.at : policy.giveUpAfterMs;
 }

@@ -1,18 +1,18 @@
 /**
- * The retry policies that have a name: our default, five published designs, and two that users know.
- * Each reproduces its source; a table test holds every status and every wait to the published figures.
+ * The named retry policies: our default, five published designs, and two that users know. Each reproduces its source;
+ * a table test compares every status and every wait with the published figures.
  *
- * Where a source contradicts a rule over all presets, the rule wins: see classify.ts for 2xx, 3xx and 410,
- * transition.ts for Retry-After and for 429 without it. So the header that replaces the backoff in three sources
- * does so with a 429 only. Where a source is silent, the comment says what was chosen: 72 h for an age limit that
- * it does not name, a floor for a Retry-After that it does not speak of.
+ * Where a source contradicts a rule that holds for all presets, the rule wins: see classify.ts for 2xx, 3xx and 410,
+ * transition.ts for Retry-After and for 429 without it. So the header that replaces the backoff in three sources does
+ * so with a 429 only. Where a source is silent, the comment says what was chosen: 72 h for a missing age limit, a floor
+ * for a Retry-After that it does not mention.
  */
 
 import type { Delays, Jitter } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
-import type { RetryPolicy } from "./policy.ts";
+import type { RetryPolicy } from "./transition.ts";
 
-/** For a policy that only its age limit ends. A number, and not Infinity, so that it survives JSON. */
+/** For a policy that only its age limit ends. Finite, so that it survives JSON. */
 export const unlimitedAttempts = Number.MAX_SAFE_INTEGER;
 
 export const presetNames = [
@@ -31,24 +31,24 @@ export type PresetName = (typeof presetNames)[number];
 const minute = 60;
 const hour = 60 * minute;
 const hourMs = hour * 1000;
-/** The same with every preset: no source speaks of deliveries that nobody has tried. */
+/** The same for every preset: no source mentions deliveries without an attempt. */
 const expireUnattemptedAfterMs = 14 * 24 * hourMs;
 
 export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
-  // Chosen by the storm lab; the figures are in test/bench/storm/figures.md, the reasons in docs/retry-policies.md.
+  // Chosen with the storm benchmark; the figures are in test/bench/storm/figures.md, the reasons in docs/retry-policies.md.
   //
-  // Limits: with little traffic the probes of the gate are attempts of the few deliveries there are, so that any count
-  // of attempts ends them long before an age does: with 16, 48 h down and one event an hour lost 42 of 49. So the age
-  // limit alone ends them. It is 74 h for an outage of 72: the longest wait comes on top, and the time to drain.
+  // Limits: with little traffic the gate's probes are attempts of the few deliveries there are, so any count of
+  // attempts ends them long before their age does: with 16 attempts, 48 h down and one event an hour, 42 of 49 were
+  // lost. So the age limit alone ends them. It is 74 h for an outage of 72 h, plus the longest wait and time to drain.
   //
-  // Jitter: `equal`. Behind the gate all kinds do alike (1 h down: 85 attempts wasted, peak 0.75 to 0.79; 30 % of all
-  // answers 503: `full` wastes 2,462, `equal` 2,312). Where no circuit opens, a delivery that fails throughout is
-  // attempted 105 times with `equal` and 154 times with `full`, some of them a second after the last.
+  // Jitter: `equal`. Behind the gate all kinds perform alike (1 h down: 85 wasted attempts, peak 0.75 to 0.79; 503 for
+  // 30 % of all requests: `full` wastes 2,462 attempts, `equal` 2,312). Where no circuit opens, a delivery that always
+  // fails is attempted 105 times with `equal` and 154 times with `full`, some of them a second after the last.
   //
-  // Statuses: a 4xx comes from a server that is there, and no circuit opens for it. So those that may pass by
-  // themselves are retried 16 times, about seven hours: 402 (an account that is not paid), 404 (a deployment), 408, 409,
-  // 423 (locked), 425. Until the age limit it would be 105 requests for each event of a server that means it. 405, 413
-  // and 451 judge a request that is the same every time, and stay until a person changes the receiver.
+  // Statuses: a 4xx comes from a server that works, and no circuit opens for it. Those that may be temporary are
+  // retried 16 times, about seven hours: 402 (an unpaid account), 404 (a deployment), 408, 409, 423 (locked), 425. Until
+  // the age limit it would be 105 requests for each event to a server that means it. 405, 413 and 451 are about the
+  // request, which is the same every time, and stay until somebody changes the receiver.
   breakwater: {
     delays: { base: 30, factor: 2, cap: hour },
     jitter: "equal",
@@ -67,7 +67,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: 16,
     giveUpAfterMs: 72 * hourMs,
     expireUnattemptedAfterMs,
-    // "404 retried, conservatively, then escalated": five attempts, half an hour at the most.
+    // "404 retried, conservatively, then escalated": five attempts, half an hour at most.
     rules: { clientErrors: { permanent: [400, 401, 403, 410, 422] }, attemptLimits: { http_404: 5 } },
     retryAfter: "floor",
   },
@@ -87,8 +87,8 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     maxAttempts: 8,
     giveUpAfterMs: 48 * hourMs,
     expireUnattemptedAfterMs,
-    // Its longest wait is 8 h, and no jitter takes it further. It names full and decorrelated jitter beside this one.
-    // It retries 408, 429, 500, 502, 503 and 504; on the other 4xx and the rarer 5xx it is silent: they are retried.
+    // Its longest wait is 8 h, jitter included. It also names full and decorrelated jitter.
+    // It retries 408, 429, 500, 502, 503 and 504. It is silent on the other 4xx and the rarer 5xx, which are retried.
     rules: { clientErrors: { permanent: [400, 401, 403, 404, 405] }, attemptLimits: {} },
     retryAfter: "instead",
   },
@@ -109,7 +109,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
     expireUnattemptedAfterMs,
     // It says "until its window ends" and not when: a day here. Full jitter is one of the two kinds that it names.
     // "Most 4xx" are permanent, and it does not say which are not: here the three by which HTTP itself invites a
-    // repeat. It does not speak of Retry-After.
+    // retry. It does not mention Retry-After.
     rules: { clientErrors: { retried: [408, 425, 429] }, attemptLimits: {} },
     retryAfter: "floor",
   },
@@ -136,17 +136,15 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
   },
 };
 
-// §§ The presets as a table for people: which status is retried, how long each waits, what it does with Retry-After.
-// Read off the presets themselves, so that no page can say anything else. Pure.
-
 const units = { s: 1, min: 60, h: 3600, d: 86_400 } as const;
 
-/** In the largest unit that leaves nothing over. */
+/** In the largest unit that divides it. */
 export function spanText(seconds: number): string {
   const [unit, size] = Object.entries(units).findLast(([, size]) => seconds % size === 0) ?? ["s", 1];
   return `${seconds / size} ${unit}`;
 }
 
+/** The presets as a table, read off the presets themselves, so that no page contradicts them. */
 export const policyTableHead = [
   "Preset",
   "Waits before attempts 2, 3, …",
@@ -157,7 +155,7 @@ export const policyTableHead = [
   "Retry-After",
 ] as const;
 
-/** A row for each preset, in the order of the head. */
+/** A row for each preset, its columns in the order of the head. */
 export function policyTable(): readonly (readonly string[])[] {
   return presetNames.map((name) => {
     const { delays, jitter, rules, retryAfter } = presets[name];
@@ -171,7 +169,7 @@ export function policyTable(): readonly (readonly string[])[] {
   });
 }
 
-/** What holds for every preset; backticks are for code. */
+/** What holds for every preset, as Markdown. */
 export const commonRules: readonly string[] = [
   "Every 2xx is a success. A 3xx is never followed and ends the delivery. 410 ends it and pauses the destination.",
   "5xx, 429, a timeout, a refused connection, a name that does not resolve and a broken connection are retried.",

@@ -1,0 +1,106 @@
+/**
+ * Every reason that Breakwater gives for a state: the closed lists that code, database columns and OpenAPI share.
+ *
+ * The words are stored, logged and published, so they are not renamed. A list is `as const`: take its type for code and
+ * columns (`$type<DeliveryReason>()`), and the list itself for `z.enum`. HTTP statuses are the one open family
+ * (`http_503`): a delivery that is retrying shows the last attempt's.
+ */
+
+/** Why the gate does not grant a lease. `paused`, `hold` and `circuit_open` block the destination; the others pass. */
+export const gateReasons = [
+  "paused",
+  /** The receiver asked for quiet with `Retry-After` or its rate limit headers. */
+  "hold",
+  "circuit_open",
+  /** One attempt probes a half-open circuit; the others wait for its result. */
+  "probing",
+  /** As many attempts are under way as the concurrency window allows. */
+  "concurrency",
+  /** The rate, or the adaptive limit below it, is used up. */
+  "rate",
+  /** The destination takes longer than a queue batch may last, so only drains serve it. */
+  "slow",
+] as const;
+export type GateReason = (typeof gateReasons)[number];
+
+/** Why a delivery is not attempted now: the gate's reasons, and those that are found before the gate is asked. */
+export const refusalReasons = [
+  ...gateReasons,
+  /** The sweep found the delivery lost on its way; it waits for a drain. */
+  "recovered",
+  /** No master key of this deployment opens the destination's secret. */
+  "sealed",
+  /** The destination's host name could not be looked up. */
+  "unresolved",
+  /** The destination's host name leads to an address that is not public. */
+  "forbidden_address",
+] as const;
+export type RefusalReason = (typeof refusalReasons)[number];
+
+/** Why a delivery is `waiting`: refused, or requeued by an operator and waiting for its turn. */
+export const waitingReasons = [...refusalReasons, "retried", "replayed"] as const;
+export type WaitingReason = (typeof waitingReasons)[number];
+
+/** What an exchange without a response came to. `connection_lost`: the request may have arrived. */
+export const networkErrors = ["timeout", "connection_lost", "refused", "dns", "network"] as const;
+export type NetworkError = (typeof networkErrors)[number];
+
+/** Why an attempt failed, in logs, in `last_error` and as the reason of a retry. */
+export type Cause = `http_${number}` | NetworkError;
+
+/** Why a delivery is `dead`. */
+export const deadReasons = [
+  /** The receiver refused it for good. */
+  "permanent",
+  /** The receiver answered 410. */
+  "gone",
+  /** Its attempts are used up. */
+  "exhausted",
+  /** Its age limit has passed. */
+  "expired",
+  /** Its URL may not be called. */
+  "forbidden_target",
+  /** Its event was removed from the database by hand. */
+  "event_removed",
+  /** What is stored of its event is damaged. */
+  "corrupt",
+  /** Alone in its message, it came out of the dead-letter queue without an outcome. */
+  "poison",
+] as const;
+export type DeadReason = (typeof deadReasons)[number];
+
+export const cancelReasons = ["destination_deleted"] as const;
+export type CancelReason = (typeof cancelReasons)[number];
+
+/** Every named reason of a delivery; `http_<status>` comes in addition. `scheduled` is shown, never stored. */
+export const deliveryReasons = [
+  "scheduled",
+  ...waitingReasons,
+  /** Sent, and not answered yet. */
+  "in_flight",
+  ...networkErrors,
+  ...deadReasons,
+  ...cancelReasons,
+] as const;
+export type DeliveryReason = (typeof deliveryReasons)[number] | Cause;
+
+/** Why Breakwater pauses a destination by itself, as its failure streak shows. */
+export const disableReasons = ["rejecting", "failing"] as const;
+export type DisableReason = (typeof disableReasons)[number];
+
+/** Why a destination is paused: by an operator, after a 410, or by its failure streak. */
+export const pauseReasons = ["manual", "gone", ...disableReasons] as const;
+export type PauseReason = (typeof pauseReasons)[number];
+
+/** Why a replay is slow (`doubtful`), still (`stuck`, `destination_paused`, `manual`) or cancelled. */
+export const replayReasons = [
+  "manual",
+  "doubtful",
+  "stuck",
+  "destination_paused",
+  "destination_deleted",
+] as const;
+export type ReplayReason = (typeof replayReasons)[number];
+
+/** A refusal, and when to expect otherwise (epoch ms); null when only an operator can end it. */
+export type Refusal = Readonly<{ reason: RefusalReason; until: number | null }>;
