@@ -1,6 +1,6 @@
 /**
- * What the deployment decides: variables and secrets, read and checked in one place, so that a
- * misconfigured Worker names every fault at once instead of failing at the first event.
+ * The deployment's configuration: variables and secrets, read and checked in one place, so that a misconfigured
+ * Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
 import { furtherDatabases } from "./db/shards.ts";
@@ -19,7 +19,7 @@ const masterKeys = z
     return z.NEVER;
   });
 
-/** What a deployment lets through at the door, unless its variables say otherwise. */
+/** The caps of a deployment whose variables do not set them. */
 const DESTINATIONS_PER_TENANT = 1_000;
 const DELIVERIES_PER_REQUEST = 100_000;
 
@@ -31,7 +31,7 @@ const atMost = (most: number) => {
 const DAYS_EXPECTED = "expected whole days, 1 to 3650";
 const SHARDS_EXPECTED = "expected a whole number, 1 to 64";
 const LINGER_EXPECTED = "expected milliseconds, 0 to 25";
-/** Where an object may be asked to live: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
+/** Location hints of Durable Objects: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 const locations = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const;
 const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
   error: "expected a mail address, such as ops@example.com",
@@ -80,30 +80,30 @@ const variables = z.object({
 
 export type Config = Readonly<{
   adminKey: string;
-  /** What destinations' secrets are sealed with. */
+  /** Destinations' secrets are encrypted with the first; all of them decrypt. */
   masterKeys: MasterKeys;
   /** After this long without an outcome, an accepted event or an overdue retry counts as lost. */
   graceMs: number;
-  /** So long an event is kept, and longer while a delivery of it has not ended. */
+  /** How long an event is kept; longer while one of its deliveries has not ended. */
   retentionMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
-  /** Destinations that a tenant may have, and deliveries that one request may plan; see `capsOf` for when absent. */
+  /** Destinations that a tenant may have, and deliveries that one request may plan; `capsOf` has the defaults. */
   maxDestinationsPerTenant?: number;
   maxDeliveriesPerRequest?: number;
-  /** A resolver over HTTPS that is asked where host names lead; absent: none is. */
+  /** The DNS-over-HTTPS resolver that looks up host names before each send; absent: none are looked up. */
   dnsResolver?: string;
-  /** Objects that commit single events, each a thousand requests a second or so. */
+  /** Durable Objects that commit single events; each takes about a thousand requests a second. */
   intakeShards: number;
-  /** How long they wait for company while there is some, ms. */
+  /** How long they wait for more events to commit together, while several are pending. */
   intakeLingerMs: number;
-  /** Where they are to live: near the database; absent: near whoever posts first. */
+  /** Their location hint, near the database; absent: near whoever posts first. */
   intakeLocation?: (typeof locations)[number];
-  /** Every attempt has a log line of its own; absent: those that failed. */
+  /** Every attempt has a log line of its own; absent: only failed ones. */
   logAttempts?: "all";
-  /** Whom mails to the operator go to, and from; absent: none are sent. */
+  /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
 }>;
 

@@ -2,9 +2,9 @@
  * Public ids: opaque, stable, and without a column of their own.
  *
  * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of
- * 64 bits and written in 13 characters of base 32: it tells nobody how many events there are, and a mistyped
- * one names nothing. A delivery's id joins those of its event and its destination. Those of destinations and
- * API keys are random.
+ * 64 bits and written in 13 characters of base 32: it reveals nothing about how many events there are, and a
+ * mistyped one matches no event. A delivery's id joins those of its event and its destination. The ids of
+ * destinations, API keys and replays are random.
  */
 import { isEventNumber } from "./core/placement.ts";
 
@@ -14,7 +14,7 @@ const BITS = 64;
 const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
 const INVERSES = MULTIPLIERS.map(inverse);
 
-/** Names the event of that number. */
+/** The id of the event with that number. */
 export function eventId(number: number): string {
   return `evt_${encode(mix(BigInt(number)))}`;
 }
@@ -27,12 +27,12 @@ export function eventNumber(id: string): number | undefined {
   return number !== undefined && isEventNumber(number) ? number : undefined;
 }
 
-/** Names the delivery of an event to a destination. */
+/** The id of an event's delivery to a destination. */
 export function deliveryId(event: number, destination: string): string {
   return `dlv_${eventId(event).slice(4)}_${destination.slice(4)}`;
 }
 
-/** The event's number and the destination that a delivery id names, or undefined when it names none. */
+/** The event's number and the destination of a delivery id, or undefined when the id is not well-formed. */
 export function deliveryKey(id: string): { eventId: number; destinationId: string } | undefined {
   const parts = /^dlv_([0-9a-z]{13})_([0-9a-z]{20})$/.exec(id);
   const event = parts?.[1] && eventNumber(`evt_${parts[1]}`);
@@ -44,7 +44,7 @@ export function newDestinationId(): string {
   return `dst_${randomText(20)}`;
 }
 
-/** The id of the destination that a tenant creates under a key: the same each time. 100 bits of SHA-256. */
+/** The id of the destination that a tenant creates under an idempotency key, the same each time: 100 bits of SHA-256. */
 export async function destinationIdFor(tenant: string, key: string): Promise<string> {
   const digest = await crypto.subtle.digest(
     "SHA-256",
@@ -63,7 +63,7 @@ export function newReplayId(): string {
   return `rpl_${randomText(20)}`;
 }
 
-/** Characters that nobody can guess, of five random bits each. */
+/** Unguessable characters, of five random bits each. */
 export function randomText(length: number): string {
   const bytes = crypto.getRandomValues(new Uint8Array(length));
   return Array.from(bytes, (byte) => ALPHABET[byte & 31]).join("");
@@ -77,7 +77,7 @@ function unmix(value: bigint): bigint {
   return INVERSES.reduceRight((x, factor) => fold(BigInt.asUintN(BITS, fold(x) * factor)), value);
 }
 
-/** Its own inverse: the upper half is kept, the lower is masked with it. */
+/** Its own inverse: keeps the upper half and XORs it into the lower. */
 function fold(x: bigint): bigint {
   return x ^ (x >> 32n);
 }

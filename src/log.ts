@@ -1,6 +1,6 @@
 /**
- * One JSON line for each thing that happened, with ids and without secrets or bodies, for `wrangler tail`
- * and Workers Logs. Lines are named by what happened; every field is flat and has one meaning everywhere.
+ * One JSON line per event in the operation of Breakwater, with ids and without secrets or bodies, for
+ * `wrangler tail` and Workers Logs. `what` names it; every field is flat and has one meaning everywhere.
  */
 type Field = string | number | boolean | null | undefined;
 
@@ -10,13 +10,13 @@ export type Log = (line: LogLine) => void;
 
 export const logToConsole: Log = (line) => console.log(JSON.stringify(line));
 
-/** What may be said of an unexpected error: its message, cut, never its stack or its data. */
+/** What may be logged of an unexpected error: its message, truncated; never its stack or its data. */
 export function faultOf(error: unknown): string {
-  const said = withoutValues(error);
-  return (said instanceof Error ? `${said.name}: ${said.message}` : String(said)).slice(0, 200);
+  const safe = withoutValues(error);
+  return (safe instanceof Error ? `${safe.name}: ${safe.message}` : String(safe)).slice(0, 200);
 }
 
-/** A failed query of Drizzle's names the values that were bound: the database's own words are beneath it. */
+/** The message of Drizzle's query errors contains the bound values; the database's own error is its cause. */
 function withoutValues(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.startsWith("Failed query:")) return error;
   return error.cause ?? "Failed query";

@@ -1,55 +1,63 @@
 /**
- * What travels through the queues: ids only. Bodies and limits are read from D1 when a message arrives,
- * so that a message stays small and nothing in it can be out of date.
+ * The messages of the queues: ids only. Bodies and limits are read from D1 when a message arrives, so that a message
+ * stays small and nothing in it can be out of date.
+ *
+ * `breakwater-deliveries` holds deliveries to attempt. `breakwater-drains` holds everything else that wants an
+ * invocation of its own: drains, replay steps, dead-letter digests, and pages of the sweep and of retention.
  */
 import type { BundlePart } from "./core/bundle.ts";
 
 export type DeliveryMessage = Readonly<{
   bundles: readonly BundlePart[];
   /**
-   * Which of its retries it brings: those whose last attempt was recorded under this mark; without, those that have
-   * none. A delivery that gets a message of its own gets a mark with it, so that only one message brings it.
+   * Which retries the message delivers: those whose last attempt was recorded with this owner; without it, those that
+   * have none. A delivery that is given a message of its own is given an owner with it, so that only that one retries it.
    */
   owner?: string | undefined;
 }>;
 
-/** The gate's bell: work off what waits for this destination, together with so many drains in all. */
+/** A drain that the gate has scheduled: work off the destination's backlog, in so many concurrent drains. */
 export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 
-/** Time for the next step of a replay. On the queue of the drains: both make waiting deliveries move. */
+/** The next step of a replay is due. */
 export type ReplayMessage = Readonly<{ replay: string }>;
 
-/** Time to ask a destination's gate for its dead. On the queue of the drains too. */
+/** A destination's dead-letter digest is due: fetch it from the gate and publish it. */
 export type DigestMessage = Readonly<{ deadLetterDigest: string }>;
 
-/**
- * More of what the clock is for, where a tick could not do all of it. On the queue of the drains too, where each
- * message is an invocation of its own.
- */
+/** Continues the sweep or retention where the cron invocation could not do all of it. */
 export type UpkeepMessage =
   | Readonly<{
       /** The sweep's lease. */
       sweep: string;
-      /** The tick was page 0. */
+      /** The cron invocation was page 0. */
       page: number;
-      /** No page is sent for after this, epoch ms. */
+      /** No further page is enqueued after this, epoch ms. */
       until: number;
     }>
   | Readonly<{ retention: number; until: number }>;
 
-/** Everything that goes over the queue of the drains. */
+/** Every message of `breakwater-drains`. */
 export type DrainQueueMessage = DrainMessage | ReplayMessage | DigestMessage | UpkeepMessage;
 
-/** Queues takes so many messages in one call. */
+/** The most messages that Queues takes in one `sendBatch`. */
 const BATCH = 100;
 
-/** The messages in their order, in as many batches as it takes to send them. */
+/** The messages in their order, in batches that `sendBatch` takes. */
 export function batchesOf<T>(messages: readonly T[]): T[][] {
   const batches = Math.ceil(messages.length / BATCH);
   return Array.from({ length: batches }, (_, i) => messages.slice(i * BATCH, (i + 1) * BATCH));
 }
 
-/** The message, or undefined when the queue holds something that no version of ours has sent. */
+/** The longest delay that Queues takes, in whole seconds. A message that arrives too early is enqueued again. */
+const LONGEST_DELAY_S = 86_400;
+
+/** Seconds until `at`, rounded up, so that no message arrives before its time. */
+export function delaySecondsUntil(at: number, now: number): number {
+  return Math.min(LONGEST_DELAY_S, Math.max(0, Math.ceil((at - now) / 1000)));
+}
+
+/** The message, or undefined when the body is one that no version of Breakwater has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
   const { bundles, owner } = (body ?? {}) as Partial<DeliveryMessage>;
   if (!Array.isArray(bundles) || !bundles.every(isPart)) return undefined;
@@ -64,14 +72,6 @@ function isPart(given: unknown): given is BundlePart {
     destinations.every((id) => typeof id === "string") &&
     (indexes === undefined || (Array.isArray(indexes) && indexes.every(Number.isSafeInteger)))
   );
-}
-
-/** Queues takes whole seconds, a day at most; whoever comes too early is sent on again. */
-const LONGEST_DELAY_S = 86_400;
-
-/** Seconds until `at`, rounded up, so that nothing comes before its time. */
-export function delaySecondsUntil(at: number, now: number): number {
-  return Math.min(LONGEST_DELAY_S, Math.max(0, Math.ceil((at - now) / 1000)));
 }
 
 export function drainMessage(body: unknown): DrainMessage | undefined {

@@ -1,24 +1,24 @@
 /**
- * Everything the stages need from outside, named once. The worker's handlers make one of these from the
- * platform; tests make one with another clock, other randomness or a failing part.
+ * Everything that the handlers need from the platform: bindings, configuration, clock, randomness, log. The Worker's
+ * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, parseConfig } from "./config.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
-import type { IntakeRpc } from "./ingest/bundle.ts";
+import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
 import { type Log, logToConsole } from "./log.ts";
 import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import type { Sleep } from "./time.ts";
 
-/** The attempts of one invocation, counted until they are logged. */
+/** The attempts of one invocation, counted for its log line. */
 export type AttemptCounts = {
   readonly source: "queue" | "drain";
   readonly startedAt: number;
   delivered: number;
   failed: number;
-  /** Of which Analytics Engine has taken no data point. */
+  /** Those of which Analytics Engine took no data point. */
   uncounted: number;
   slowestMs: number;
   readonly destinations: Set<string>;
@@ -26,26 +26,26 @@ export type AttemptCounts = {
 
 export type Services = Readonly<{
   config: Config;
-  /** Seals and opens signing secrets. */
+  /** Encrypts and decrypts signing secrets. */
   vault: Vault;
   /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;
-  /** More of them, for events and deliveries: see db/shards.ts before asking `db` for either. */
+  /** Further databases of events and deliveries; see db/shards.ts before you query `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
-  /** Commits single events for everybody; absent where each request commits its own. */
+  /** Commits single events of concurrent requests together; absent where each request commits its own. */
   intake?: DurableObjectNamespace<IntakeRpc> | undefined;
-  /** What this isolate knows of tenants' destinations. */
+  /** This isolate's cache of tenants' destinations. */
   routing: RoutingCache;
-  /** Counts what each API key posts; absent where nothing is limited. */
+  /** Limits how often each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
-  /** The same of what each reads. */
+  /** Limits how often each API key reads. */
   readLimit?: RateLimit | undefined;
-  /** Where each attempt leaves a data point; absent where Analytics Engine is not bound. */
+  /** Takes a data point for each attempt; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
-  /** Sends mails to the operator; absent where no e-mail is bound. */
+  /** Sends mails to the operator; absent where `send_email` is not bound. */
   mailer?: SendEmail | undefined;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
@@ -54,33 +54,15 @@ export type Services = Readonly<{
   random: () => number;
   sleep: Sleep;
   log: Log;
-  /** The attempts of this invocation, to be logged together; absent where nobody counts them. */
+  /** The attempts of this invocation, for one log line about all of them; absent where nothing attempts. */
   attemptCounts?: AttemptCounts;
   /** Keeps the invocation alive until the work is done. */
   background: (work: Promise<unknown>) => void;
 }>;
 
-type Settled = Readonly<{
-  env: Env;
-  config: Config;
-  vault: Vault;
-  further: readonly D1Database[];
-  routing: RoutingCache;
-}>;
-
-let settled: Settled | undefined;
-
-/** The configuration of this isolate: parsed once, because `env` does not change while it lives. */
-function settledBy(env: Env): Settled {
-  if (settled?.env === env) return settled;
-  const config = parseConfig(env);
-  const routing = new RoutingCache();
-  settled = { env, config, vault: vaultOf(config.masterKeys), routing, ...furtherDatabases(env) };
-  return settled;
-}
-
+/** The services of one invocation. */
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault, further, routing } = settledBy(env);
+  const { config, vault, further, routing } = isolateStateOf(env);
   return {
     config,
     vault,
@@ -102,4 +84,24 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     log: logToConsole,
     background: (work) => ctx.waitUntil(work),
   };
+}
+
+/** What all invocations of an isolate share. */
+type IsolateState = Readonly<{
+  env: Env;
+  config: Config;
+  vault: Vault;
+  further: readonly D1Database[];
+  routing: RoutingCache;
+}>;
+
+let isolateState: IsolateState | undefined;
+
+/** The configuration is parsed once, because `env` does not change while an isolate lives. */
+function isolateStateOf(env: Env): IsolateState {
+  if (isolateState?.env === env) return isolateState;
+  const config = parseConfig(env);
+  const routing = new RoutingCache();
+  isolateState = { env, config, vault: vaultOf(config.masterKeys), routing, ...furtherDatabases(env) };
+  return isolateState;
 }

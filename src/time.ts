@@ -1,9 +1,9 @@
-/** Times in JSON (RFC 3339), and waiting for no longer than that. */
+/** Times in JSON (RFC 3339), and timeouts. */
 
-/** Beyond this, in ms before and after 1970, JavaScript knows no time (ECMAScript, Time Range). */
+/** The range of JavaScript's `Date`, in ms before and after 1970 (ECMAScript, Time Range). */
 const FARTHEST_MS = 8.64e15;
 
-/** Null stays null. What a person has edited into no time at all is shown as the beginning of 1970. */
+/** Null stays null. A value outside of the range, from an edit by hand, is shown as the beginning of 1970. */
 export function isoTime<T extends number | null>(epochMs: T): T extends number ? string : string | null;
 export function isoTime(epochMs: number | null): string | null {
   if (epochMs === null) return null;
@@ -15,11 +15,11 @@ export function isoTime(epochMs: number | null): string | null {
 export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
 
 /**
- * What the work comes to; throws an error with the text `silence` if that takes longer than `ms`. The work itself is
- * not stopped: it may still succeed when nobody waits for it any more.
+ * The result of the work; throws an error with the text `silence` if that takes longer than `ms`. The work itself is
+ * not stopped: it may still succeed after the timeout.
  *
- * The timer ends with the work: one that goes on would keep a Durable Object in memory, and billed, and would count
- * as one of the invocation's timers.
+ * The timer is cancelled when the work ends: a running one would keep a Durable Object in memory, and billed, and
+ * count against the invocation's limit of timers.
  */
 export async function within<T>(
   { sleep }: Readonly<{ sleep: Sleep }>,

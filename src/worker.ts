@@ -7,7 +7,7 @@ import { consumeDeadLetters } from "./delivery/dead-letters.ts";
 import { createDocs } from "./docs-site/app.tsx";
 import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
-import { watch } from "./notifications/thresholds.ts";
+import { checkThresholds } from "./notifications/thresholds.ts";
 import { servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -46,6 +46,6 @@ export default {
 
   async scheduled(_controller, env, ctx) {
     const services = servicesOf(env, ctx);
-    await runCron(services).finally(() => watch(services));
+    await runCron(services).finally(() => checkThresholds(services));
   },
 } satisfies ExportedHandler<Env>;

@@ -68,7 +68,7 @@ test("has intake live wherever somebody posts first when no place is named", () 
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, INTAKE_LOCATION: "" })).not.toHaveProperty("intakeLocation");
 });
 
-test("pays no heed to bindings", () => {
+test("ignores bindings", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });
 
@@ -129,7 +129,7 @@ test.each([
   expect(parse).toThrow(`${fault}; expected DB, DB_1, DB_2 and so on`);
 });
 
-test("takes events in as many databases as it is told, at most in all that are bound", () => {
+test("takes events in as many databases as configured, at most in all that are bound", () => {
   const read = (EVENT_DATABASES: string) =>
     parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DB_1: {}, EVENT_DATABASES });
   expect(read("1").eventDatabases).toBe(1);

@@ -40,7 +40,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
-    local: { folders: ["local", "core", ""], packages: [/^node:/, /^standardwebhooks$/] },
+    local: { folders: ["local", "core", ""], packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/] },
   };
 
 /** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */

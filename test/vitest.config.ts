@@ -1,21 +1,20 @@
 /**
- * Three kinds of tests: pure ones in Node, those of the shell inside workerd with the real D1, Queues and
- * Durable Objects (with one database, and some with three), and scenarios that run the whole stack as its own process.
+ * The tests, as Vitest projects; which files belong to which, and when they run, is in lanes.ts.
+ *
+ * What passing tests print is not shown: `npm test -- --silent=false` shows it.
  */
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { type Project, projects } from "./lanes.ts";
 import { MASTER_KEYS } from "./support/vault.ts";
 
-const root = new URL("..", import.meta.url).pathname;
-const inNode = ["test/core/**/*.test.ts", "test/**/*.node.test.ts"];
-const scenarios = ["test/scenario/**/*.test.ts"];
-/** Run by a configuration of their own: they need a browser. */
-const inBrowsers = ["test/browser/**"];
-const ofSeveral = ["test/sharded/**/*.test.ts"];
-/** Stories of the delivery path, told once more with three databases. */
-const againWithThree = ["test/delivery/drain.test.ts", "test/delivery/every-fault/sending-again.test.ts"];
+// Otherwise wrangler warns, once for each test file, of secrets that the bindings below provide.
+process.env.WRANGLER_LOG ??= "error";
 
+const root = new URL("..", import.meta.url).pathname;
 const migrations = await readD1Migrations(`${root}migrations`);
+const setupFiles = ["test/support/migrations.ts", "test/support/no-leaks.ts"];
+const threeDatabases = ["DB_1", "DB_2"];
 
 /** Inside workerd, with databases beyond the first. */
 function workerd(d1Databases: string[] = []) {
@@ -34,49 +33,43 @@ function workerd(d1Databases: string[] = []) {
   });
 }
 
-const inWorkers = ["test/support/migrations.ts", "test/support/overheard.ts"];
+function filesOf(name: Project) {
+  const { include, exclude = [] }: { include: readonly string[]; exclude?: readonly string[] } =
+    projects[name];
+  return { name, include: [...include], exclude: [...exclude] };
+}
+
+function workersProject(name: Project, d1Databases?: string[]) {
+  return {
+    extends: true as const,
+    plugins: [workerd(d1Databases)],
+    test: { ...filesOf(name), setupFiles, testTimeout: 20_000 },
+  };
+}
+
+function nodeProject(name: Project, testTimeout: number, fileParallelism = true) {
+  return {
+    extends: true as const,
+    // The simulator runs the gate's class in Node, where the runtime's own module does not exist.
+    resolve: { alias: { "cloudflare:workers": `${root}test/support/cloudflare-workers.ts` } },
+    test: { ...filesOf(name), environment: "node" as const, testTimeout, fileParallelism },
+  };
+}
 
 export default defineConfig({
   root,
   test: {
+    reporters: process.env.GITHUB_ACTIONS ? ["default", "github-actions"] : ["default"],
+    silent: "passed-only",
+    slowTestThreshold: 5_000,
     projects: [
-      {
-        extends: true,
-        // The simulation runs the gate's class in Node, where the runtime's own module is not to be had.
-        resolve: { alias: { "cloudflare:workers": `${root}test/support/cloudflare-workers.ts` } },
-        test: { name: "pure", include: inNode, environment: "node", testTimeout: 120_000 },
-      },
-      {
-        extends: true,
-        plugins: [workerd()],
-        test: {
-          name: "workers",
-          include: ["test/**/*.test.ts"],
-          exclude: [...inNode, ...scenarios, ...inBrowsers, ...ofSeveral],
-          setupFiles: inWorkers,
-          testTimeout: 20_000,
-        },
-      },
-      {
-        extends: true,
-        plugins: [workerd(["DB_1", "DB_2"])],
-        test: {
-          name: "three databases",
-          include: [...ofSeveral, ...againWithThree],
-          setupFiles: inWorkers,
-          testTimeout: 20_000,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: "scenario",
-          include: scenarios,
-          environment: "node",
-          testTimeout: 300_000,
-          fileParallelism: false,
-        },
-      },
+      nodeProject("pure", 120_000),
+      workersProject("workers"),
+      workersProject("three databases", threeDatabases),
+      nodeProject("deep", 120_000),
+      workersProject("deep workers"),
+      workersProject("deep three databases", threeDatabases),
+      nodeProject("deep scenario", 300_000, false),
     ],
   },
 });

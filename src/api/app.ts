@@ -1,6 +1,6 @@
 /**
- * The HTTP API: every route registers itself here, and whatever none of them takes becomes a problem
- * document. Validation and /openapi.json come from the same schemas.
+ * The HTTP API: registers every route, the OpenAPI document, and the answers of all other paths and methods.
+ * Validation and /openapi.json come from the same schemas.
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
@@ -18,12 +18,13 @@ import { registerDestinationKeys, registerDestinationRotation } from "./destinat
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
 import { registerKeys, registerPortalLinks } from "./keys.ts";
-import { type Document, documentOf, typesOf } from "./openapi/document.ts";
+import { registerMasterKeyRotation } from "./master-key.ts";
+import { type Document, documentOf } from "./openapi/document.ts";
+import { typesOf } from "./openapi/typescript.ts";
 import { registerOperationalEvents } from "./operational-events.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
-import { registerMasterKeyRotation } from "./rotate-master-key.ts";
 import { registerStats } from "./stats.ts";
 
 type Options = Readonly<{
@@ -31,7 +32,7 @@ type Options = Readonly<{
   authenticate?: Authenticate;
 }>;
 
-/** The API over the platform's services; tests hand in their own. */
+/** The API over the platform's services; tests pass their own. */
 export function createApp({ services = servicesOf, authenticate = byKey() }: Options = {}): Api {
   const app = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
@@ -40,11 +41,12 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     c.set("services", services(c.env, c.executionCtx));
     await next();
   });
+  // Before authentication: these need no key.
   registerHealth(app);
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
   for (const register of [
-    // Before the events: its path would be one of theirs.
+    // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
     registerEvents,
     registerDestinations,
@@ -65,14 +67,15 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   ]) {
     register(app);
   }
-  describe(app);
+  registerDocument(app);
   app.get("/", root);
-  app.notFound((c) => nothingHere(app, c));
+  app.notFound((c) => unmatched(app, c));
   app.onError(onError);
   return app;
 }
 
-function describe(app: Api): void {
+/** The document is made once, when it is first requested. */
+function registerDocument(app: Api): void {
   let document: Document | undefined;
   app.get("/openapi.json", etag(), (c) => {
     document ??= documentOf(app);
@@ -84,24 +87,24 @@ function describe(app: Api): void {
   });
 }
 
-/** A person is led to the dashboard; a program is told where everything is. */
+/** Redirects a browser to the dashboard; answers a program with the addresses of everything. */
 function root(c: ApiContext): Response {
   const vary = { vary: "Accept" };
   if (c.req.header("accept")?.includes("text/html"))
     return c.body(null, 302, { ...vary, location: "/dashboard" });
   const at = (path: string) => new URL(path, c.req.url).href;
-  const places = {
+  const addresses = {
     name: "Breakwater",
     dashboard: at("/dashboard"),
     docs: at("/docs"),
     openapi: at("/openapi.json"),
     health: at("/v1/health"),
   };
-  return c.json(places, 200, vary);
+  return c.json(addresses, 200, vary);
 }
 
-/** What a known path takes, to whoever asks (OPTIONS) and with 405 (RFC 9110 §9.3.7, §15.5.6), else 404. */
-function nothingHere(app: Api, c: ApiContext): Response {
+/** For a known path: its methods, for OPTIONS and with 405 (RFC 9110 §9.3.7, §15.5.6); else 404. */
+function unmatched(app: Api, c: ApiContext): Response {
   const methods = methodsOf(app, c.req.path);
   if (methods.length === 0) return problem(404, `There is nothing at ${c.req.path}`);
   const allow = methods.join(", ");
@@ -113,9 +116,9 @@ function methodsOf(app: Api, path: string): string[] {
   const matching = app.routes.filter(
     ({ method, path: pattern }) => method !== "ALL" && matches(pattern, path),
   );
-  // A path that is spelled out is itself, and not the id that a pattern could take it for.
-  const own = matching.filter(({ path: pattern }) => pattern === path);
-  const methods = (own.length > 0 ? own : matching).flatMap(({ method }) =>
+  // A literal path takes precedence over a pattern that matches it: `/v1/events/batch` is not an event's id.
+  const literal = matching.filter(({ path: pattern }) => pattern === path);
+  const methods = (literal.length > 0 ? literal : matching).flatMap(({ method }) =>
     method === "GET" ? ["GET", "HEAD"] : [method],
   );
   return [...new Set(methods)].sort();
@@ -125,6 +128,6 @@ function matches(pattern: string, path: string): boolean {
   const [expected, given] = [pattern.split("/"), path.split("/")];
   return (
     expected.length === given.length &&
-    expected.every((step, i) => step === given[i] || (step.startsWith(":") && given[i] !== ""))
+    expected.every((part, i) => part === given[i] || (part.startsWith(":") && given[i] !== ""))
   );
 }

@@ -1,6 +1,15 @@
 /**
- * Who is asking, and what may they do. Routes name the scope they need and take the tenant from the
- * principal; where principals come from is for `Authenticate` to say.
+ * Authentication and authorization. A request is made with an API key, the dashboard's with a session token; both
+ * come to a `Principal`, and routes name the scope that it needs.
+ *
+ * An API key is `bw_<id>_<secret>`: the id finds the row, the secret proves the key, and the prefix lets a scanner
+ * for leaked secrets recognise it. The SHA-256 of the whole key is stored: its 160 random bits cannot be guessed, so
+ * that a slow hash would add only its slowness. Rows are cached for a moment, so that a busy key does not cost a
+ * query for each request. An unknown key is never cached: inventing keys fills no memory, and a new key works at once.
+ *
+ * A session token and a portal link are signed, each use with a key of its own derived from `ADMIN_KEY`, so that one
+ * cannot pass for the other, and a new `ADMIN_KEY` ends them all. Whoever reads a token must look up whether the
+ * session or link is still valid.
  */
 import type { MiddlewareHandler } from "hono";
 import { sign, verify } from "hono/jwt";
@@ -11,30 +20,13 @@ import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
-import type { ApiEnv } from "./context.ts";
+import { type ApiEnv, type Principal, type Scope, scopes } from "./context.ts";
 import { problem } from "./problems.ts";
 
-export const scopes = ["events:write", "read", "admin"] as const;
-
-export type Scope = (typeof scopes)[number];
-
-export type Principal = Readonly<{
-  /** The API key's id; absent for the operator's own `ADMIN_KEY`. */
-  key?: string;
-  scopes: readonly Scope[];
-  /** Present when the key sees and touches only what belongs to this tenant. */
-  tenant?: string;
-  /** Epoch ms; present when the key ends by itself. */
-  expiresAt?: number;
-}>;
-
-/** The principal of a bearer token, or undefined when it belongs to nobody. */
+/** The principal of a bearer token; undefined when the token is not a valid key. */
 export type Authenticate = (services: Services, token: string) => Promise<Principal | undefined>;
 
-/** The same for each of these, so that an answer tells nobody which keys exist. */
-const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
-
-/** Lets nobody pass without a valid key (RFC 6750). */
+/** Middleware: 401 without a valid key (RFC 6750), else sets `principal`. */
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const given = c.req.header("authorization");
@@ -54,14 +46,17 @@ export function authenticated(authenticate: Authenticate): MiddlewareHandler<Api
 
 const EXPECTED = "expected Bearer and a key";
 
-/** Schemes that are repeated when they are given; any other first word may be a part of somebody's key. */
+/** One text for all three, so that an answer does not reveal which keys exist. */
+const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
+
+/** Schemes that an answer may name; any other first word may be part of a key. */
 const KNOWN_SCHEMES = ["Basic", "Digest", "Token", "ApiKey", "Negotiate"];
 
-/** What is wrong with a header that is no bearer token. Nothing of it is repeated that may be secret. */
+/** What is wrong with a header that is not a bearer token. Nothing of it is repeated that may be secret. */
 function shapeFault(given: string): string {
   const [scheme = "", ...rest] = given.trim().split(/\s+/);
   if (/^bearer$/i.test(scheme))
-    return rest.length === 0 ? "no key after Bearer" : "more than a key after Bearer";
+    return rest.length === 0 ? "no key after Bearer" : "more than one word after Bearer";
   if (rest.length === 0) return "no scheme before the key";
   const known = KNOWN_SCHEMES.find((name) => name.toLowerCase() === scheme.toLowerCase());
   return known ? `the scheme ${known}` : "a scheme that is not Bearer";
@@ -71,18 +66,7 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
-/** Why a principal may not hand on these scopes; undefined when it has them all: nobody gives what is not theirs. */
-export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
-  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
-  if (lacking === "") return undefined;
-  const fault = `asks for ${lacking}, which the key itself lacks`;
-  const expected = `no more than ${own.join(", ")}`;
-  return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
-}
-
-const required = new WeakMap<object, Scope>();
-
-/** Lets a principal pass that has the scope. */
+/** Middleware: 403 when the principal lacks the scope. */
 export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
     if (!c.get("principal").scopes.includes(scope)) return problem(403, `The key lacks the scope ${scope}`);
@@ -93,14 +77,16 @@ export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
   return middleware;
 }
 
-/** The scope that a handler requires, so that the API's description says what is enforced. */
+const required = new WeakMap<object, Scope>();
+
+/** The scope that a handler requires: the OpenAPI document takes it from the middleware that enforces it. */
 export function scopeOf(handler: object): Scope | undefined {
   return required.get(handler);
 }
 
 /**
- * The tenant that a request may post or create for: the one it names, unless the key is bound to another. For
- * the reserved tenant that is the operator's business alone: an admin's whose key is bound to none.
+ * The tenant that a request acts for: the one it names, else the key's own, else `default`. Undefined when the key is
+ * bound to another, or the tenant is the reserved one and the key is not an admin key without a tenant.
  */
 export function tenantFor(principal: Principal, named: string | undefined): string | undefined {
   const tenant = named ?? principal.tenant ?? "default";
@@ -109,35 +95,92 @@ export function tenantFor(principal: Principal, named: string | undefined): stri
   return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
 }
 
-/** What is said where there is no such tenant. */
+/** The detail of the 403 where `tenantFor` finds none. */
 export const NOT_YOUR_TENANT =
-  "The key belongs to another tenant, or the tenant is reserved for the operator";
+  "The key is bound to another tenant, or the tenant is reserved for the operator";
 
-// §§ What an API key looks like: `bw_<id>_<secret>`. The id finds the row, the secret proves the key, the prefix
-// lets a scanner for leaked secrets recognise it. What is stored is the digest of the whole token: its 160
-// random bits leave nothing to guess, so that a slow hash would add nothing but its slowness.
+/** 403 when the principal grants a scope that it lacks; undefined when it has all of them. */
+export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
+  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
+  if (lacking === "") return undefined;
+  const fault = `grants ${lacking}, which your key lacks`;
+  const expected = `only scopes that your key has: ${own.join(", ")}`;
+  return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
+}
+
+/** Keys in the cache at most; beyond that the oldest entry is dropped. */
+const MAX_CACHED = 1000;
+
+type CachedKey = { readonly key: StoredKey; readonly readAt: number; lastUsedAt: number | null };
+type Cache = Map<string, CachedKey>;
+
+/** Accepts `ADMIN_KEY`, which has every scope, and every stored key that is in force. Each call makes its own cache. */
+export function byKey(): Authenticate {
+  const cache: Cache = new Map();
+  return async (services, token) => {
+    if (await isSame(token, services.config.adminKey)) return { scopes };
+    const id = claimedKey(token);
+    const found = id === undefined ? undefined : await cachedKey(cache, services, id);
+    if (found === undefined || !(await isTokenOf(token, found.key.hash))) return undefined;
+    const now = services.now();
+    if (!isInForce(found.key, now)) return undefined;
+    recordUse(services, found, now);
+    return principalOf(found.key);
+  };
+}
+
+async function cachedKey(cache: Cache, { db, now }: Services, id: string): Promise<CachedKey | undefined> {
+  const cached = cache.get(id);
+  const readAt = now();
+  if (cached && isRemembered(cached.readAt, readAt)) return cached;
+  cache.delete(id);
+  const key = await lookUpKey(db, id);
+  if (key === undefined) return undefined;
+  const entry = { key, readAt, lastUsedAt: key.lastUsedAt };
+  cache.set(id, entry);
+  const [oldest] = cache.size > MAX_CACHED ? cache.keys() : [];
+  if (oldest !== undefined) cache.delete(oldest);
+  return entry;
+}
+
+function recordUse(services: Services, entry: CachedKey, now: number): void {
+  if (!isWorthWriting(entry.lastUsedAt, now)) return;
+  entry.lastUsedAt = now;
+  services.background(writeKeyUse(services.db, entry.key.id, now, now - USE_WRITTEN_MS));
+}
+
+/** The principal of a stored key. Scopes that were edited into something else grant nothing. */
+function principalOf({ id, tenant, scopes: stored, expiresAt }: StoredKey): Principal {
+  const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
+  return {
+    key: id,
+    scopes: given,
+    ...(tenant !== null && { tenant }),
+    ...(expiresAt !== null && { expiresAt }),
+  };
+}
 
 const SECRET_CHARACTERS = 32;
 
-/** A new key. `token` is shown to its owner once and not kept; `hash` is kept. */
+/** A new API key. `token` is shown to its owner once and not stored; `hash` is stored. */
 export async function newKey(): Promise<Readonly<{ id: string; token: string; hash: string }>> {
   const id = newKeyId();
   const token = `bw_${id.slice(4)}_${randomText(SECRET_CHARACTERS)}`;
   return { id, token, hash: hex(await digest(token)) };
 }
 
-/** The id of the key that a token claims to be; undefined when it is none of ours. */
+/** The id of the key that a token claims to be; undefined when it does not look like a key. */
 export function claimedKey(token: string): string | undefined {
   const id = /^bw_([0-9a-z]{20})_[0-9a-z]{32}$/.exec(token)?.[1];
   return id && `key_${id}`;
 }
 
-/** Whether the token is the one that was stored as this hash. A hash edited into something else is nobody's. */
+/** Whether the token has this hash. A hash that was edited into something else matches no token. */
 async function isTokenOf(token: string, hash: string): Promise<boolean> {
   return isSame(hex(await digest(token)), hash);
 }
 
-/** Compares digests, which are of one length, in constant time: the time taken tells nothing of either. */
+/** Compares in constant time. `timingSafeEqual` needs equal lengths, so digests are compared. */
 async function isSame(a: string, b: string): Promise<boolean> {
   const [left, right] = await Promise.all([digest(a), digest(b)]);
   return crypto.subtle.timingSafeEqual(left, right);
@@ -151,73 +194,22 @@ function hex(bytes: ArrayBuffer): string {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// §§ Finds the principal of an API key, and remembers the key's row for a moment: a busy key costs a query now
-// and then, and not one for each request. Keys that do not exist are never remembered, so that inventing
-// them fills no memory and a new key works at once.
-
-/** Keys remembered at once; beyond that the one remembered first is forgotten. */
-const MAX_REMEMBERED = 1000;
-
-type Known = { readonly key: StoredKey; readonly askedAt: number; lastUsedAt: number | null };
-type Memory = Map<string, Known>;
-
-/** Takes the `ADMIN_KEY`, which may do everything, and every stored key. Each call makes a memory of its own. */
-export function byKey(): Authenticate {
-  const memory: Memory = new Map();
-  return async (services, token) => {
-    if (await isSame(token, services.config.adminKey)) return { scopes };
-    const id = claimedKey(token);
-    const known = id === undefined ? undefined : await recall(memory, services, id);
-    if (known === undefined || !(await isTokenOf(token, known.key.hash))) return undefined;
-    const now = services.now();
-    if (!isInForce(known.key, now)) return undefined;
-    noteUse(services, known, now);
-    return principalOf(known.key);
-  };
-}
-
-async function recall(memory: Memory, { db, now }: Services, id: string): Promise<Known | undefined> {
-  const remembered = memory.get(id);
-  const askedAt = now();
-  if (remembered && isRemembered(remembered.askedAt, askedAt)) return remembered;
-  memory.delete(id);
-  const key = await lookUpKey(db, id);
-  if (key === undefined) return undefined;
-  const known = { key, askedAt, lastUsedAt: key.lastUsedAt };
-  memory.set(id, known);
-  const [oldest] = memory.size > MAX_REMEMBERED ? memory.keys() : [];
-  if (oldest !== undefined) memory.delete(oldest);
-  return known;
-}
-
-function noteUse(services: Services, known: Known, now: number): void {
-  if (!isWorthWriting(known.lastUsedAt, now)) return;
-  known.lastUsedAt = now;
-  services.background(writeKeyUse(services.db, known.key.id, now, now - USE_WRITTEN_MS));
-}
-
-/** What the row allows; scopes that a person has edited into nonsense allow nothing. */
-function principalOf({ id, tenant, scopes: stored, expiresAt }: StoredKey): Principal {
-  const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
-  return {
-    key: id,
-    scopes: given,
-    ...(tenant !== null && { tenant }),
-    ...(expiresAt !== null && { expiresAt }),
-  };
-}
-
-// §§ What this deployment says to itself through somebody's browser: a session, or the way into the portal.
-// Signed with a key of its own for each use, derived from `ADMIN_KEY`: neither can pass for the other, and
-// another `ADMIN_KEY` ends them all. Whoever takes one must look up whether it is still wanted.
-
-/** What all signing keys are derived from. */
-type Root = Pick<Config, "adminKey">;
-
 export type TokenUse = "session" | "portal";
 
+type SigningConfig = Pick<Config, "adminKey">;
+
+export type TokenClaims = Readonly<{
+  id: string;
+  /** The API key that it was made with; null for `ADMIN_KEY`. */
+  keyId: string | null;
+  tenant: string | null;
+  scopes: readonly Scope[];
+  /** Epoch ms. */
+  expiresAt: number;
+}>;
+
 const claims = z.object({
-  /** Names the session that it is, or the one that it may open. */
+  /** The id of the session, or of the one that a portal link opens. */
   jti: z.string().min(1),
   /** Epoch seconds, as RFC 7519 has it. */
   exp: z.number(),
@@ -226,25 +218,16 @@ const claims = z.object({
   scopes: z.array(z.enum(scopes)),
 });
 
-export type TokenClaims = Readonly<{
-  id: string;
-  /** The API key behind it; null: the first one, `ADMIN_KEY`. */
-  keyId: string | null;
-  tenant: string | null;
-  scopes: readonly Scope[];
-  /** Epoch ms. */
-  expiresAt: number;
-}>;
-
-export async function signToken(config: Root, use: TokenUse, token: TokenClaims): Promise<string> {
+/** A session token or the token of a portal link, as a JWT. */
+export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
   const { id, keyId, tenant, scopes, expiresAt } = token;
   const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes] };
   return sign(payload, await signingKey(config, use), "HS256");
 }
 
-/** What a token says, or undefined when it is not ours, not for this use, or over at `now`. */
+/** The claims of a token; undefined when it is not ours, not for this use, or has expired at `now`. */
 export async function readToken(
-  config: Root,
+  config: SigningConfig,
   use: TokenUse,
   token: string,
   now: number,
@@ -256,7 +239,7 @@ export async function readToken(
   return { id, keyId, tenant, scopes, expiresAt: exp * 1000 };
 }
 
-/** The library throws for each fault apart; here they are all the same. The time is judged by our own clock. */
+/** Undefined for every fault that the library throws for. Expiry is checked by our own clock. */
 async function verified(token: string, key: string): Promise<unknown> {
   try {
     return await verify(token, key, { alg: "HS256", exp: false, iat: false, nbf: false });
@@ -265,15 +248,15 @@ async function verified(token: string, key: string): Promise<unknown> {
   }
 }
 
-/** 160 random bits. */
+/** A random id for a session, of 160 bits. */
 export function newTokenId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
     byte.toString(16).padStart(2, "0"),
   ).join("");
 }
 
-/** HKDF (RFC 5869): one secret, as many keys as there are uses. */
-async function signingKey({ adminKey }: Root, use: TokenUse): Promise<string> {
+/** Derives a key for each use with HKDF (RFC 5869). */
+async function signingKey({ adminKey }: SigningConfig, use: TokenUse): Promise<string> {
   const encode = (text: string) => new TextEncoder().encode(text);
   const secret = await crypto.subtle.importKey("raw", encode(adminKey), "HKDF", false, ["deriveBits"]);
   const how = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(), info: encode(`breakwater ${use}`) };

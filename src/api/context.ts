@@ -1,11 +1,10 @@
 /**
- * What a request carries from one step to the next: the services it may use and who is asking. Route files
+ * What a request holds while it is handled: the services it may use and the principal that makes it. Route files
  * register themselves on an `Api`; they never see `env`.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Services } from "../services.ts";
-import type { Principal } from "./auth.ts";
 
 export type ApiEnv = {
   Bindings: Env;
@@ -13,12 +12,26 @@ export type ApiEnv = {
     services: Services;
     /** Set on every route under /v1 but /v1/health. */
     principal: Principal;
-    /** The size of the JSON body as it came, where a route takes one. */
+    /** The size of the request body, where a route takes one. */
     bodyBytes: number;
-    /** The line that each event of a batch stood on, where it came as lines. */
+    /** The line number of each event of a batch, where the body is NDJSON. */
     lines: readonly number[] | undefined;
   };
 };
 
 export type Api = OpenAPIHono<ApiEnv>;
 export type ApiContext = Context<ApiEnv>;
+
+export const scopes = ["events:write", "read", "admin"] as const;
+
+export type Scope = (typeof scopes)[number];
+
+export type Principal = Readonly<{
+  /** The API key's id; absent for the operator's own `ADMIN_KEY`. */
+  key?: string;
+  scopes: readonly Scope[];
+  /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
+  tenant?: string;
+  /** Epoch ms; present when the key expires. */
+  expiresAt?: number;
+}>;

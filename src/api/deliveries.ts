@@ -1,5 +1,17 @@
-/** Deliveries: listed and read. */
+/**
+ * Deliveries: listed, shown and retried.
+ *
+ * Why a delivery waits, and until when, is shown as its gate says now: the row has what was true when the wait began.
+ * A gate is called once for all the deliveries of its destination on a page, and only when one of them waits.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
+import {
+  type Cause,
+  type DeliveryReason,
+  deliveryReasons,
+  type NetworkError,
+  networkErrors,
+} from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { dueAtOf, requeueDead } from "../db/deliveries.ts";
 import { overBy } from "../db/delivery-filter.ts";
@@ -32,145 +44,69 @@ import {
   strict,
   timeParam,
 } from "./parameters.ts";
-import { invalid, noSuch, problem, problemResponses } from "./problems.ts";
+import { invalid, notFound, problem, problemResponses } from "./problems.ts";
 
-// §§ What is shown of a delivery: where it stands, why, and until when. Every page that shows one uses this.
-
-/** Why a gate keeps its destination's deliveries waiting at this moment, and until when (epoch ms). */
-type Outlook = Readonly<{ reason: string; until: number | null }>;
-
-/**
- * `outlook` is that of the delivery's gate; without one a waiting delivery says what its row remembers.
- * @param now epoch ms
- */
-function deliveryView(found: FoundDelivery, now: number, outlook?: Outlook): DeliveryJson {
-  const names = {
-    id: deliveryId(found.eventId, found.destinationId),
-    event_id: eventId(found.eventId),
-    destination_id: found.destinationId,
-  };
-  return {
-    ...names,
-    ...(found.kind === "stored" ? storedView(found.row, outlook) : plannedView(found, now)),
-  };
-}
-
-type Standing = Omit<DeliveryJson, "id" | "event_id" | "destination_id">;
-
-type Planned = Extract<FoundDelivery, { kind: "planned" }>;
-
-/** No outcome yet: on its way, or not any more when its destination is gone. */
-function plannedView(found: Planned, now: number): Standing {
-  const policy = retryPolicyOf(found.destination ?? { retry: null });
-  return {
-    ...plannedState(found, now),
-    attempts: 0,
-    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found))),
-    log: [],
-  };
-}
-
-function plannedState({ destination, deliverAt }: Planned, now: number) {
-  if (destination === null || destination.deletedAt !== null) {
-    return { state: "cancelled", reason: "destination_deleted" } as const;
-  }
-  if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
-  return { state: "queued", reason: "scheduled", waiting_until: isoTime(deliverAt) } as const;
-}
-
-function storedView(row: DeliveryRow, outlook: Outlook | undefined): Standing {
-  return {
-    state: row.state,
-    ...present({ reason: row.reason }),
-    ...present(row.state === "waiting" ? waitingUntil(row, outlook) : {}),
-    attempts: row.attempts,
-    ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
-    give_up_at: isoTime(row.giveUpAt),
-    ...present({ last_status: row.lastStatus, last_error: row.lastError }),
-    ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
-    log: row.log.map(attemptView),
-  };
-}
-
-/** The gate knows better than the row, which was written when the delivery began to wait. */
-function waitingUntil(row: DeliveryRow, outlook: Outlook | undefined) {
-  const { reason, until } = outlook ?? { reason: row.reason, until: row.nextAttemptAt };
-  return { reason: reason, waiting_until: isoTime(until) };
-}
-
-function attemptView({
-  at,
-  latencyMs,
-  status,
-  error,
-  note,
-  excerpt,
-}: AttemptEntry): DeliveryJson["log"][number] {
-  return {
-    at: isoTime(at),
-    ...present({ status }),
-    latency_ms: latencyMs,
-    ...present({ error, note, response: excerpt }),
-  };
-}
-
-/** Without the fields that are null or undefined. */
-function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
-}
-
-// §§ Deliveries with what their gates say at this moment. A gate is asked once for all the deliveries of its
-// destination on a page, and only when one of them waits. Of an event with more destinations than gates are
-// asked, the rest is shown with what was said when it was turned away.
-
-/** As many as a page of a list has deliveries. */
-const GATES_ASKED = 100;
-
-export async function showDeliveries(
-  services: Services,
-  found: readonly FoundDelivery[],
-): Promise<DeliveryJson[]> {
-  const outlooks = await outlooksOf(services, waitedFor(found).slice(0, GATES_ASKED));
-  const now = services.now();
-  return found.map((delivery) => deliveryView(delivery, now, outlooks.get(delivery.destinationId)));
-}
-
-/** The destinations that something on the page waits for, each once. */
-function waitedFor(found: readonly FoundDelivery[]): Destination[] {
-  const waiting = found.flatMap((delivery) =>
-    delivery.kind === "stored" && delivery.row.state === "waiting" && delivery.destination
-      ? [[delivery.destinationId, delivery.destination] as const]
-      : [],
-  );
-  return [...new Map(waiting).values()];
-}
-
-async function outlooksOf(
-  services: Services,
-  destinations: readonly Destination[],
-): Promise<Map<string, Outlook>> {
-  const looks = destinations.map(async (row) => {
-    const outlook = await refusalAtGate(services, row.id, gateSettingsOf(row));
-    return outlook ? ([[row.id, outlook]] as const) : [];
+export function registerDeliveries(api: Api): void {
+  api.openapi(getDeliveries, async (c) => {
+    const services = c.get("services");
+    const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
+    const errors = rangeErrors(since, until);
+    if (errors.length > 0) return invalid(errors);
+    const { tenant } = c.get("principal");
+    const accepted = since === undefined && until === undefined ? undefined : { since, until };
+    const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
+    const { found, next } = await pageOfState(services, query.state, filter);
+    const data = await showDeliveries(services, found);
+    return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
   });
-  return new Map((await Promise.all(looks)).flat());
+
+  api.openapi(getDelivery, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const key = deliveryKey(id);
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
+    const [shown] = await showDeliveries(services, found ? [found] : []);
+    return shown ? c.json(shown, 200) : notFound("delivery", id);
+  });
 }
 
-// §§ A delivery in JSON, the same wherever one is shown. Times are ISO 8601; absent fields do not apply.
+export function registerDeliveryRetry(api: Api): void {
+  api.openapi(retryDelivery, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const key = deliveryKey(id);
+    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
+    if (!found) return notFound("delivery", id);
+    const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
+    const [shown] = await showDeliveries(services, retried ? [retried] : []);
+    // It was dead when it was looked up, and is no longer: another request has requeued it.
+    return shown ? c.json(shown, 200) : problem(409, refusalOf(found) ?? UNDER_WAY);
+  });
+}
 
 const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
 
 const time = z.iso.datetime();
 
+/** `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. */
+const httpCause = (error?: string) => z.string().regex(/^http_[1-9][0-9]{2}$/, { error });
+
+const cause = z.union([z.enum(networkErrors), httpCause()]) as unknown as z.ZodType<Cause>;
+
+const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
+
+const deliveryReason = z.union([
+  z.enum(deliveryReasons, { error: REASON_EXPECTED }),
+  httpCause(REASON_EXPECTED),
+]) as unknown as z.ZodType<DeliveryReason>;
+
 const attempt = z.object({
-  at: time,
-  status: z.int().optional(),
+  at: time.openapi({ description: "When the attempt started." }),
+  status: z.int().optional().openapi({ description: "The status code of the response." }),
   latency_ms: z.number(),
-  error: z.string().optional(),
-  note: z.string().optional(),
-  response: z.string().optional().openapi({ description: "The beginning of the answer's body." }),
+  error: z.enum(networkErrors).optional().openapi({ description: "Why there was no response." }),
+  note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
+  response: z.string().optional().openapi({ description: "The beginning of the response body." }),
 });
 
 export const deliverySchema = z
@@ -179,45 +115,72 @@ export const deliverySchema = z
     event_id: z.string(),
     destination_id: z.string(),
     state: z.enum(deliveryStates),
-    reason: z.string().optional().openapi({ description: "Why it is where it is." }),
-    attempts: z.int().openapi({ description: "HTTP exchanges made, and nothing else." }),
-    next_attempt_at: time.optional(),
-    waiting_until: time.optional().openapi({ description: "Absent when only a person can tell." }),
+    reason: deliveryReason.optional().openapi({
+      description:
+        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or a " +
+        "network error), or why it has ended. Absent when it is `delivered`, or `queued` and not scheduled for later.",
+    }),
+    attempts: z.int().openapi({
+      description: "HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash.",
+    }),
+    next_attempt_at: time.optional().openapi({ description: "Present while the delivery is `retrying`." }),
+    waiting_until: time.optional().openapi({
+      description: "When it stops waiting at the earliest. Absent when that is not known, as during a pause.",
+    }),
     give_up_at: time.openapi({
       description:
-        "When it is given up: give_up_after its first attempt; expire_unattempted_after it was due, while it has had none.",
+        "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
+        "`expire_unattempted_after` it was due.",
     }),
-    last_status: z.int().optional(),
-    last_error: z.string().optional().openapi({
+    last_status: z
+      .int()
+      .optional()
+      .openapi({ description: "The status code of the last attempt's response." }),
+    last_error: cause.optional().openapi({
       description:
-        "`http_503` and its like, `timeout`, `connection_lost` (the request may have arrived), `refused`, `dns`, `network`.",
+        "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
+        "arrived), `refused`, `dns` or `network`.",
     }),
     delivered_at: time.optional(),
-    log: z.array(attempt),
+    log: z.array(attempt).openapi({ description: "The attempts, the oldest first." }),
   })
   .openapi("Delivery");
 
 export type DeliveryJson = z.infer<typeof deliverySchema>;
 
-const tags = ["Deliveries"];
-const place = z
+const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
+
+const position = z
   .tuple([z.string(), z.int().nonnegative()])
   .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
-/** A place in each database; alone, without a list around it. */
-const deliveryCursor = z.union([place.transform((key) => [key]), z.array(place).min(2)]);
 
-const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
-const statusParam = z
-  .string()
-  .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
-  .transform(Number)
-  .openapi({ description: "The status code of the last attempt." });
+/** A position in each database; with one database, without the list around it. */
+const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
 
-const BECAUSE_EXPECTED = "expected one of the words that `reason` shows";
-const becauseParam = z
-  .string()
-  .regex(/^[a-z0-9_]{1,40}$/, { error: BECAUSE_EXPECTED })
-  .openapi({ description: "Why it is where it is, as its row says.", example: "exhausted" });
+const listQuery = strict({
+  destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
+  state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
+  type: eventType.optional().openapi({ description: "Only deliveries of events of this type." }),
+  status: z
+    .string()
+    .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
+    .transform(Number)
+    .openapi({ description: "Only deliveries whose last attempt was answered with this status code." })
+    .optional(),
+  reason: deliveryReason
+    .openapi({ description: "Only deliveries with this reason, as it is stored.", example: "exhausted" })
+    .optional(),
+  since: timeParam
+    .optional()
+    .openapi({ description: "Only deliveries of events that were accepted at this time or later." }),
+  until: timeParam.optional().openapi({
+    description: "Only deliveries of events that were accepted before this time; it is after `since`.",
+  }),
+  limit: limitParam,
+  cursor: cursorParam(deliveryCursor),
+});
+
+const tags = ["Deliveries"];
 
 const getDeliveries = createRoute({
   method: "get",
@@ -225,26 +188,12 @@ const getDeliveries = createRoute({
   summary: "List deliveries",
   tags,
   description:
-    "By destination and event, descending; of one destination, the newest event first. A page looks at a " +
-    "few hundred deliveries and destinations at most for those that are asked for: it may be short, or empty, and " +
-    "still have a next_cursor. Deliveries that no attempt has been made of are listed by state=queued alone: the newest " +
-    "event first, then those that are scheduled for later, the first due first.",
+    "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
+    "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
+    "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
+    "are scheduled for later, the earliest first.",
   middleware: [requires("read")],
-  request: {
-    query: strict({
-      destination_id: z.string().optional().openapi({ description: "Those to this destination." }),
-      state: z.enum(deliveryStates).optional().openapi({ description: "Those that are in this state." }),
-      type: eventType.optional().openapi({ description: "The event's type." }),
-      status: statusParam.optional(),
-      reason: becauseParam.optional(),
-      since: timeParam.optional().openapi({ description: "The event was accepted then or later." }),
-      until: timeParam
-        .optional()
-        .openapi({ description: "The event was accepted before that; a time after `since`." }),
-      limit: limitParam,
-      cursor: cursorParam(deliveryCursor),
-    }),
-  },
+  request: { query: listQuery },
   responses: {
     200: jsonAnswer(pageOf(deliverySchema), "A page of deliveries."),
     ...problemResponses(401, 403, 422, 429),
@@ -261,34 +210,20 @@ const getDelivery = createRoute({
   responses: { 200: jsonAnswer(deliverySchema, "The delivery."), ...problemResponses(401, 403, 404, 429) },
 });
 
-export function registerDeliveries(api: Api): void {
-  api.openapi(getDeliveries, async (c) => {
-    const services = c.get("services");
-    const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
-    const backwards = rangeErrors(since, until);
-    if (backwards.length > 0) return invalid(backwards);
-    const { tenant } = c.get("principal");
-    const accepted = since === undefined && until === undefined ? undefined : { since, until };
-    const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
-    const { found, next } = await pageOfState(services, query.state, filter);
-    const data = await showDeliveries(services, found);
-    return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
-  });
-
-  api.openapi(getDelivery, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
-    const [shown] = await showDeliveries(services, found ? [found] : []);
-    return shown ? c.json(shown, 200) : noSuch("delivery", id);
-  });
-}
-
-function cursorOf(positions: Positions): string {
-  const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
-  return encodeCursor(places.length === 1 ? places[0] : places);
-}
+const retryDelivery = createRoute({
+  method: "post",
+  path: "/v1/deliveries/{id}/retry",
+  summary: "Retry a dead delivery",
+  tags,
+  description:
+    "Requeues a dead delivery, with as many attempts and as much time as a new one. Its log is kept.",
+  middleware: [requires("admin")],
+  request: { params: idParam },
+  responses: {
+    200: jsonAnswer(deliverySchema, "The delivery: it waits for its turn."),
+    ...problemResponses(401, 403, 404, 409),
+  },
+});
 
 async function pageOfState(
   databases: Databases,
@@ -296,43 +231,17 @@ async function pageOfState(
   filter: ListFilter,
 ): Promise<MergedPage> {
   if (state !== "queued") return storedDeliveries(databases, state, filter);
-  // Nothing has been attempted yet, and nothing keeps it waiting.
-  const isAskedMore = filter.status !== undefined || filter.reason !== undefined;
-  return isAskedMore ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
+  // A queued delivery has neither an attempt nor a stored reason.
+  const matchesNone = filter.status !== undefined || filter.reason !== undefined;
+  return matchesNone ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
 }
 
-// §§ Trying a dead delivery again, because a person says so.
-
-const retryDelivery = createRoute({
-  method: "post",
-  path: "/v1/deliveries/{id}/retry",
-  summary: "Try a dead delivery again",
-  tags: ["Deliveries"],
-  description:
-    "A dead delivery waits again, with as many attempts and as much time as at first. Its log stays.",
-  middleware: [requires("admin")],
-  request: { params: idParam },
-  responses: {
-    200: jsonAnswer(deliverySchema, "The delivery: it waits for its gate."),
-    ...problemResponses(401, 403, 404, 409),
-  },
-});
-
-export function registerDeliveryRetry(api: Api): void {
-  api.openapi(retryDelivery, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
-    if (!found) return noSuch("delivery", id);
-    const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
-    const [shown] = await showDeliveries(services, retried ? [retried] : []);
-    // Dead when it was looked up, and not any more: somebody else has let it wait.
-    return shown ? c.json(shown, 200) : problem(409, refusalOf(found) ?? UNDER_WAY);
-  });
+function cursorOf(positions: Positions): string {
+  const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
+  return encodeCursor(places.length === 1 ? places[0] : places);
 }
 
-const UNDER_WAY = "The delivery is under way: it is tried again without being told to";
+const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
 
 /** Why this delivery cannot be retried; undefined when it can. */
 function refusalOf(found: FoundDelivery): string | undefined {
@@ -351,7 +260,7 @@ function refusalOf(found: FoundDelivery): string | undefined {
   }
 }
 
-/** The delivery as it waits now; undefined when it was not dead any more. */
+/** The requeued delivery; undefined when it was no longer dead. */
 async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
   const { now, log } = services;
   const policy = retryPolicyOf(found.destination ?? { retry: null });
@@ -359,7 +268,116 @@ async function retry(services: Services, found: FoundDelivery): Promise<FoundDel
   if (row === undefined) return undefined;
   const { eventId, destinationId } = found;
   log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });
-  // Should the bell not be heard: the sweep rings for whatever waits.
+  // Should this fail: the sweep schedules a drain for whatever waits.
   services.background(scheduleDrainAtGate(services, found.destinationId));
   return { ...found, kind: "stored", row };
+}
+
+/** Gates called for one answer: as many as a page of a list has deliveries. An event may have more destinations. */
+const MAX_GATES = 100;
+
+/** Deliveries as the API and the dashboard show them. */
+export async function showDeliveries(
+  services: Services,
+  found: readonly FoundDelivery[],
+): Promise<DeliveryJson[]> {
+  const refusals = await refusalsOf(services, destinationsWaitedFor(found).slice(0, MAX_GATES));
+  const now = services.now();
+  return found.map((delivery) => deliveryView(delivery, now, refusals.get(delivery.destinationId)));
+}
+
+/** The destinations that waiting deliveries are for, each once. */
+function destinationsWaitedFor(found: readonly FoundDelivery[]): Destination[] {
+  const waiting = found.flatMap((delivery) =>
+    delivery.kind === "stored" && delivery.row.state === "waiting" && delivery.destination
+      ? [[delivery.destinationId, delivery.destination] as const]
+      : [],
+  );
+  return [...new Map(waiting).values()];
+}
+
+/** Why a gate does not admit its waiting deliveries now, and until when (epoch ms). */
+type CurrentRefusal = Readonly<{ reason: DeliveryReason; until: number | null }>;
+
+async function refusalsOf(
+  services: Services,
+  destinations: readonly Destination[],
+): Promise<Map<string, CurrentRefusal>> {
+  const found = destinations.map(async (row) => {
+    const refusal = await refusalAtGate(services, row.id, gateSettingsOf(row));
+    return refusal ? ([[row.id, refusal]] as const) : [];
+  });
+  return new Map((await Promise.all(found)).flat());
+}
+
+/**
+ * @param now epoch ms
+ * @param refusal the gate's; without one a waiting delivery shows what its row has
+ */
+function deliveryView(found: FoundDelivery, now: number, refusal?: CurrentRefusal): DeliveryJson {
+  return {
+    id: deliveryId(found.eventId, found.destinationId),
+    event_id: eventId(found.eventId),
+    destination_id: found.destinationId,
+    ...(found.kind === "stored" ? storedView(found.row, refusal) : plannedView(found, now)),
+  };
+}
+
+type Progress = Omit<DeliveryJson, "id" | "event_id" | "destination_id">;
+
+type Planned = Extract<FoundDelivery, { kind: "planned" }>;
+
+/** A delivery without an outcome: queued, or cancelled when its destination is deleted. */
+function plannedView(found: Planned, now: number): Progress {
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
+  return {
+    ...plannedState(found, now),
+    attempts: 0,
+    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found))),
+    log: [],
+  };
+}
+
+function plannedState({ destination, deliverAt }: Planned, now: number) {
+  if (destination === null || destination.deletedAt !== null) {
+    return { state: "cancelled", reason: "destination_deleted" } as const;
+  }
+  if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
+  return { state: "queued", reason: "scheduled", waiting_until: isoTime(deliverAt) } as const;
+}
+
+function storedView(row: DeliveryRow, refusal: CurrentRefusal | undefined): Progress {
+  return {
+    state: row.state,
+    ...present({ reason: row.reason as DeliveryReason | null }),
+    ...present(row.state === "waiting" ? waitView(row, refusal) : {}),
+    attempts: row.attempts,
+    ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
+    give_up_at: isoTime(row.giveUpAt),
+    ...present({ last_status: row.lastStatus, last_error: row.lastError as Cause | null }),
+    ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
+    log: row.log.map(attemptView),
+  };
+}
+
+function waitView(row: DeliveryRow, refusal: CurrentRefusal | undefined) {
+  if (refusal) return { reason: refusal.reason, waiting_until: isoTime(refusal.until) };
+  return { reason: row.reason as DeliveryReason | null, waiting_until: isoTime(row.nextAttemptAt) };
+}
+
+function attemptView(entry: AttemptEntry): DeliveryJson["log"][number] {
+  const { at, latencyMs, status, error, note, excerpt } = entry;
+  return {
+    at: isoTime(at),
+    ...present({ status }),
+    latency_ms: latencyMs,
+    ...present({ error: error as NetworkError | undefined, note, response: excerpt }),
+  };
+}
+
+/** Without the fields that are null or undefined. */
+function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
 }

@@ -1,10 +1,11 @@
 /**
- * Whether the machinery runs, for a monitor that has no key. The sweep repairs whatever was lost, so its
- * silence is the one failure that nothing else would show; a full database is the one that can be foreseen.
+ * `GET /v1/health` for uptime monitors, without a key, and `GET /metrics` for Prometheus. The health is that of the
+ * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show. How full
+ * each database is shows the one failure that can be foreseen.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
-import { type Fullness, readSystemHealth, type SystemHealth } from "../db/stats.ts";
+import { type DatabaseSize, readSystemHealth, type SystemHealth } from "../db/stats.ts";
 import { faultOf } from "../log.ts";
 import { CONTENT_TYPE, expose } from "../metrics/exposition.ts";
 import { scrape } from "../metrics/families.ts";
@@ -16,65 +17,101 @@ import type { Api } from "./context.ts";
 import { jsonAnswer } from "./parameters.ts";
 import { problem, problemResponses } from "./problems.ts";
 
-const roomSchema = z.object({
-  name: z.string().openapi({ description: "As it is bound.", example: "DB" }),
-  bytes: z.int().openapi({ description: "How large it is.", example: 1_482_752_000 }),
-  headroom_bytes: z.int().openapi({ description: "What it may still grow by.", example: 8_517_248_000 }),
+/** Registered before authentication. */
+export function registerHealth(api: Api): void {
+  api.openapi(getHealth, async (c) => {
+    const services = c.get("services");
+    const health = await healthOf(services);
+    if (health === undefined) return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503);
+    const { heartbeatAt, oldestDueAt, databases } = health;
+    const now = services.now();
+    const shown = {
+      sweep: sweepView(heartbeatAt, now),
+      oldest_due: dueView(oldestDueAt, now),
+      databases: databases.map(databaseView),
+    };
+    if (!isStalled(heartbeatAt, now)) return c.json({ status: "ok" as const, ...shown }, 200);
+    services.background(publishStall(services, heartbeatAt));
+    return c.json({ status: "stalled" as const, ...shown }, 503);
+  });
+}
+
+export function registerMetrics(api: Api): void {
+  api.openapi(getMetrics, async (c) => {
+    if (c.get("principal").tenant !== undefined)
+      return problem(403, "The key is bound to a tenant, and these are the figures of all. Use /v1/stats");
+    return c.text(expose(await scrape(c.get("services"))), 200, { "content-type": CONTENT_TYPE });
+  });
+}
+
+const databaseSchema = z.object({
+  name: z.string().openapi({ description: "The name of its binding.", example: "DB" }),
+  bytes: z.int().openapi({ description: "Its size.", example: 1_482_752_000 }),
+  headroom_bytes: z.int().openapi({ description: "How much it can still grow.", example: 8_517_248_000 }),
 });
 
 const healthSchema = z
   .object({
     status: z.enum(["ok", "stalled", "unreachable"]).openapi({
-      description: "`unreachable`: the database does not answer, so nothing is known.",
+      description:
+        "`stalled`: the sweep has not run for more than five minutes. `unreachable`: the database does not answer, so " +
+        "nothing else is known.",
     }),
     sweep: z.object({ heartbeat_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
       description: "Null until the sweep has run for the first time.",
     }),
     oldest_due: z.object({ due_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
-      description: "The retry that has been due for longest and is not made yet; null when none is due.",
+      description:
+        "The retry that has been due for the longest time and has not been made; null when none is due.",
     }),
-    databases: z.array(roomSchema),
+    databases: z.array(databaseSchema),
   })
   .openapi("Health");
 
 const getHealth = createRoute({
   method: "get",
   path: "/v1/health",
-  summary: "Show whether the machinery runs",
+  summary: "Show the health of the deployment",
   description:
-    "For a monitor: whether the sweep, which repairs what was lost, has run of late, and how much room is left " +
+    "For uptime monitors: whether the sweep, which repairs what was lost, has run recently, and how much room is left " +
     "in D1.",
-  tags: ["Health"],
+  tags: ["Monitoring"],
   security: [],
   responses: {
     200: jsonAnswer(healthSchema, "The sweep runs."),
     503: jsonAnswer(
       healthSchema,
-      "The sweep has been silent for more than five minutes, or nothing can be known.",
+      "The sweep has not run for more than five minutes, or the database does not answer.",
     ),
   },
 });
 
-/** Registered before authentication. */
-export function registerHealth(api: Api): void {
-  api.openapi(getHealth, async (c) => {
-    const services = c.get("services");
-    const vitals = await vitalsOf(services);
-    if (vitals === undefined) return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503);
-    const { heartbeatAt, oldestDueAt, databases } = vitals;
-    const room = { databases: databases.map(roomView) };
-    const now = services.now();
-    const known = { sweep: sweepView(heartbeatAt, now), oldest_due: dueView(oldestDueAt, now), ...room };
-    if (!isStalled(heartbeatAt, now)) return c.json({ status: "ok" as const, ...known }, 200);
-    services.background(publishStall(services, heartbeatAt));
-    return c.json({ status: "stalled" as const, ...known }, 503);
-  });
-}
+const EXAMPLE = `# HELP breakwater_oldest_due_seconds How long the retry that was due first is overdue; 0 when none is.
+# TYPE breakwater_oldest_due_seconds gauge
+breakwater_oldest_due_seconds 0
+`;
+
+const getMetrics = createRoute({
+  method: "get",
+  path: "/metrics",
+  summary: "Show metrics for Prometheus",
+  description: "The figures of all tenants, so not for keys that are bound to one.",
+  tags: ["Monitoring"],
+  middleware: [requires("read")],
+  responses: {
+    200: {
+      description:
+        "Metrics in Prometheus's text format. Scrape them once a minute: each scrape calls the gates.",
+      content: { "text/plain": { schema: z.string(), example: EXAMPLE } },
+    },
+    ...problemResponses(401, 403, 429),
+  },
+});
 
 const NOTHING_KNOWN = { sweep: null, oldest_due: null, databases: [] };
 
-/** Undefined while the database is away: a monitor is told so in the words that it knows. */
-async function vitalsOf(services: Services): Promise<SystemHealth | undefined> {
+/** Undefined while the database does not answer: that is a status of its own, not an error. */
+async function healthOf(services: Services): Promise<SystemHealth | undefined> {
   try {
     return await readSystemHealth(services);
   } catch (error) {
@@ -97,36 +134,6 @@ function secondsSince(at: number, now: number): number {
   return Math.floor((now - at) / 1000);
 }
 
-function roomView({ name, bytes, headroomBytes }: Fullness): z.infer<typeof roomSchema> {
+function databaseView({ name, bytes, headroomBytes }: DatabaseSize): z.infer<typeof databaseSchema> {
   return { name, bytes, headroom_bytes: headroomBytes };
-}
-
-// §§ GET /metrics, for Prometheus: all tenants' figures, so a key that is bound to one may not read it.
-
-const EXAMPLE = `# HELP breakwater_oldest_due_seconds How long the retry that was due first is overdue; 0 when none is.
-# TYPE breakwater_oldest_due_seconds gauge
-breakwater_oldest_due_seconds 0
-`;
-
-const getMetrics = createRoute({
-  method: "get",
-  path: "/metrics",
-  summary: "Show all figures to Prometheus",
-  tags: ["Health"],
-  middleware: [requires("read")],
-  responses: {
-    200: {
-      description: "Prometheus's text format. Scrape it once a minute: every gate is asked at each look.",
-      content: { "text/plain": { schema: z.string(), example: EXAMPLE } },
-    },
-    ...problemResponses(401, 403, 429),
-  },
-});
-
-export function registerMetrics(api: Api): void {
-  api.openapi(getMetrics, async (c) => {
-    if (c.get("principal").tenant !== undefined)
-      return problem(403, "The key is bound to a tenant; these are the figures of all. See /v1/stats");
-    return c.text(expose(await scrape(c.get("services"))), 200, { "content-type": CONTENT_TYPE });
-  });
 }

@@ -1,21 +1,15 @@
 /**
- * API keys: made, listed, read and revoked. An admin key that is bound to a tenant manages the keys of that
- * tenant; keys bound to none are the operator's, and it does not see them.
+ * API keys, and portal links. An admin key that is bound to a tenant manages the keys of that tenant only: those
+ * without a tenant are the operator's, and it does not see them.
+ *
+ * A portal link opens the dashboard of one tenant for a customer without a key. It is signed, valid for a while, and
+ * good for one session; the operator's own product requests it for a user who is signed in there.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
-import {
-  NOT_YOUR_TENANT,
-  newKey,
-  newTokenId,
-  refuseScopes,
-  requires,
-  scopes,
-  signToken,
-  tenantFor,
-} from "./auth.ts";
-import type { Api } from "./context.ts";
+import { NOT_YOUR_TENANT, newKey, newTokenId, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
+import { type Api, scopes } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
   cursorParam,
@@ -28,13 +22,73 @@ import {
   strict,
   tenantName,
 } from "./parameters.ts";
-import { type FieldError, invalid, noSuch, problem, problemResponses } from "./problems.ts";
+import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
 
-// §§ An API key in JSON: as it is asked for, as it is shown. The key itself is in the answer to its creation alone.
+export function registerKeys(api: Api): void {
+  api.openapi(createKey, async (c) => {
+    const [{ db, now }, principal, input] = [c.get("services"), c.get("principal"), c.req.valid("json")];
+    const tenant = principal.tenant ?? input.tenant ?? null;
+    if ((input.tenant ?? tenant) !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseScopes(principal, input.scopes, "scopes");
+    if (refusal) return refusal;
+    const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
+    const errors = expiryErrors(expiresAt, principal.expiresAt, now());
+    if (errors.length > 0) return invalid(errors);
+    const { id, token, hash } = await newKey();
+    const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
+    return c.json({ ...keyView(await insertKey(db, row)), key: token }, 201);
+  });
+
+  api.openapi(getKeys, async (c) => {
+    const { limit, cursor: after } = c.req.valid("query");
+    const { tenant } = c.get("principal");
+    const rows = await listKeys(c.get("services").db, { tenant, after, limit: limit + 1 });
+    return c.json(
+      pageFrom(rows.map(keyView), limit, ({ id }) => id),
+      200,
+    );
+  });
+
+  api.openapi(getKey, async (c) => {
+    const { id } = c.req.valid("param");
+    const row = await findKey(c.get("services").db, id, c.get("principal").tenant);
+    return row ? c.json(keyView(row), 200) : notFound("API key", id);
+  });
+
+  api.openapi(deleteKey, async (c) => {
+    const { id } = c.req.valid("param");
+    const { db, now } = c.get("services");
+    const isRevoked = await revokeKey(db, id, c.get("principal").tenant, now());
+    return isRevoked ? c.body(null, 204) : notFound("API key", id);
+  });
+}
+
+export function registerPortalLinks(api: Api): void {
+  api.openapi(postPortalLink, async (c) => {
+    const { config, now } = c.get("services");
+    const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
+    const principal = c.get("principal");
+    const tenant = tenantFor(principal, named);
+    if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+    const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
+    const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
+    const refusal = refuseScopes(principal, scopes, "read_only");
+    if (refusal) return refusal;
+    const token = await signToken(config, "portal", {
+      id: newTokenId(),
+      keyId: principal.key ?? null,
+      tenant,
+      scopes,
+      expiresAt,
+    });
+    const url = new URL(`/dashboard/enter?token=${token}`, c.req.url).href;
+    return c.json({ url, tenant, read_only, expires_at: isoTime(expiresAt) }, 201);
+  });
+}
 
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
-const TO_COME = "a time to come, as in 2027-01-31T00:00:00Z";
+const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
 
 const time = z.iso.datetime();
 
@@ -44,7 +98,8 @@ const scopeList = z
   .refine((given) => new Set(given).size === given.length, { error: SCOPES_EXPECTED })
   .openapi({
     example: ["events:write"],
-    description: "events:write posts events; read shows everything but secrets; admin does all the rest.",
+    description:
+      "What the key may do. `events:write`: post events; `read`: read everything but secrets; `admin`: everything else.",
   });
 
 const newKeySchema = strict({
@@ -52,18 +107,18 @@ const newKeySchema = strict({
     .string({ error: NAME_EXPECTED })
     .max(100, { error: NAME_EXPECTED })
     .nullish()
-    .openapi({ example: "checkout service", description: "For you to know it by." }),
+    .openapi({ example: "checkout service", description: "A name for people to recognise it by." }),
   scopes: scopeList,
   tenant: tenantName.optional().openapi({
     example: "default",
-    description: "The only tenant that it sees and touches; all of them when left out.",
+    description: "The only tenant that the key can access; all tenants when left out.",
   }),
   expires_at: z.iso
-    .datetime({ error: `expected ${TO_COME}`, offset: true })
+    .datetime({ error: `expected ${FUTURE_TIME}`, offset: true })
     .nullish()
     .openapi({
       description:
-        "From then on it is refused; when left out, it stays until it is revoked, or as long as the key that asks.",
+        "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
     }),
 }).openapi("NewApiKey");
 
@@ -75,7 +130,7 @@ const keySchema = z
     scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
     created_at: time,
     expires_at: time.nullable(),
-    last_used_at: time.nullable().openapi({ description: "To the hour." }),
+    last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),
   })
   .openapi("ApiKey");
 
@@ -83,37 +138,36 @@ const createdKeySchema = keySchema
   .extend({
     key: z.string().openapi({
       example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz",
-      description: "The key itself: shown this once, and not stored.",
+      description: "The key itself; it is shown only here, and not stored.",
     }),
   })
   .openapi("CreatedApiKey");
 
-/** What is shown of a stored key. */
-function keyView(row: StoredKey): z.infer<typeof keySchema> {
-  return {
-    id: row.id,
-    name: row.name,
-    tenant: row.tenant,
-    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
-    created_at: isoTime(row.createdAt),
-    expires_at: isoTime(row.expiresAt),
-    last_used_at: isoTime(row.lastUsedAt),
-  };
-}
+const HOUR_S = 3600;
+const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
 
-/**
- * The fault of an expiry that has passed already, or that would let the key outlive the one that asks.
- * @param latest epoch ms at which the key that asks expires; undefined: never
- */
-function expiryErrors(expiresAt: number | null, latest: number | undefined, now: number): FieldError[] {
-  if (expiresAt === null) return [];
-  const at = isoTime(expiresAt);
-  const field = "expires_at";
-  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: TO_COME }];
-  if (latest === undefined || expiresAt <= latest) return [];
-  const fault = `is ${at}, when the key that asks has expired`;
-  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
-}
+const newPortalLink = strict({
+  tenant: tenantName,
+  expires_in_s: z
+    .int({ error: EXPIRY_EXPECTED })
+    .min(60, { error: EXPIRY_EXPECTED })
+    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
+    .default(HOUR_S)
+    .openapi({ description: "For how many seconds the link can be opened; an hour by default." }),
+  read_only: z
+    .boolean({ error: "expected true or false" })
+    .default(false)
+    .openapi({ description: "Whether the visitor can only read." }),
+}).openapi("NewPortalLink");
+
+const portalLink = z
+  .object({
+    url: z.string(),
+    tenant: z.string(),
+    read_only: z.boolean(),
+    expires_at: time.openapi({ description: "Until when the link can be opened." }),
+  })
+  .openapi("PortalLink");
 
 const common = { tags: ["API keys"] };
 
@@ -121,13 +175,14 @@ const createKey = createRoute({
   ...common,
   method: "post",
   path: "/v1/keys",
-  summary: "Make an API key",
+  summary: "Create an API key",
   description:
-    "The key is in this answer and nowhere else: what is stored is its digest. It can do no more than the key that asks, and for no longer.",
+    "Only this answer shows the key: what is stored is its digest. It has no scope that the creating key lacks, and does " +
+    "not outlive it.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newKeySchema) },
   responses: {
-    201: jsonAnswer(createdKeySchema, "The key, shown this once."),
+    201: jsonAnswer(createdKeySchema, "The key; it is shown only here."),
     ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });
@@ -142,7 +197,7 @@ const getKeys = createRoute({
     query: strict({ limit: limitParam, cursor: cursorParam(z.string().regex(/^key_[0-9a-z]{20}$/)) }),
   },
   responses: {
-    200: jsonAnswer(pageOf(keySchema), "Keys in order of their ids, without the revoked ones."),
+    200: jsonAnswer(pageOf(keySchema), "A page of keys, ordered by id, without revoked ones."),
     ...problemResponses(401, 403, 422, 429),
   },
 });
@@ -168,107 +223,49 @@ const deleteKey = createRoute({
   middleware: [requires("admin")],
   request: { params: idParam },
   responses: {
-    204: { description: "It is revoked, and refused everywhere within a minute." },
+    204: { description: "The key is revoked: within a minute it is refused everywhere." },
     ...problemResponses(401, 403, 404),
   },
 });
-
-export function registerKeys(api: Api): void {
-  api.openapi(createKey, async (c) => {
-    const [{ db, now }, principal, input] = [c.get("services"), c.get("principal"), c.req.valid("json")];
-    const tenant = principal.tenant ?? input.tenant ?? null;
-    if ((input.tenant ?? tenant) !== tenant) return problem(403, "The key belongs to another tenant");
-    const refusal = refuseScopes(principal, input.scopes, "scopes");
-    if (refusal) return refusal;
-    const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
-    const errors = expiryErrors(expiresAt, principal.expiresAt, now());
-    if (errors.length > 0) return invalid(errors);
-    const { id, token, hash } = await newKey();
-    const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
-    return c.json({ ...keyView(await insertKey(db, row)), key: token }, 201);
-  });
-
-  api.openapi(getKeys, async (c) => {
-    const { limit, cursor: after } = c.req.valid("query");
-    const { tenant } = c.get("principal");
-    const rows = await listKeys(c.get("services").db, { tenant, after, limit: limit + 1 });
-    return c.json(
-      pageFrom(rows.map(keyView), limit, ({ id }) => id),
-      200,
-    );
-  });
-
-  api.openapi(getKey, async (c) => {
-    const { id } = c.req.valid("param");
-    const row = await findKey(c.get("services").db, id, c.get("principal").tenant);
-    return row ? c.json(keyView(row), 200) : noSuch("API key", id);
-  });
-
-  api.openapi(deleteKey, async (c) => {
-    const { id } = c.req.valid("param");
-    const { db, now } = c.get("services");
-    const isRevoked = await revokeKey(db, id, c.get("principal").tenant, now());
-    return isRevoked ? c.body(null, 204) : noSuch("API key", id);
-  });
-}
-
-// §§ Links into the dashboard for a customer: signed, for one tenant, valid for a while and good for one
-// session. Whoever has the link needs no key; it is made by the operator's own product for a signed-in user.
-
-const HOUR_S = 3600;
-const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
-
-const newPortalLink = strict({
-  tenant: tenantName,
-  expires_in_s: z
-    .int({ error: EXPIRY_EXPECTED })
-    .min(60, { error: EXPIRY_EXPECTED })
-    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
-    .default(HOUR_S)
-    .openapi({ description: "How long the link may be opened; an hour by default." }),
-  read_only: z
-    .boolean({ error: "expected true or false" })
-    .default(false)
-    .openapi({ description: "Whether the visitor may look and change nothing." }),
-}).openapi("NewPortalLink");
-
-const portalLink = z
-  .object({ url: z.string(), tenant: z.string(), read_only: z.boolean(), expires_at: z.iso.datetime() })
-  .openapi("PortalLink");
 
 const postPortalLink = createRoute({
   method: "post",
   path: "/v1/portal-links",
   tags: ["Portal"],
-  summary: "Make a link into the dashboard",
-  description: "For a customer of yours, who needs no key: it shows one tenant, to whoever opens it first.",
+  summary: "Create a portal link",
+  description:
+    "A link to the dashboard for a customer, who needs no key: it gives access to one tenant to whoever opens it first.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newPortalLink) },
   responses: {
-    201: jsonAnswer(portalLink, "The link, which opens the dashboard of the tenant once."),
+    201: jsonAnswer(portalLink, "The link, which opens the tenant's dashboard once."),
     ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });
 
-export function registerPortalLinks(api: Api): void {
-  api.openapi(postPortalLink, async (c) => {
-    const { config, now } = c.get("services");
-    const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
-    const principal = c.get("principal");
-    const tenant = tenantFor(principal, named);
-    if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
-    const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
-    const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
-    const refusal = refuseScopes(principal, scopes, "read_only");
-    if (refusal) return refusal;
-    const token = await signToken(config, "portal", {
-      id: newTokenId(),
-      keyId: principal.key ?? null,
-      tenant,
-      scopes,
-      expiresAt,
-    });
-    const url = new URL(`/dashboard/enter?token=${token}`, c.req.url).href;
-    return c.json({ url, tenant, read_only, expires_at: isoTime(expiresAt) }, 201);
-  });
+/** A stored key as the API shows it. Scopes that were edited into something else are left out. */
+function keyView(row: StoredKey): z.infer<typeof keySchema> {
+  return {
+    id: row.id,
+    name: row.name,
+    tenant: row.tenant,
+    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    created_at: isoTime(row.createdAt),
+    expires_at: isoTime(row.expiresAt),
+    last_used_at: isoTime(row.lastUsedAt),
+  };
+}
+
+/**
+ * The error of an expiry that is in the past, or after that of the key that creates this one.
+ * @param latest epoch ms at which the creating key expires; undefined: never
+ */
+function expiryErrors(expiresAt: number | null, latest: number | undefined, now: number): FieldError[] {
+  if (expiresAt === null) return [];
+  const at = isoTime(expiresAt);
+  const field = "expires_at";
+  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: FUTURE_TIME }];
+  if (latest === undefined || expiresAt <= latest) return [];
+  const fault = `is ${at}, after your own key expires`;
+  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
 }

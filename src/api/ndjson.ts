@@ -1,30 +1,102 @@
 /**
- * A batch as NDJSON: one event a line, read line by line as it comes. What the lines say becomes the body
- * that a JSON batch would have had, so that the same schema judges it and the same handler takes it; only
- * its faults are named by their lines.
+ * A batch of events as NDJSON: one event on each line, cut and parsed while the body arrives. The lines become the
+ * body of the equivalent JSON batch, so that the same schema and handler take it. Only the errors differ: they name
+ * lines.
  */
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
 import type { ApiEnv } from "./context.ts";
-import { MAX_BATCH } from "./events.ts";
-import { becomeJson, parseExactly, parseJson, readAtMost } from "./json-body.ts";
-import { answered, type FieldError, invalid, problem } from "./problems.ts";
+import { parseExactly, parseJson, readAtMost, replaceBody } from "./json-body.ts";
+import { type FieldError, invalid, problem, summarize } from "./problems.ts";
 
-// §§ Bytes cut into lines while they come. A line ends with LF or CRLF; the last one need not end.
+export const NDJSON = "application/x-ndjson";
+
+const NDJSON_TYPE = /^application\/x-ndjson\s*(;|$)/i;
+
+type Limits = Readonly<{ maxBytes: number; maxLineBytes: number; maxEvents: number }>;
+
+/** Middleware: reads an NDJSON body; a body of another type is left to `otherwise`. */
+export function eventLines(limits: Limits, otherwise: MiddlewareHandler<ApiEnv>): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    if (!NDJSON_TYPE.test(c.req.header("content-type") ?? "")) return otherwise(c, next);
+    const read = await readLines(c.req.raw, limits);
+    const { events, lineNumbers, tooLong, unreadable } = read;
+    if (!read.isWhole) return problem(413, `The body is larger than ${limits.maxBytes} bytes.`);
+    if (tooLong.length > 0) return problem(413, "An event of the batch is too large", tooLong);
+    if (unreadable.length > 0) return problem(400, summarize(unreadable), unreadable);
+    if (read.count < 1 || read.count > limits.maxEvents) return invalid([countError(read.count, limits)]);
+    c.set("lines", lineNumbers);
+    c.set("bodyBytes", read.size);
+    replaceBody(c, { events });
+    await next();
+    return;
+  };
+}
+
+/** The errors of a batch; of an NDJSON batch each with its line instead of the event's index. */
+export function withLines(lines: readonly number[] | undefined, errors: readonly FieldError[]): FieldError[] {
+  return errors.map(({ field, ...rest }) => {
+    const [, event, inner] = /^events\[(\d+)\]\.?(.*)$/s.exec(field) ?? [];
+    const line = lines?.[Number(event)];
+    return line === undefined ? { field, ...rest } : { line, field: inner || "event", ...rest };
+  });
+}
+
+async function readLines(request: Request, { maxBytes, maxLineBytes, maxEvents }: Limits) {
+  const read = {
+    size: 0,
+    count: 0,
+    events: [] as unknown[],
+    lineNumbers: [] as number[],
+    tooLong: [] as FieldError[],
+    unreadable: [] as FieldError[],
+  };
+  const take = ({ number: line, size, bytes }: Line) => {
+    // Beyond the maximum, lines are only counted.
+    if (++read.count > maxEvents) return;
+    if (!bytes) return read.tooLong.push(lineError(line, `is ${size} bytes`, `at most ${maxLineBytes}`));
+    const parsed = parseJson(bytes, parseExactly, true);
+    if (parsed.kind === "fault") return read.unreadable.push(lineError(line, parsed.fault, "a JSON object"));
+    read.lineNumbers.push(line);
+    return read.events.push(parsed.value);
+  };
+  const { cut, end } = lineCutter(maxLineBytes, take);
+  const isWhole = await readAtMost(request, maxBytes, (chunk) => {
+    read.size += chunk.byteLength;
+    cut(chunk);
+  });
+  end();
+  return { ...read, isWhole };
+}
+
+function lineError(line: number, fault: string, expected: string): FieldError {
+  return { line, field: "event", fault, expected };
+}
+
+function countError(count: number, { maxEvents }: Limits): FieldError {
+  return {
+    field: "body",
+    fault: count === 0 ? "has no events" : `has ${count} events`,
+    expected: `1 to ${maxEvents} events, each on a line of its own`,
+  };
+}
 
 export type Line = Readonly<{
-  /** Counted from 1, blank ones too: as an editor shows it. */
+  /** From 1, blank lines included, as in an editor. */
   number: number;
   size: number;
-  /** Absent when it is longer than a line may be: then it is counted and not kept. */
+  /** Absent when the line is too long: its size is counted, its bytes are not kept. */
   bytes?: Uint8Array;
 }>;
 
 const LF = 0x0a;
-/** What JSON takes for space, and a line of nothing else for blank: tab, CR and space. */
+/** JSON's white space without LF: tab, CR and space. A line of nothing else is blank. */
 const SPACE = [0x09, 0x0d, 0x20];
 
-/** @param emit gets every line that is not blank, without its LF */
+/**
+ * Cuts bytes into lines as they arrive. A line ends with LF or CRLF; the last one need not end.
+ * @param emit gets every line that is not blank, without its LF
+ */
 export function lineCutter(maxBytes: number, emit: (line: Line) => void) {
   let number = 1;
   let size = 0;
@@ -60,77 +132,4 @@ export function lineCutter(maxBytes: number, emit: (line: Line) => void) {
 
 function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => SPACE.includes(byte));
-}
-
-export const NDJSON = "application/x-ndjson";
-
-const NDJSON_TYPE = /^application\/x-ndjson\s*(;|$)/i;
-const COUNT_EXPECTED = `1 to ${MAX_BATCH} events, each on a line of its own`;
-
-type Bounds = Readonly<{ maxBytes: number; maxLineBytes: number }>;
-
-/** Reads a body of lines; anything else is left to `otherwise`. */
-export function eventLines(bounds: Bounds, otherwise: MiddlewareHandler<ApiEnv>): MiddlewareHandler<ApiEnv> {
-  return async (c, next) => {
-    if (!NDJSON_TYPE.test(c.req.header("content-type") ?? "")) return otherwise(c, next);
-    const read = await readLines(c.req.raw, bounds);
-    const { events, numbers, tooLong, unreadable } = read;
-    if (!read.isWhole) return problem(413, `The body is larger than ${bounds.maxBytes} bytes.`);
-    if (tooLong.length > 0) return problem(413, "An event of the batch is too large", tooLong);
-    if (unreadable.length > 0) return problem(400, answered(unreadable), unreadable);
-    if (read.count < 1 || read.count > MAX_BATCH) return invalid([miscount(read.count)]);
-    c.set("lines", numbers);
-    c.set("bodyBytes", read.size);
-    becomeJson(c, { events });
-    await next();
-    return;
-  };
-}
-
-/** The faults of a batch, each with its line if it came as lines. */
-export function byLine(lines: readonly number[] | undefined, faults: readonly FieldError[]): FieldError[] {
-  return faults.map(({ field, ...rest }) => {
-    const [, event, inner] = /^events\[(\d+)\]\.?(.*)$/s.exec(field) ?? [];
-    const line = lines?.[Number(event)];
-    return line === undefined ? { field, ...rest } : { line, field: inner || "event", ...rest };
-  });
-}
-
-async function readLines(request: Request, { maxBytes, maxLineBytes }: Bounds) {
-  const read = {
-    size: 0,
-    count: 0,
-    events: [] as unknown[],
-    numbers: [] as number[],
-    tooLong: [] as FieldError[],
-    unreadable: [] as FieldError[],
-  };
-  const take = ({ number: line, size, bytes }: Line) => {
-    // Of more than may be, none is needed: they are counted.
-    if (++read.count > MAX_BATCH) return;
-    if (!bytes) return read.tooLong.push(fault(line, `is ${size} bytes`, `at most ${maxLineBytes}`));
-    const parsed = parseJson(bytes, parseExactly, true);
-    if (parsed.kind === "fault") return read.unreadable.push(fault(line, parsed.fault, "a JSON object"));
-    read.numbers.push(line);
-    return read.events.push(parsed.value);
-  };
-  const { cut, end } = lineCutter(maxLineBytes, take);
-  const isWhole = await readAtMost(request, maxBytes, (chunk) => {
-    read.size += chunk.byteLength;
-    cut(chunk);
-  });
-  end();
-  return { ...read, isWhole };
-}
-
-function fault(line: number, fault: string, expected: string): FieldError {
-  return { line, field: "event", fault, expected };
-}
-
-function miscount(count: number): FieldError {
-  return {
-    field: "body",
-    fault: count === 0 ? "has no events" : `has ${count} events`,
-    expected: COUNT_EXPECTED,
-  };
 }

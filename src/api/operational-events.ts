@@ -1,24 +1,48 @@
 /**
- * What Breakwater sends to destinations of the tenant `operator`, as the document's webhooks: a contract that
- * only grows. Receivers verify and deduplicate these like every other event.
+ * The operational events in the OpenAPI document, as webhooks: what Breakwater sends to destinations of the tenant
+ * `operator`. Receivers verify and deduplicate them like every other event. Fields are only ever added to this contract.
  */
 import { z } from "@hono/zod-openapi";
 import { thresholds } from "../core/alerts.ts";
+import { pauseReasons } from "../core/reasons.ts";
 import type { OperationalType } from "../notifications/operational-events.ts";
 import type { Api } from "./context.ts";
 
+/** Adds the webhooks to the document; there is no route. */
+export function registerOperationalEvents(api: Api): void {
+  for (const [type, { summary, data }] of Object.entries(operationalEvents)) {
+    const schema = z.object({ type: z.literal(type), timestamp: time, data });
+    api.openAPIRegistry.registerWebhook({
+      method: "post",
+      path: type,
+      summary,
+      description: "Sent to the destinations of the tenant `operator` that take this type.",
+      request: { body: { required: true, content: { "application/json": { schema } } } },
+      responses: { 200: { description: "Any 2xx acknowledges the event." } },
+    });
+  }
+}
+
+/** The schema of the data of an operational event. */
+export function operationalData(type: OperationalType): z.ZodObject {
+  return operationalEvents[type].data;
+}
+
 const time = z.iso.datetime();
 
-const who = {
+const aboutDestination = {
   at: time,
   destination_id: z.string().openapi({ example: "dst_8m2x0f7q9a4r6t1v3w5y" }),
   tenant: z.string().openapi({ example: "acme" }),
-  host: z.string().nullable().openapi({ example: "hooks.example.com", description: "Of its URL, no more." }),
+  host: z
+    .string()
+    .nullable()
+    .openapi({ example: "hooks.example.com", description: "The host name of the URL; nothing else of it." }),
 };
 
-const door = z.object({
-  ...who,
-  until: time.optional().openapi({ description: "When a circuit that has opened lets a probe in." }),
+const gateChange = z.object({
+  ...aboutDestination,
+  until: time.optional().openapi({ description: "When an open circuit admits a probe." }),
   last_15_minutes: z.object({
     first_attempts: z.int(),
     retries: z.int(),
@@ -27,68 +51,50 @@ const door = z.object({
   }),
 });
 
-const status = z.object({
-  ...who,
-  reason: z.string().openapi({
+const statusChange = z.object({
+  ...aboutDestination,
+  reason: z.enum(pauseReasons).openapi({
     example: "gone",
     description:
-      "`manual`; or `gone` (410), `rejecting` (more than a hundred refused for good in a row), `failing` (five days).",
+      "`manual`: by an operator. `gone`: after a 410. `rejecting`: after more than a hundred refusals in a row. " +
+      "`failing`: after five days without a success.",
   }),
 });
 
-const told: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> = {
-  "destination.circuit_opened": { summary: "A circuit has opened", data: door },
-  "destination.circuit_closed": { summary: "A circuit has closed", data: door },
-  "destination.storm_detected": { summary: "A retry storm has begun", data: door },
-  "destination.recovered": { summary: "A retry storm is over", data: door },
-  "destination.paused": { summary: "A destination has been paused", data: status },
-  "destination.resumed": { summary: "A destination has been resumed", data: status },
-  "delivery.dead": {
-    summary: "Deliveries have ended dead",
-    data: z.object({
-      ...who,
-      deliveries: z
-        .int()
-        .openapi({ description: "So many since then: one event a minute for a destination." }),
-      since: time,
-    }),
-  },
-  "sweep.stalled": {
-    summary: "The sweep has been silent for five minutes",
-    data: z.object({ at: time, heartbeat_at: time, age_s: z.int() }),
-  },
-  "threshold.crossed": {
-    summary: "A figure is beyond its bound",
-    data: z.object({
-      at: time,
-      threshold: z.enum(thresholds),
-      value: z.number(),
-      limit: z.number(),
-      window: z.enum(["30m", "1h", "now"]),
-      destinations: z.array(z.string()).openapi({
-        description: "The destinations that have most part in it, the first the most: five at most.",
-        example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
+const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> =
+  {
+    "destination.circuit_opened": { summary: "A circuit has opened", data: gateChange },
+    "destination.circuit_closed": { summary: "A circuit has closed", data: gateChange },
+    "destination.storm_detected": { summary: "A retry storm has started", data: gateChange },
+    "destination.recovered": { summary: "A retry storm has ended", data: gateChange },
+    "destination.paused": { summary: "A destination has been paused", data: statusChange },
+    "destination.resumed": { summary: "A destination has been resumed", data: statusChange },
+    "delivery.dead": {
+      summary: "Deliveries have become dead",
+      data: z.object({
+        ...aboutDestination,
+        deliveries: z.int().openapi({
+          description: "Their number since `since`: at most one event a minute is sent for a destination.",
+        }),
+        since: time,
       }),
-    }),
-  },
-};
-
-/** The data of each type of event. */
-export function operationalData(type: OperationalType): z.ZodObject {
-  return told[type].data;
-}
-
-/** Adds them to the document; there is nothing to answer. */
-export function registerOperationalEvents(api: Api): void {
-  for (const [type, { summary, data }] of Object.entries(told)) {
-    const schema = z.object({ type: z.literal(type), timestamp: time, data });
-    api.openAPIRegistry.registerWebhook({
-      method: "post",
-      path: type,
-      summary,
-      description: "Sent to the destinations of the tenant operator that take its type.",
-      request: { body: { required: true, content: { "application/json": { schema } } } },
-      responses: { 200: { description: "Any 2xx: it has arrived." } },
-    });
-  }
-}
+    },
+    "sweep.stalled": {
+      summary: "The sweep has not run for five minutes",
+      data: z.object({ at: time, heartbeat_at: time, age_s: z.int() }),
+    },
+    "threshold.crossed": {
+      summary: "A figure is beyond its limit",
+      data: z.object({
+        at: time,
+        threshold: z.enum(thresholds),
+        value: z.number(),
+        limit: z.number(),
+        window: z.enum(["30m", "1h", "now"]),
+        destinations: z.array(z.string()).openapi({
+          description: "Up to five destinations that contribute most to it, the largest first.",
+          example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
+        }),
+      }),
+    },
+  };

@@ -1,38 +1,42 @@
-/** The parts that route descriptions are made of. */
+/**
+ * The parts that routes share: bodies, parameters, pages and the spelling of names.
+ *
+ * Lists have keyset pages: a page ends with a cursor that names its last row, so that the next page begins after it,
+ * whatever was written meanwhile. Cursors are opaque to callers and validated when they come back.
+ */
 import { z } from "@hono/zod-openapi";
 import { isoTime } from "../time.ts";
 import type { FieldError } from "./problems.ts";
 
-/** The path parameter `id`. Whether anything has that id is for the handler to say: 404, not 422. */
-export const idParam = z.object({ id: z.string().openapi({ description: "As it was shown." }) });
-
-/** A required JSON body; put `jsonBody()` before it. */
+/** A required JSON body; the route needs the middleware `jsonBody()`. */
 export function jsonRequest<S extends z.ZodType>(schema: S) {
   return { required: true, content: { "application/json": { schema } } };
 }
 
-/** A JSON body that may be left out; put `jsonBody({ mayBeEmpty: true })` before it. */
+/** An optional JSON body; the route needs the middleware `jsonBody({ mayBeEmpty: true })`. */
 export function optionalJson<S extends z.ZodType>(schema: S) {
   return { ...jsonRequest(schema), required: false };
 }
 
-/** A JSON body that may come as another type too. For the description alone: what it is once read stays JSON. */
+/** A JSON body that may have another content type too. For the document only: once read, the body is JSON. */
 export function alsoAs<B extends ReturnType<typeof jsonRequest>>(type: string, schema: object, body: B): B {
   return { ...body, content: { ...body.content, [type]: { schema } } };
 }
 
+/** A JSON response of a route. */
 export function jsonAnswer<S extends z.ZodType>(schema: S, description: string, headers?: z.ZodObject) {
   return { description, content: { "application/json": { schema } }, ...(headers && { headers }) };
 }
 
-// §§ An object whose unknown fields are refused with the names of the known ones.
-
+/** An object without unknown fields; its error names the known ones. */
 export function strict<S extends z.ZodRawShape>(shape: S) {
   return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
 }
 
-// §§ Keyset pages: a page ends with a cursor that names its last row, so that the next one starts after it
-// whatever has been written meanwhile. Cursors are opaque to callers and checked when they come back.
+/** The path parameter `id`. An id that names nothing is the handler's 404, not a 422. */
+export const idParam = z.object({
+  id: z.string().openapi({ description: "The id, as answers show it." }),
+});
 
 const LIMIT_EXPECTED = "expected a whole number from 1 to 100";
 const CURSOR_EXPECTED = "expected the next_cursor of a page of this list";
@@ -43,9 +47,9 @@ export const limitParam = z
   .regex(/^([1-9][0-9]?|100)$/, { error: LIMIT_EXPECTED })
   .default("50")
   .transform(Number)
-  .openapi({ description: "Entries in a page, 1 to 100; 50 by default." });
+  .openapi({ description: "The number of entries in a page, 1 to 100; 50 by default." });
 
-/** The query parameter `cursor`, of a list whose rows are named by `key`. */
+/** The query parameter `cursor` of a list; `key` is the schema of a row's position. */
 export function cursorParam<T>(key: z.ZodType<T>) {
   return z
     .string()
@@ -59,10 +63,11 @@ export function cursorParam<T>(key: z.ZodType<T>) {
     .openapi({
       type: "string",
       description:
-        "The next_cursor of the page before, with the same other parameters; that of another list is refused.",
+        "The `next_cursor` of the previous page, with the same other parameters; one of another list is refused.",
     });
 }
 
+/** The position of a row as a cursor: JSON in base64url. */
 export function encodeCursor(key: unknown): string {
   return btoa(JSON.stringify(key)).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
@@ -86,7 +91,7 @@ export function pageOf<T extends z.ZodType>(entry: T) {
   });
 }
 
-/** A page of at most `limit` entries from one more than that: the one more says that there is a next page. */
+/** A page of at most `limit` entries. The caller reads one entry more, which tells whether there is a next page. */
 export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry: T) => unknown) {
   const data = entries.slice(0, limit);
   const last = data.at(-1);
@@ -96,43 +101,49 @@ export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry:
   };
 }
 
-// §§ Ranges of time, as the API takes them: ISO 8601 with an offset, the beginning included, the end not.
+const IDEMPOTENCY_KEY_EXPECTED = "expected 1 to 255 printable ASCII characters";
+
+/** The header `Idempotency-Key`. */
+export const idempotencyKey = z
+  .string()
+  .regex(/^[\x20-\x7e]{1,255}$/, { error: IDEMPOTENCY_KEY_EXPECTED })
+  .optional();
 
 const TIME_EXPECTED = "expected a time in ISO 8601 with an offset, as 2026-11-21T09:00:00Z";
 
-/** A time, as epoch ms. */
+/** A time in ISO 8601, read as epoch ms. */
 export const timeParam = z
   .string({ error: TIME_EXPECTED })
   .refine((given) => z.iso.datetime({ offset: true }).safeParse(given).success, { error: TIME_EXPECTED })
   .transform((given) => Date.parse(given))
   .openapi({ type: "string", format: "date-time" });
 
-/** A range that ends before it begins, or at once, holds nothing: the caller meant another. */
+/** The error of a range `[since, until)` that is empty. */
 export function rangeErrors(since: number | undefined, until: number | undefined): FieldError[] {
   if (since === undefined || until === undefined || since < until) return [];
   const fault = `is ${isoTime(until)}`;
   return [{ field: "until", fault, expected: `a time after since, ${isoTime(since)}` }];
 }
 
-// §§ How tenants and event types are spelled, wherever the API takes one.
-
 const TYPE_EXPECTED = "expected letters, digits, _ and -, in parts joined by dots, at most 128 characters";
 const TENANT_EXPECTED = "expected 1 to 64 letters, digits and _ . : -";
 const PATTERN_EXPECTED =
   'expected an event type, a prefix with ".*" after it, or "*", at most 128 characters';
 
+/** An event type: `invoice.paid`. */
 export const eventType = z
   .string({ error: TYPE_EXPECTED })
   .max(128, { error: TYPE_EXPECTED, abort: true })
   .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, { error: TYPE_EXPECTED })
   .openapi({ example: "invoice.paid" });
 
+/** The name of a tenant. */
 export const tenantName = z
   .string({ error: TENANT_EXPECTED })
   .regex(/^[A-Za-z0-9_.:-]{1,64}$/, { error: TENANT_EXPECTED })
   .openapi({ example: "default" });
 
-/** Which types a destination takes: `invoice.paid`, `invoice.*` or `*`. */
+/** A pattern of event types: `invoice.paid`, `invoice.*` or `*`. */
 export const eventTypePattern = z
   .string({ error: PATTERN_EXPECTED })
   .max(128, { error: PATTERN_EXPECTED, abort: true })

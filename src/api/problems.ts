@@ -1,168 +1,189 @@
 /**
- * The one place where an error becomes an answer: RFC 9457 problem details. A caller's mistake is named by
- * field, with what is wrong and what would be right; our own mistakes are logged once and never described.
+ * The one place where an error becomes an answer: problem details (RFC 9457). For a caller's mistake each field at
+ * fault is listed with what is wrong (`fault`, which describes the value) and what is expected (from the schema,
+ * whose messages all begin with "expected "). An error of our own is logged once and never described.
  */
 import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { faultOf, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
-import { isRawJson } from "./json-body.ts";
 
-/** The kinds of problems that there are: one for each status. `says` is what one of them might say. */
-export const kinds = {
-  400: {
-    slug: "malformed-request",
-    title: "The request cannot be read",
-    says: "The body is not valid JSON: Unexpected end of JSON input",
-  },
-  401: {
-    slug: "unauthorized",
-    title: "No valid key",
-    says: "The key is not valid: it is unknown, revoked or expired",
-  },
-  403: { slug: "forbidden", title: "The key does not allow this", says: "The key lacks the scope admin" },
-  404: { slug: "not-found", title: "There is no such thing", says: "There is no such thing" },
-  405: {
-    slug: "method-not-allowed",
-    title: "The method is not allowed here",
-    says: "/v1/events takes POST, not PUT",
-  },
-  409: { slug: "conflict", title: "It contradicts what is there", says: "It contradicts what is there" },
-  413: { slug: "too-large", title: "The body is too large", says: "The body is larger than 262144 bytes." },
-  415: {
-    slug: "unsupported-media-type",
-    title: "The body is not JSON",
-    says: "Content-Type is text/plain; expected application/json",
-  },
-  422: { slug: "invalid-field", title: "A field is invalid", says: "A field is invalid" },
-  429: { slug: "too-many-requests", title: "Too many requests", says: "Too many requests; again in 10 s" },
-  500: {
-    slug: "internal-error",
-    title: "Something went wrong on our side",
-    says: "The request could not be carried out. It is safe to send it again.",
-  },
-  503: { slug: "unavailable", title: "Not available at the moment", says: "Not available at the moment" },
-} as const;
-
-export type ProblemStatus = keyof typeof kinds;
-
-/** More faults than this are counted but not listed. */
-const LISTED = 50;
-
-const fieldError = z.object({
-  line: z
-    .int()
-    .optional()
-    .openapi({ description: "The line of the body, from 1, where it is made of lines." }),
-  field: z.string().openapi({ description: "Where in the request, as in `events[3].type`." }),
-  fault: z.string().openapi({ description: "What is wrong there." }),
-  expected: z.string().openapi({ description: "What would be right." }),
-});
-
-export const problemSchema = z
-  .object({
-    type: z.string().openapi({ description: "Which kind of problem: the same for all of its kind." }),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string().openapi({ description: "What happened this time, for a person." }),
-    errors: z
-      .array(fieldError)
-      .optional()
-      .openapi({ description: `Each field that is at fault; ${LISTED} at most.` }),
-  })
-  .openapi("Problem");
-
-export type ProblemResponse<S extends ProblemStatus> = Response &
-  TypedResponse<z.infer<typeof problemSchema>, S, "json">;
-
-/** A problem document. `detail` is for a person; `errors` are for the form that sent the fields. */
+/** A problem document. `detail` is for people to read; `errors` are for the form that sent the fields. */
 export function problem<S extends ProblemStatus>(
   status: S,
   detail: string,
   errors?: readonly FieldError[],
   headers?: Readonly<Record<string, string>>,
 ): ProblemResponse<S> {
-  const { slug, title } = kinds[status];
-  const listed = errors && { errors: errors.slice(0, LISTED) };
+  const { slug, title } = problemTypes[status];
+  const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
   return new Response(JSON.stringify({ type: `/problems/${slug}`, title, status, detail, ...listed }), {
     status,
     headers: { "content-type": "application/problem+json", ...headers },
   }) as ProblemResponse<S>;
 }
 
-/** 422, with every field that is at fault. */
+export type ProblemResponse<S extends ProblemStatus> = Response &
+  TypedResponse<z.infer<typeof problemSchema>, S, "json">;
+
+/** 422 with the fields at fault. */
 export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
-  return problem(422, answered(errors), errors);
+  return problem(422, summarize(errors), errors);
 }
 
-/** The first of the errors in a sentence, and how many there are besides. */
-export function answered(errors: readonly FieldError[]): string {
+/** The first error as a sentence, and the number of the others. */
+export function summarize(errors: readonly FieldError[]): string {
   const [first] = errors;
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
   const where = first?.line === undefined ? "" : `line ${first.line}: `;
   return `${where}${first?.field} ${first?.fault}; expected ${first?.expected}${more}`;
 }
 
-/** 404 for an id that names nothing the caller may see. */
-export function noSuch(what: string, id: string): ProblemResponse<404> {
+/** 404 for an id that names nothing that the caller may see. */
+export function notFound(what: string, id: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${id}`);
 }
 
-/** What stands beside a problem, where a caller should read it. */
-const answerHeaders = {
-  401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
-  429: z.object({ "retry-after": z.string().openapi({ description: "In so many seconds.", example: "10" }) }),
-};
-
-/** The problem answers of a route, for its description. */
-export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
-  const answer = (status: S) => ({
-    description: kinds[status].title,
-    content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
-    ...(status in answerHeaders && { headers: answerHeaders[status as keyof typeof answerHeaders] }),
-  });
-  return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
-    [status in S]: ReturnType<typeof answer>;
-  };
-}
-
-/** What such a problem looks like. */
-export function problemExample(status: ProblemStatus): z.infer<typeof problemSchema> {
-  const { slug, title, says } = kinds[status];
-  const plain = { type: `/problems/${slug}`, title, status, detail: says };
-  if (status !== 422) return plain;
-  const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
-  return { ...plain, detail: `${error.field} ${error.fault}; expected ${error.expected}`, errors: [error] };
-}
-
-/** The last resort. The library's own refusals keep their status; all else is ours, and says nothing of itself. */
+/** The app's error handler. What Hono refuses keeps its status; any other error is a 500 without details. */
 export const onError: ErrorHandler<ApiEnv> = (error, c) => {
-  if (error instanceof HTTPException && error.status in kinds) {
-    return problem(
-      error.status as ProblemStatus,
-      error.message || kinds[error.status as ProblemStatus].title,
-    );
+  if (error instanceof HTTPException && error.status in problemTypes) {
+    const status = error.status as ProblemStatus;
+    return problem(status, error.message || problemTypes[status].title);
   }
   const log = c.get("services")?.log ?? logToConsole;
   log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return problem(500, kinds[500].says);
+  return problem(500, problemTypes[500].example);
 };
 
-// §§ From a schema's issues to what a caller can act on: the field, what is wrong with the value given, and
-// what would be right. Faults describe the value; expectations come from the schema, whose own messages
-// all read "expected …".
-
 export type FieldError = Readonly<{
-  /** The line of the body, from 1, where it is made of lines. */
+  /** The line of an NDJSON body, from 1. */
   line?: number;
-  /** Where, as in `events[3].type`. */
+  /** The path of the field, as in `events[3].type`. */
   field: string;
   /** Follows the field in a sentence: "is 7". */
   fault: string;
   /** Follows "expected" in a sentence: "a whole number from 1 to 5". */
   expected: string;
 }>;
+
+export type ProblemStatus = keyof typeof problemTypes;
+
+/** The types of problems: one for each status. `example` is the detail of one. */
+export const problemTypes = {
+  400: {
+    slug: "malformed-request",
+    title: "The request is malformed",
+    example: "The body is not valid JSON at line 1 column 9: Unexpected end of JSON input",
+  },
+  401: {
+    slug: "unauthorized",
+    title: "The API key is missing or not valid",
+    example: "The key is not valid: it is unknown, revoked or expired",
+  },
+  403: {
+    slug: "forbidden",
+    title: "The API key does not allow this",
+    example: "The key lacks the scope admin",
+  },
+  404: {
+    slug: "not-found",
+    title: "Not found",
+    example: "There is no destination dst_3k9w5n2c8h6p0d4z7x1b",
+  },
+  405: {
+    slug: "method-not-allowed",
+    title: "The method is not allowed",
+    example: "/v1/events takes POST, not PUT",
+  },
+  409: {
+    slug: "conflict",
+    title: "Conflict with the current state",
+    example: "The delivery has been cancelled",
+  },
+  413: {
+    slug: "too-large",
+    title: "The body is too large",
+    example: "The body is larger than 262144 bytes.",
+  },
+  415: {
+    slug: "unsupported-media-type",
+    title: "The content type is not supported",
+    example: "Content-Type is text/plain; expected application/json",
+  },
+  422: { slug: "invalid-field", title: "A field is invalid", example: "A field is invalid" },
+  429: {
+    slug: "too-many-requests",
+    title: "Too many requests",
+    example: "The key reads more often than its limit. Read larger pages, or less often",
+  },
+  500: {
+    slug: "internal-error",
+    title: "Internal error",
+    example: "The request could not be processed. It is safe to send it again.",
+  },
+  503: {
+    slug: "unavailable",
+    title: "Temporarily unavailable",
+    example: "The destination's gate cannot be reached at the moment",
+  },
+} as const;
+
+/** Field errors in one answer at most; more are counted but not listed. */
+const MAX_LISTED = 50;
+
+const fieldError = z.object({
+  line: z.int().optional().openapi({ description: "The line of an NDJSON body, from 1." }),
+  field: z.string().openapi({ description: "The path of the field, as in `events[3].type`." }),
+  fault: z.string().openapi({ description: "What is wrong with it." }),
+  expected: z.string().openapi({ description: "What is expected instead." }),
+});
+
+export const problemSchema = z
+  .object({
+    type: z
+      .string()
+      .openapi({ description: "The type of the problem: a path that leads to its description." }),
+    title: z.string().openapi({ description: "The type in words." }),
+    status: z.int().openapi({ description: "The HTTP status code." }),
+    detail: z.string().openapi({ description: "What happened this time, for people to read." }),
+    errors: z
+      .array(fieldError)
+      .optional()
+      .openapi({ description: `The fields at fault, at most ${MAX_LISTED}.` }),
+  })
+  .openapi("Problem");
+
+/** The `responses` of a route for these problems. */
+export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
+  const answer = (status: S) => ({
+    description: problemTypes[status].title,
+    content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
+    ...(status in problemHeaders && { headers: problemHeaders[status as keyof typeof problemHeaders] }),
+  });
+  return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
+    [status in S]: ReturnType<typeof answer>;
+  };
+}
+
+/** Headers of problem answers, by status. */
+const problemHeaders = {
+  401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
+  429: z.object({
+    "retry-after": z
+      .string()
+      .openapi({ description: "Seconds to wait before the next request.", example: "10" }),
+  }),
+};
+
+/** The example of a problem in the OpenAPI document and the reference. */
+export function problemExample(status: ProblemStatus): z.infer<typeof problemSchema> {
+  const { slug, title, example: detail } = problemTypes[status];
+  const plain = { type: `/problems/${slug}`, title, status, detail };
+  if (status !== 422) return plain;
+  const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
+  return { ...plain, detail: `${error.field} ${error.fault}; expected ${error.expected}`, errors: [error] };
+}
 
 export type Checked =
   | Readonly<{ success: true; data: unknown }>
@@ -171,9 +192,17 @@ export type Checked =
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
 
-const SHOWN = 60;
+/** The errors of a validator's result; none when it succeeded. */
+export function errorsOf(result: Checked): FieldError[] {
+  return result.success ? [] : fieldErrors(result.error.issues, givenTo(result));
+}
 
-/** The errors of a value that a schema has refused; a field that nobody knows is one error of its own. */
+/** The value that was checked. The validator passes it on after a failure too, though its type does not say so. */
+export function givenTo(result: Checked): unknown {
+  return (result as { data?: unknown }).data;
+}
+
+/** The errors of a value that a schema has refused; each unknown field is an error of its own. */
 function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
   return issues.flatMap((issue) =>
     issue.code === "unrecognized_keys"
@@ -188,15 +217,8 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
   );
 }
 
-/** The errors of a validator's result; none when it succeeded. */
-export function errorsOf(result: Checked): FieldError[] {
-  return result.success ? [] : fieldErrors(result.error.issues, givenTo(result));
-}
-
-/** The value that was checked: the validator hands it over after a failure too, though its type does not say so. */
-export function givenTo(result: Checked): unknown {
-  return (result as { data?: unknown }).data;
-}
+/** Characters of a value that an answer repeats. */
+const MAX_SHOWN = 60;
 
 /** `["events", 3, "type"]` as `events[3].type`; the root as `body`. */
 function fieldName(path: Path): string {
@@ -208,18 +230,18 @@ function unknownField(path: Path, message: string): FieldError {
   const known = /(?:^| )expected an object of (.*)$/s.exec(message)?.[1];
   return {
     field: fieldName(path),
-    fault: "is not a field here",
+    fault: "is not a known field",
     expected: known === undefined ? "it to be left out" : `one of ${known}`,
   };
 }
 
 function expectation(issue: Issue): string {
   if (issue.code === "invalid_type" && issue.expected === "nonoptional") return "any JSON value";
-  const said = /^expected (.*)$/s.exec(messageOf(issue))?.[1];
-  if (said !== undefined) return said;
+  const expected = /^expected (.*)$/s.exec(messageOf(issue))?.[1];
+  if (expected !== undefined) return expected;
   switch (issue.code) {
     case "invalid_type":
-      return aKindOf(issue.expected);
+      return typeName(issue.expected);
     case "invalid_value":
       return `one of ${issue.values.map(String).join(", ")}`;
     case "too_big":
@@ -231,12 +253,12 @@ function expectation(issue: Issue): string {
   }
 }
 
-/** A record wraps the fault of a key: the schema of the key says what it should be. */
+/** The schema's message. A record wraps the issue of a key: the key's schema has the message. */
 function messageOf(issue: Issue): string {
   return issue.code === "invalid_key" ? (issue.issues[0]?.message ?? issue.message) : issue.message;
 }
 
-function aKindOf(type: string): string {
+function typeName(type: string): string {
   const names: Record<string, string> = {
     object: "an object",
     record: "an object",
@@ -250,6 +272,13 @@ function unitOf(origin: string): string {
   return origin === "string" ? " characters" : origin === "array" ? " entries" : "";
 }
 
+/** What may be a credential is not repeated, because answers end up in logs. */
+function faultAt(path: Path, value: unknown): string {
+  const found = valueAt(value, path);
+  const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
+  return isPrivate ? `is a string of ${found.length} characters` : valueFault(found);
+}
+
 function valueAt(value: unknown, path: Path): unknown {
   return path.reduce<unknown>(
     (at, step) => (at as Record<PropertyKey, unknown> | null | undefined)?.[step],
@@ -257,26 +286,20 @@ function valueAt(value: unknown, path: Path): unknown {
   );
 }
 
-/** What may be a credential is not repeated, not even to whoever sent it: answers end up in logs. */
-function faultAt(path: Path, value: unknown): string {
-  const found = valueAt(value, path);
-  const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
-  return isPrivate ? `is a string of ${found.length} characters` : errorFaultOf(found);
-}
-
-/** A record's key is at fault, whatever its value is. */
+/** The fault of a record's key. */
 function keyFault(path: Path): string {
   const key = String(path.at(-1));
-  return key.length > SHOWN
+  return key.length > MAX_SHOWN
     ? `has a name of ${key.length} characters`
     : `has the name ${JSON.stringify(key)}`;
 }
 
-function errorFaultOf(value: unknown): string {
+function valueFault(value: unknown): string {
   if (value === undefined) return "is missing";
   if (Array.isArray(value)) return `is a list of ${value.length}`;
-  if (isRawJson(value)) return `is ${JSON.stringify(value).slice(0, SHOWN)}`;
+  if (JSON.isRawJSON(value)) return `is ${JSON.stringify(value).slice(0, MAX_SHOWN)}`;
   if (typeof value === "object" && value !== null) return "is an object";
-  if (typeof value === "string" && value.length > SHOWN) return `is a string of ${value.length} characters`;
+  if (typeof value === "string" && value.length > MAX_SHOWN)
+    return `is a string of ${value.length} characters`;
   return typeof value === "string" ? `is ${JSON.stringify(value)}` : `is ${String(value)}`;
 }

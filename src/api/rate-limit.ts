@@ -1,7 +1,6 @@
 /**
- * How much one API key may ask for: the platform's rate-limit bindings count at each of Cloudflare's locations
- * without a query or a written row. The operator's `ADMIN_KEY` is not counted, nor is anything where
- * a binding is absent.
+ * Rate limits of API keys. The platform's rate-limit bindings count at each of Cloudflare's locations, without a query
+ * or a written row. `ADMIN_KEY` is not limited, nor is any key where a binding is absent.
  */
 import type { MiddlewareHandler } from "hono";
 import { faultOf } from "../log.ts";
@@ -9,46 +8,50 @@ import type { Services } from "../services.ts";
 import type { ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
-/** The period of the limits in wrangler.toml: after so many seconds there is room again. */
+/** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
 const PERIOD_SECONDS = 10;
 
-type Limited = "ingestLimit" | "readLimit";
+const limits = {
+  ingest: {
+    binding: "ingestLimit",
+    detail: "The key posts more often than its limit. Post in batches, or less often",
+  },
+  read: {
+    binding: "readLimit",
+    detail: "The key reads more often than its limit. Read larger pages, or less often",
+  },
+} as const;
 
-const details: Readonly<Record<Limited, string>> = {
-  ingestLimit: "The key posts more than it may. Post in batches, or more slowly",
-  readLimit: "The key reads more than it may. Read larger pages, or more slowly",
-};
+type LimitName = keyof typeof limits;
 
-/** Lets a request to post pass while its key has room. */
-export const withinIngestLimit = within("ingestLimit");
+/** Middleware: 429 when the key posts events too often. */
+export const withinIngestLimit = within("ingest");
 
-const withinReads = within("readLimit");
+const withinReads = within("read");
 
-/** Lets a request that only looks pass while its key has room: of all others nothing is counted here. */
+/** Middleware: 429 when the key reads too often. Other requests are not counted here. */
 export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
   c.req.method === "GET" || c.req.method === "HEAD" ? withinReads(c, next) : next();
 
-function within(limit: Limited): MiddlewareHandler<ApiEnv> {
+function within(name: LimitName): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const { key } = c.get("principal");
-    if (key !== undefined && !(await hasRoom(c.get("services"), limit, key))) return overLimit(limit);
+    if (key !== undefined && !(await isAllowed(c.get("services"), name, key))) return overLimit(name);
     await next();
     return;
   };
 }
 
-/** A limiter that fails lets everything in: it protects, and nothing is accounted by it. */
-async function hasRoom(services: Services, limit: Limited, key: string): Promise<boolean> {
+/** A limiter that fails allows everything: it only protects, nothing is billed by it. */
+async function isAllowed(services: Services, name: LimitName, key: string): Promise<boolean> {
   try {
-    return (await services[limit]?.limit({ key }))?.success ?? true;
+    return (await services[limits[name].binding]?.limit({ key }))?.success ?? true;
   } catch (error) {
-    services.log({ what: `${LIMITED[limit]}_limit_unreachable`, fault: faultOf(error) });
+    services.log({ what: `${name}_limit_unreachable`, fault: faultOf(error) });
     return true;
   }
 }
 
-const LIMITED = { ingestLimit: "ingest", readLimit: "read" } as const;
-
-function overLimit(limit: Limited) {
-  return problem(429, details[limit], undefined, { "retry-after": String(PERIOD_SECONDS) });
+function overLimit(name: LimitName) {
+  return problem(429, limits[name].detail, undefined, { "retry-after": String(PERIOD_SECONDS) });
 }

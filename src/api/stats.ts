@@ -1,4 +1,4 @@
-/** GET /v1/stats: what the gates have counted within a window, for one destination, a tenant or all. */
+/** `GET /v1/stats`: what the gates have counted within a window of time, for one destination, a tenant or all. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Counters, ratesOf, results, totalOf } from "../core/metrics.ts";
 import { type StatsWindow, windows } from "../core/rollups.ts";
@@ -9,16 +9,35 @@ import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer, strict, tenantName } from "./parameters.ts";
-import { noSuch, problem, problemResponses } from "./problems.ts";
+import { notFound, problem, problemResponses } from "./problems.ts";
 
-// §§ The answer of /v1/stats, for validation's twin: the description.
+export function registerStats(api: Api): void {
+  api.openapi(getStats, async (c) => {
+    const services = c.get("services");
+    const { window, destination_id: destination, tenant: named } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const scope = { tenant, destination };
+    const isEverything = tenant === undefined && destination === undefined;
+    const [fleet, old, counts] = await Promise.all([
+      readFleet(services, scope, { windows: [window], series: true }),
+      retryingForADay(services, scope, services.now()),
+      isEverything ? readCounts(services) : undefined,
+    ]);
+    if (destination !== undefined && fleet.total === 0) return notFound("destination", destination);
+    const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
+    const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
+    const counted = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
+    return c.json({ ...statsView(fleet, window), ...counted }, 200);
+  });
+}
 
 const time = z.iso.datetime();
-const share = (of: string) =>
+const rate = (description: string) =>
   z
     .number()
     .nullable()
-    .openapi({ description: `${of} Null without any.` });
+    .openapi({ description: `${description} Null when there are none.` });
 const quantiles = z.object({ p50: z.number().nullable(), p95: z.number().nullable() });
 
 const rates = {
@@ -26,22 +45,22 @@ const rates = {
   first_attempts: z.int(),
   delivered: z.int().openapi({ description: "Deliveries that ended delivered." }),
   dead: z.int().openapi({ description: "Deliveries that ended dead." }),
-  retry_rate: share("Of the first attempts, those that had to be tried again."),
-  dead_letter_rate: share("Of the deliveries that ended, those that ended dead."),
-  second_attempt_success_rate: share("Of the second attempts, those that delivered."),
-  mean_attempts_to_success: share("Attempts that a delivered delivery had needed."),
-  non_2xx_rate: share("Of all attempts, those that were answered, but not with a 2xx."),
-  timeout_rate: share("Of all attempts, those that were not answered in time."),
+  retry_rate: rate("The share of first attempts that were retried."),
+  dead_letter_rate: rate("The share of ended deliveries that are dead."),
+  second_attempt_success_rate: rate("The share of second attempts that succeeded."),
+  mean_attempts_to_success: rate("The mean number of attempts of the delivered deliveries."),
+  non_2xx_rate: rate("The share of attempts that were answered with another status than 2xx."),
+  timeout_rate: rate("The share of attempts that timed out."),
   storm_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
   latency_ms: quantiles,
-  queue_delay_ms: quantiles.openapi({ description: "How long after their time attempts started." }),
+  queue_delay_ms: quantiles.openapi({ description: "How long after they were due attempts started." }),
   waiting: z
     .int()
-    .openapi({ description: "Deliveries held at the door now; counted up to 1,000 for each destination." }),
-  retrying: z.int().openapi({ description: "Deliveries to be tried again." }),
+    .openapi({ description: "Deliveries that wait now; counted up to 1,000 for each destination." }),
+  retrying: z.int().openapi({ description: "Deliveries with a retry to come." }),
   dead_letters: z
     .int()
-    .openapi({ description: "Dead deliveries that are kept; counted like the waiting ones." }),
+    .openapi({ description: "Dead deliveries that are stored; counted like the waiting ones." }),
 };
 
 const point = z.object({
@@ -66,32 +85,61 @@ const statsSchema = z
   .object({
     window: z.enum(windows),
     ...rates,
-    retrying_for_a_day: z.int().openapi({ description: "Attempted, and not over a day after their event." }),
+    retrying_for_a_day: z
+      .int()
+      .openapi({ description: "Deliveries that are still retried a day after their event." }),
     deduplicated: z.int().nullable().openapi({
-      description: "Requests ever that were answered from what was stored; null for a part of the whole.",
-    }),
-    keyed_requests: z.int().nullable().openapi({
       description:
-        "Requests ever with an `Idempotency-Key`, the deduplicated among them; new ones are counted once a minute.",
+        "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
     }),
-    results: z.record(z.string(), z.int()).openapi({ description: "Attempts by what they came to." }),
-    attempt_distribution: z.record(z.string(), z.int()).openapi({ description: "Attempts by their number." }),
-    series: z
-      .array(point)
-      .openapi({ description: "Minutes of 15m and 1h, hours of 24h and 7d; the last has begun." }),
-    destinations: z.array(destinationStats),
-    coverage: z
-      .object({ total: z.int(), asked: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+    keyed_requests: z
+      .int()
+      .nullable()
       .openapi({
         description:
-          "`asked` are listed under `destinations`, and what waits, is retried or dead is counted there: a hundred at " +
-          "most, those in which something goes on. Where there are more, attempts, rates, latency and the series are " +
-          "an estimate: they are those of `sampled` destinations, chosen by chance among all. Null: they are of all.",
+          "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
+          "Null for one tenant or destination.",
+      }),
+    results: z.record(z.string(), z.int()).openapi({ description: "Attempts by result." }),
+    attempt_distribution: z
+      .record(z.string(), z.int())
+      .openapi({ description: "Attempts by number: first attempts, second attempts, …" }),
+    series: z.array(point).openapi({
+      description: "By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete.",
+    }),
+    destinations: z.array(destinationStats),
+    coverage: z
+      .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+      .openapi({
+        description:
+          "Of the `total` destinations, `queried` are listed under `destinations`, and `waiting`, `retrying` and " +
+          "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
+          "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
+          "exact. `unreachable` is the number of gates that did not answer.",
       }),
   })
   .openapi("Stats");
 
-// §§ Figures as the API shows them.
+const getStats = createRoute({
+  method: "get",
+  path: "/v1/stats",
+  summary: "Show statistics",
+  description:
+    "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
+  tags: ["Monitoring"],
+  middleware: [requires("read")],
+  request: {
+    query: strict({
+      window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
+      destination_id: z.string().optional().openapi({ description: "Only this destination." }),
+      tenant: tenantName.optional().openapi({ description: "Only this tenant." }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(statsSchema, "The statistics of the window."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
+});
 
 function statsView(fleet: Fleet, window: StatsWindow) {
   const sum = fleetSum(fleet, window);
@@ -110,7 +158,7 @@ function statsView(fleet: Fleet, window: StatsWindow) {
     destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
     coverage: {
       total: fleet.total,
-      asked: fleet.seen.length,
+      queried: fleet.seen.length,
       sampled: fleet.sampled === fleet.seen ? null : fleet.sampled.length,
       unreachable: fleet.unreachable,
     },
@@ -156,45 +204,4 @@ function rounded(value: number | null): number | null {
 
 function whole(value: number | null): number | null {
   return value === null ? null : Math.round(value);
-}
-
-const getStats = createRoute({
-  method: "get",
-  path: "/v1/stats",
-  summary: "Show figures of a time",
-  description: "Rates, latency, what waits and traffic over time: of one destination, of a tenant or of all.",
-  tags: ["Health"],
-  middleware: [requires("read")],
-  request: {
-    query: strict({
-      window: z.enum(windows).default("1h").openapi({ description: "The time that ends now." }),
-      destination_id: z.string().optional().openapi({ description: "Of this destination alone." }),
-      tenant: tenantName.optional().openapi({ description: "Of this tenant alone." }),
-    }),
-  },
-  responses: {
-    200: jsonAnswer(statsSchema, "The figures of the window that ends now."),
-    ...problemResponses(401, 403, 404, 422, 429),
-  },
-});
-
-export function registerStats(api: Api): void {
-  api.openapi(getStats, async (c) => {
-    const services = c.get("services");
-    const { window, destination_id: destination, tenant: named } = c.req.valid("query");
-    const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key belongs to another tenant");
-    const scope = { tenant, destination };
-    const isWhole = tenant === undefined && destination === undefined;
-    const [fleet, old, counts] = await Promise.all([
-      readFleet(services, scope, { windows: [window], series: true }),
-      retryingForADay(services, scope, services.now()),
-      isWhole ? readCounts(services) : undefined,
-    ]);
-    if (destination !== undefined && fleet.total === 0) return noSuch("destination", destination);
-    const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
-    const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
-    const whole = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
-    return c.json({ ...statsView(fleet, window), ...whole }, 200);
-  });
 }

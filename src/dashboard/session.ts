@@ -6,14 +6,8 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import {
-  type Authenticate,
-  newTokenId,
-  type Principal,
-  readToken,
-  type Scope,
-  signToken,
-} from "../api/auth.ts";
+import { type Authenticate, newTokenId, readToken, signToken } from "../api/auth.ts";
+import type { Principal, Scope } from "../api/context.ts";
 import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
 import type { Services } from "../services.ts";
 

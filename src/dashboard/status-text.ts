@@ -151,9 +151,9 @@ function successes(attempts: number, failures: number): string {
 
 export type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
 
-type Delivery = Pick<
+type Delivery = { readonly reason?: string | undefined } & Pick<
   DeliveryJson,
-  "state" | "reason" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
+  "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
 
 /** @param acceptedAt when the event was accepted */

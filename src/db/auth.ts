@@ -1,6 +1,9 @@
 /**
- * API keys. A revoked one stays as a tombstone, so that its id is never given again; no list shows it.
- * `tenant`, where given, hides the keys of others and those bound to none.
+ * API keys, and sessions at the dashboard. A revoked key stays as a tombstone, so that its id is never given again; no
+ * list shows it. `tenant`, where given, hides the keys of other tenants and those bound to none.
+ *
+ * Sessions are stored, and not only signed into a cookie, so that signing out ends a session wherever its cookie has been
+ * copied to, revoking a key ends all of its sessions at once, and a portal link opens one session and no second one.
  */
 import { and, eq, gt, inArray, isNull, lt, lte, or } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
@@ -15,13 +18,13 @@ export async function insertKey(db: D1Database, row: NewKey): Promise<StoredKey>
   return drizzle(db).insert(apiKeys).values(row).returning().get();
 }
 
-/** A key by its id, revoked or not: for whoever checks one. */
+/** A key by its id, revoked or not, to authenticate a request. */
 export async function lookUpKey(db: D1Database, id: string): Promise<StoredKey | undefined> {
   return drizzle(db).select().from(apiKeys).where(eq(apiKeys.id, id)).get();
 }
 
 export async function findKey(db: D1Database, id: string, tenant: Tenant): Promise<StoredKey | undefined> {
-  return drizzle(db).select().from(apiKeys).where(standing(id, tenant)).get();
+  return drizzle(db).select().from(apiKeys).where(unrevoked(id, tenant)).get();
 }
 
 /** In order of id, without the revoked ones. */
@@ -37,18 +40,18 @@ export async function listKeys(
     .limit(limit);
 }
 
-/** Whether there was such a key to revoke. */
+/** False when there was no such key to revoke. */
 export async function revokeKey(db: D1Database, id: string, tenant: Tenant, now: number): Promise<boolean> {
   const revoked = await drizzle(db)
     .update(apiKeys)
     .set({ revokedAt: now })
-    .where(standing(id, tenant))
+    .where(unrevoked(id, tenant))
     .returning({ id: apiKeys.id })
     .get();
   return revoked !== undefined;
 }
 
-/** Writes a use down, unless one was written since `unlessSince` (epoch ms): by another isolate, say. */
+/** Records a use of the key, unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */
 export async function writeKeyUse(
   db: D1Database,
   id: string,
@@ -62,7 +65,7 @@ export async function writeKeyUse(
     .where(and(eq(apiKeys.id, id), isOld));
 }
 
-function standing(id: string, tenant: Tenant) {
+function unrevoked(id: string, tenant: Tenant) {
   return and(eq(apiKeys.id, id), ofTenant(tenant));
 }
 
@@ -70,21 +73,17 @@ function ofTenant(tenant: Tenant) {
   return and(isNull(apiKeys.revokedAt), tenant === undefined ? undefined : eq(apiKeys.tenant, tenant));
 }
 
-// §§ Who is signed in at the dashboard. Kept, and not only signed into a cookie, so that signing out ends a
-// session wherever its cookie has got to, a revoked key ends all of its sessions at once, and a portal link
-// opens one session and no second one.
-
 export type Session = typeof sessions.$inferSelect;
 
-/** False when a session of that id has been there before. */
+/** False when there was a session of that id before. */
 export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
   const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
   return row !== undefined;
 }
 
-/** The session, unless it is over, or the key behind it is. */
+/** The session, unless it or its key has ended. */
 export async function findSession(db: D1Database, id: string, now: number): Promise<Session | undefined> {
-  const hasLivingKey = or(
+  const hasValidKey = or(
     isNull(sessions.keyId),
     and(isNull(apiKeys.revokedAt), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now))),
   );
@@ -93,7 +92,7 @@ export async function findSession(db: D1Database, id: string, now: number): Prom
     .select({ session: sessions, keyId: apiKeys.id })
     .from(sessions)
     .leftJoin(apiKeys, eq(apiKeys.id, sessions.keyId))
-    .where(and(isOpen, hasLivingKey))
+    .where(and(isOpen, hasValidKey))
     .get();
   const lostItsKey = found?.session.keyId !== found?.keyId;
   return lostItsKey ? undefined : found?.session;
@@ -103,10 +102,13 @@ export async function endSession(db: D1Database, id: string, now: number): Promi
   await drizzle(db).update(sessions).set({ endedAt: now }).where(eq(sessions.id, id));
 }
 
-/** Sessions forgotten at once: more than a sign-in adds, so that none stay for good. */
+/** Sessions removed at once: more than a sign-in adds, so that all are removed in the end. */
 const FORGOTTEN = 100;
 
-/** Forgets some of what was over before `before`. No link that opened one of them may still be valid then. */
+/**
+ * Removes some of the sessions that expired before `before`. No link that opened one of them may be valid any more: it
+ * could be used again.
+ */
 export async function forgetSessions(db: D1Database, before: number): Promise<void> {
   const { id, expiresAt } = sessions;
   const over = drizzle(db).select({ id }).from(sessions).where(lt(expiresAt, before)).limit(FORGOTTEN);

@@ -1,10 +1,13 @@
 /**
- * Bundles in D1: committed as a whole or not at all, and safe to commit again.
+ * Bundles in D1: committed as a whole or not at all, and safe to commit again; their bodies; and ids as times.
  *
- * A commit carries its guards in each of its statements, because a statement that changes nothing rolls nothing
- * back. What a request posts has a random token, which its bundle keeps: a repeat, through whatever object and
- * however late, finds the token and changes nothing. What has happened is told by RETURNING and by tokens, never by
- * `last_insert_rowid()` or `meta.changes`, which triggers and neighbours change.
+ * A commit carries its guards in each of its statements, because a statement that changes nothing rolls nothing back.
+ * What a request posts has a random token, which its bundle keeps: a repeat finds the token and changes nothing, whatever
+ * object it goes through and however late it comes. Results are read from RETURNING and tokens, never from
+ * `last_insert_rowid()` or `meta.changes`, which triggers and other statements of the batch change.
+ *
+ * The commit is raw SQL because the guards, the next id and the insert have to be one statement: no round trip between
+ * them, and no row read for a bundle that needs no guard.
  */
 import {
   bundleOf,
@@ -22,9 +25,9 @@ import { BUNDLE_BITS, beforeFirstBundleOf } from "../core/placement.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 export type NewBundle = Readonly<{
-  /** Of each event in order, or one for all of them where a request has made the bundle. */
+  /** One token for each event in order, or a single one where one request made the whole bundle. */
   tokens: readonly string[];
-  /** Not to be delivered before this, epoch ms; at once without it. */
+  /** Epoch ms, not delivered before; absent: delivered at once. */
   deliverAt?: number | undefined;
   count: number;
   plan: Plan;
@@ -33,14 +36,14 @@ export type NewBundle = Readonly<{
   hex: string;
 }>;
 
-/** Which of the bundles of a key, and the index there. */
+/** Which of a key's bundles an event is in, and its index there. */
 export type EventPlace = readonly [bundle: number, index: number];
 
-/** A sender's name for a request, and where its events are. */
+/** An idempotency key, and where the events of its request are. */
 export type NewKey = Readonly<{
   tenant: string;
   key: string;
-  /** Digest of the content, by which a repeat is told from another request. */
+  /** Digest of the content, which tells a repeat from another request under the same key. */
   fingerprint: string;
   /** The first token of each of the bundles that its events are in, in the order of the commit. */
   tokens: readonly string[];
@@ -48,50 +51,49 @@ export type NewKey = Readonly<{
   places: readonly EventPlace[];
 }>;
 
-export type KeyName = Pick<NewKey, "tenant" | "key">;
+type KeyName = Pick<NewKey, "tenant" | "key">;
 
 export type StoredKey = Omit<NewKey, "tokens"> & Readonly<{ bundles: readonly number[] }>;
 
 /** Bundles that are committed all or none: those of one request, or one that single events share. */
 export type Unit = Readonly<{
   bundles: readonly NewBundle[];
-  /** The revision of each tenant by which the events were routed; none where the tenants are not stored. */
+  /** The revision of each tenant that the events were routed by; empty in databases that do not store tenants. */
   revisions: Readonly<Record<string, number>>;
   keys: readonly NewKey[];
 }>;
 
-export type Commit = Readonly<{
+type Commit = Readonly<{
   units: readonly Unit[];
   /** Epoch ms. */
   acceptedAt: number;
-  /** The highest bundle that was known before the first try: tokens are looked for in what came after it. */
+  /** The highest bundle id known before the first try: tokens are looked for in the bundles after it only. */
   floor: number;
 }>;
 
+/** Which of the tokens `?2` bundles after `?1` have, and where. */
 const KNOWN = `
   SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(b.tokens) t
   WHERE b.id > ?1 AND t.value IN (SELECT value FROM json_each(?2))`;
 
-/** No token is known, no tenant has changed, no key is taken. */
+/** No token is known, no tenant's destinations have changed, no key is taken. */
 const GUARDS = `
   NOT EXISTS (${KNOWN})
   AND NOT EXISTS (
     SELECT 1 FROM json_each(?3) r LEFT JOIN tenants t ON t.id = r.key WHERE coalesce(t.revision, 0) <> r.value)
-  AND NOT EXISTS (
-    SELECT 1 FROM json_each(?4) k JOIN idempotency_keys taken
-      ON taken.tenant = k.value ->> 0 AND taken.key = k.value ->> 1)`;
+  AND NOT EXISTS (SELECT 1 FROM ${storedKeys("?4")})`;
 
 /**
- * The number is the next one of this database: the newest row is never removed, so none comes twice; and it is above
- * the floor, also in a database that has been put back to an earlier time since the floor was read. `?2` are the
- * tokens of this bundle alone, for its neighbours of the same commit are there already.
+ * The id is the next one of this database. The newest row is never removed, so no id recurs; and it is above the floor
+ * even in a database that has been restored to an earlier time since the floor was read. `?2` are the tokens of this
+ * bundle alone: the other bundles of the commit are already stored.
  */
 const INSERT = `
   INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
   SELECT max(coalesce((SELECT max(id) FROM bundles), ?5), ?1) + 1, ?2, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
   WHERE ${GUARDS} RETURNING id`;
 
-/** Only behind its bundles, and not once more where that has happened already. */
+/** Only if its bundles were inserted, and only once. */
 const INSERT_KEY = `
   INSERT INTO idempotency_keys (tenant, key, fingerprint, bundles, places, created_at)
   SELECT ?3, ?4, ?5, json_group_array(id), ?6, ?7
@@ -99,13 +101,17 @@ const INSERT_KEY = `
   ON CONFLICT DO NOTHING`;
 
 const STORED_KEYS = `
-  SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM json_each(?1) k
-  JOIN idempotency_keys s ON s.tenant = k.value ->> 0 AND s.key = k.value ->> 1`;
+  SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM ${storedKeys("?1")}`;
+
+/** The stored keys `s` among a JSON list of `[tenant, key]`. */
+function storedKeys(names: string): string {
+  return `json_each(${names}) k JOIN idempotency_keys s ON s.tenant = k.value ->> 0 AND s.key = k.value ->> 1`;
+}
 
 /**
- * Commits the units to the database of that number, in one transaction. Safe to repeat with the same tokens and
- * floor. Answers for each the numbers of its bundles, or undefined where nothing has changed: a token is known, a
- * tenant's destinations are others by now, or a key is taken.
+ * Commits the units to the database of that number, in one transaction. Safe to repeat with the same tokens and floor.
+ * Returns for each unit the ids of its bundles, or undefined where nothing was inserted: a token is known, a tenant's
+ * destinations have changed, or a key is taken.
  */
 export async function commitUnits(
   db: D1Database,
@@ -144,10 +150,10 @@ export async function commitUnits(
   });
 }
 
-/** Where a token's event is: the first of the bundle, or the one at the token's place. */
+/** A stored token, its bundle, and its place among the bundle's tokens, which is the index of its event. */
 export type KnownToken = Readonly<{ id: number; place: number; token: string }>;
 
-/** What is known of the tokens and the keys of a commit that has changed nothing, or whose answer got lost. */
+/** Looks up the tokens and keys of a commit that inserted nothing, or whose result was lost. */
 export async function findCommitted(
   db: D1Database,
   floor: number,
@@ -156,7 +162,7 @@ export async function findCommitted(
 ): Promise<Readonly<{ tokens: readonly KnownToken[]; keys: readonly StoredKey[] }>> {
   const stored = db.prepare(STORED_KEYS).bind(namesOf(keys));
   const known = db.prepare(KNOWN).bind(floor, JSON.stringify(tokens));
-  // Without a token to look for, every bundle above the floor would be read for nothing.
+  // Without a token to look for, every bundle above the floor would be read in vain.
   const results = await db.batch<Record<string, unknown>>(tokens.length > 0 ? [stored, known] : [stored]);
   return {
     tokens: (results[1]?.results ?? []) as KnownToken[],
@@ -164,18 +170,20 @@ export async function findCommitted(
   };
 }
 
-/** Read from the newest one back, so that only what was accepted since is read. */
+/** Walks back from the newest bundle, so that only those accepted since are read. */
 const HIGHEST_BEFORE = "SELECT id FROM bundles WHERE accepted_at < ?1 ORDER BY id DESC LIMIT 1";
 
-/** The highest bundle that was accepted before the time, epoch ms; 0 when there is none. */
+/** The highest id of a bundle that was accepted before the time, epoch ms; 0 when there is none. */
 export async function highestBefore(db: D1Database, time: number): Promise<number> {
   return (await db.prepare(HIGHEST_BEFORE).bind(time).first<number>("id")) ?? 0;
 }
 
-const PLANS = `
-  SELECT id, plan, deliver_at AS deliverAt FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+/** The bundles of a JSON list of ids in `?1`, to be put behind FROM. */
+export const LISTED_BUNDLES = "bundles WHERE id IN (SELECT value FROM json_each(?1))";
 
-/** Who gets what of the bundles, and when; those that are there no more are left out. */
+const PLANS = `SELECT id, plan, deliver_at AS deliverAt FROM ${LISTED_BUNDLES}`;
+
+/** The plans of the bundles, and when scheduled ones are due; bundles that are no longer stored are left out. */
 export async function findPlans(
   db: D1Database,
   ids: readonly number[],
@@ -204,14 +212,13 @@ function storedKeyOf({ tenant, key, fingerprint, bundles, places }: Record<strin
   };
 }
 
-// §§ The bodies of a bundle as they are stored: the exact bytes that attempts send, one after the other, compressed
-// where that saves. Hexadecimal on the wire, because D1's is JSON, where a blob would travel as a list of numbers.
+/** Bodies as they are stored: hexadecimal, because D1's wire is JSON, where a blob is a list of numbers. */
+type StoredBodies = Readonly<{ hex: string }> & Pick<StoredHeader, "encoding" | "checksum">;
 
-export type StoredBodies = Readonly<{ hex: string }> & Pick<StoredHeader, "encoding" | "checksum">;
-
-/** Below this nothing can be saved: gzip adds 18 bytes of its own. */
+/** Bytes. Below this nothing can be saved: gzip adds 18 bytes of its own. */
 const WORTH_COMPRESSING = 128;
 
+/** The exact bytes that attempts will send, one body after the other, compressed where that saves. */
 export async function storeBodies(bodies: readonly Uint8Array[]): Promise<StoredBodies> {
   const plain = joined(bodies);
   const zipped =
@@ -221,7 +228,7 @@ export async function storeBodies(bodies: readonly Uint8Array[]): Promise<Stored
     : { encoding: "plain", checksum: checksumOf(plain), hex: plain.toHex() };
 }
 
-/** The body of each event in order; undefined when what is stored is not what was stored. */
+/** The body of each event in order; undefined when the stored bytes are damaged. */
 export async function readBodies(hex: string, header: StoredHeader): Promise<Uint8Array[] | undefined> {
   const plain = await plainOf(hex, header);
   const sizes = headersOf(header).map(({ bytes }) => bytes);
@@ -247,50 +254,12 @@ async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise
   return new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream)).bytes();
 }
 
-// §§ What a bundle says of its events, in SQL: for what looks at many deliveries at once. See core/bundle.ts.
-
-/** SQL of the number of the bundle that an event is in, from SQL of its number. */
-export function bundleIdOf(event: string): string {
-  return `(${event} / 128)`;
-}
-
-/** SQL of an event's index in its bundle, from SQL of its number. */
-export function indexColumnOf(event: string): string {
-  return `(${event} % 128)`;
-}
-
-/** SQL of the event's tenant. @param header SQL of its bundle's header */
-export function tenantOf(header: string, event: string): string {
-  return nameOf("tenants", header, `(${indexColumnOf(event)} * 3)`);
-}
-
-/** SQL of the event's type. */
-export function typeOf(header: string, event: string): string {
-  return nameOf("types", header, `(${indexColumnOf(event)} * 3 + 1)`);
-}
-
-function nameOf(list: string, header: string, place: string): string {
-  return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
-}
-
-/** SQL of how many events runs stand for. */
-export function countOf(runs: string): string {
-  return `(SELECT coalesce(sum(iif(r.key % 2, r.value + 1, -r.value)), 0) FROM json_each(${runs}) r)`;
-}
-
-/** SQL of the condition that a delivery's event is in a bundle. */
-export function isInBundle(event: string, bundle: string): string {
-  return `${event} >= ${bundle} * 128 AND ${event} < ${bundle} * 128 + 128`;
-}
-
-// §§ What events are called, for a list of deliveries: without their bodies, which a list does not show.
-
+/** What a list shows of an event: all of it is in the header, so bodies are not read. */
 export type EventName = Readonly<{ tenant: string; type: string; acceptedAt: number }>;
 
-const HEADERS = `
-  SELECT id, header, accepted_at AS acceptedAt FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+const HEADERS = `SELECT id, header, accepted_at AS acceptedAt FROM ${LISTED_BUNDLES}`;
 
-/** By the events' numbers; those that somebody has removed are left out. */
+/** By event id; events that an operator removed are left out. */
 export async function eventNames(
   databases: Databases,
   events: readonly number[],
@@ -314,19 +283,17 @@ export async function eventNames(
   return new Map(found.flat());
 }
 
-// §§ Times as numbers of events. Bundles are numbered in the order in which they were accepted, so a range of time is
-// a range of keys: found by halving, in as many rows read as the number of bundles has bits, without an index that
-// every bundle would have to pay for.
-
 /**
- * Workers' clocks differ a little, and so may the order of times from that of numbers: ranges are this much
- * wider than asked for, and whoever uses them compares the times of what they hold.
+ * Workers' clocks differ a little, so the order of times may differ from that of ids: ranges are this much wider than
+ * asked for, and callers compare the times of what they find.
  */
 const SKEW_MS = 60_000;
 
 /**
- * Keeps `lo` below and `hi` at the first bundle that was not accepted before `?1`. It begins below the first
- * number of this database, which its newest bundle tells.
+ * The first bundle that was not accepted before `?1`, by binary search: `lo` stays below it, `hi` at or above it. Bundles
+ * are numbered in the order of acceptance, so this takes as many rows as ids have bits, and saves an index on
+ * `accepted_at`, which every insert would have to write. It begins below the first id of this database, which is derived
+ * from its newest.
  */
 const FIRST = `
   WITH RECURSIVE halving (lo, hi) AS (
@@ -346,10 +313,10 @@ export type TimeRange = Readonly<{
   until?: number | undefined;
 }>;
 
-/** No event of the time range has a smaller number than `first`, or a larger one than `last`. */
+/** No event of the time range has a smaller id than `first`, or a larger one than `last`. */
 export type IdRange = Readonly<{ first: number; last: number }>;
 
-/** The numbers of events that a range of time lies in. */
+/** The ids that the events of a time range have. */
 export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Promise<IdRange> {
   const [first, after] = await Promise.all([
     since === undefined ? 1 : firstAt(db, since - SKEW_MS),
@@ -358,6 +325,7 @@ export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Pr
   return { first, last: Math.min(after - 1, Number.MAX_SAFE_INTEGER) };
 }
 
+/** The first event of the first bundle that was accepted at that time or later. */
 async function firstAt(db: D1Database, at: number): Promise<number> {
   return eventAt((await db.prepare(FIRST).bind(at).first<number>("first")) ?? 0, 0);
 }

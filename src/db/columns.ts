@@ -1,11 +1,10 @@
-/** How stored values become ours, whatever a person has made of them by hand. */
+/** Reading stored values, whatever an operator has made of them by hand. */
 import { type Column, getTableColumns, type InferSelectModel } from "drizzle-orm";
 import { customType, type SQLiteTable } from "drizzle-orm/sqlite-core";
 
 /**
- * A JSON column that survives its editors: what a person has changed by hand into something that is no JSON
- * reads as `fallback`, and never makes an error of a request that only wanted to show the row. That it
- * is JSON says nothing of its shape: whoever reads it has to look.
+ * A JSON column. A value that an operator has edited into something other than JSON reads as `fallback`, so that it fails
+ * no request. The type is a promise, not a check: readers validate what an operator may edit.
  */
 export function jsonText<T>(fallback: T) {
   return customType<{ data: T; driverData: string }>({
@@ -26,9 +25,8 @@ function parsedOr<T>(stored: unknown, fallback: T): T {
 export type RawRow = Readonly<Record<string, unknown>>;
 
 /**
- * Rows of hand-written statements, as the schema's models. Drizzle maps what its own builder selects; the
- * delivery path reads several tables in one round trip with statements of its own, and must survive a
- * column that a person has edited into nonsense: such a value counts as null.
+ * A row of a raw statement as the schema's model. A value that the column cannot read, because an operator has edited it,
+ * counts as null.
  */
 export function modelOf<T extends SQLiteTable>(table: T, raw: RawRow): InferSelectModel<T> {
   const columns = Object.entries(getTableColumns(table));

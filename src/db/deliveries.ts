@@ -1,6 +1,16 @@
 /**
- * What a consumer or a drain needs to work on deliveries: bundles, destinations and rows, in one round trip, and bodies
- * no more at a time than an isolate can hold.
+ * Deliveries as the delivery path loads them, records their outcomes, and requeues them.
+ *
+ * *Loading* takes one round trip to each database for bundles, destinations, rows and packs, and never brings more bodies
+ * at once than an isolate can hold. Statements are raw SQL because they are sent as one batch, and because `json_each`
+ * in front of a CROSS JOIN looks each key up once, while an IN list of Drizzle's would be bound value by value.
+ *
+ * *Recording* is one transaction for all outcomes of a batch in a database: plain ones are bits of packs (packs.ts), all
+ * others rows. A write may be repeated and may come late: a delivery that has ended does not change again, a write that
+ * knows of fewer attempts than the row counts is ignored, and so is one that belongs to an earlier generation.
+ *
+ * *Requeueing* is the only way back from an end. The delivery waits with fresh budgets of attempts and of time and keeps
+ * its log. It is a new generation, so that no late write about the old one can end it.
  */
 
 import {
@@ -15,31 +25,39 @@ import {
 } from "../core/bundle.ts";
 import { readBodies } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import type { DeliveryKey } from "./delivery-filter.ts";
-import type { Destination } from "./destinations.ts";
+import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
-import { fateOf, OWN_ROWS, ownNames, PACKS, packedRows, packsOf, settingBits, unset } from "./packs.ts";
+import {
+  OWN_ROWS,
+  ownNames,
+  PACKS,
+  packedRows,
+  packedStateOf,
+  packsOf,
+  settingBits,
+  unset,
+} from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 
-export type LoadedEvent = Readonly<{
+type LoadedEvent = Readonly<{
   id: number;
   tenant: string;
   type: string;
-  /** Undefined when it was not asked for; null when what is stored cannot be read: it has been damaged. */
+  /** Undefined when it was not asked for; null when the stored bytes are damaged. */
   body: string | null | undefined;
   acceptedAt: number;
-  /** Not to be delivered before this; null: at once. */
+  /** Not delivered before; null: delivered at once. */
   deliverAt: number | null;
 }>;
 
-/** From when on an event could be delivered: its age counts from here. Epoch ms. */
+/** When the event could first be delivered, epoch ms: its age counts from here. */
 export function dueAtOf({ acceptedAt, deliverAt }: Pick<LoadedEvent, "acceptedAt" | "deliverAt">): number {
   return deliverAt ?? acceptedAt;
 }
 
-/** Of the message that brings the retry; undefined when it is that of the bundle. */
+/** The owner of the message that will retry the delivery; undefined when that is the bundle's own message. */
 export function ownerOf(row: DeliveryRow | undefined): string | undefined {
   return row?.log.at(-1)?.owner;
 }
@@ -48,40 +66,40 @@ export function ownerOf(row: DeliveryRow | undefined): string | undefined {
 export type LoadedDelivery = Readonly<{
   event: LoadedEvent;
   destination: Destination;
-  /** Undefined before the first outcome. */
+  /** Undefined before the first recorded outcome. */
   row: DeliveryRow | undefined;
 }>;
 
-export type Loaded = Readonly<{
+type Loaded = Readonly<{
   works: readonly LoadedDelivery[];
-  /** Parts whose bundle or destination is not there. */
+  /** Parts whose bundle or destination is not stored. */
   missing: readonly BundlePart[];
-  /** Parts of bundles of a later version than this code knows: another isolate can read them. */
+  /** Parts of bundles with a header of a later version: an isolate with later code can read them. */
   unknown: readonly BundlePart[];
-  /** Parts whose bodies would be too much at once: to be loaded when the others are done with. */
+  /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
 }>;
 
-export type LoadOptions = Readonly<{
-  /** Whose body is needed, by what is on record of it; without: everybody's. */
+type LoadOptions = Readonly<{
+  /** Which deliveries need their bodies, by their rows; absent: all that have not ended. */
   isDue?: (row: DeliveryRow | undefined) => boolean;
-  /** Bundles of which little is due, or nothing: their bodies come only when it is known, in a round trip more. */
+  /** Bundles of which few deliveries are likely due: their bodies are loaded only once that is known, in another trip. */
   fewDueOf?: ReadonlySet<number>;
 }>;
 
-/** Of the headers that this code can read. */
+/** The latest version of headers that this code can read. */
 const VERSION = 1;
-/** Stored bytes of bodies that one round trip brings, unless one bundle alone has more; on the wire twice as many. */
+/** Stored bytes of bodies in one round trip, unless one bundle alone has more. As hexadecimal they are twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 /**
- * Bytes of bodies that are held at once, unless one bundle alone has more; as strings up to twice as many. An isolate
+ * Bytes of bodies held at once, unless one bundle alone has more. As strings they take up to twice as much; an isolate
  * has 128 MB, and several invocations may share it.
  */
 export const HELD_BYTES = 8 * 1024 * 1024;
-/** What cannot be read is read once more before it counts as damaged. */
+/** How often a body is read before it counts as damaged. */
 const READS = 2;
 
-/** A body that has more than its share of what one round trip may bring is left out, and asked for in another. */
+/** A body that is larger than its share of one round trip (`?2`) is left out, and loaded in another. */
 const BUNDLES = `
   SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header, length(b.body) AS size,
     iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
@@ -89,7 +107,7 @@ const BUNDLES = `
 
 const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value";
 
-const DESTINATIONS = "SELECT d.* FROM json_each(?1) w CROSS JOIN destinations d ON d.id = w.value";
+const DESTINATIONS = `SELECT d.* FROM ${LISTED_DESTINATIONS}`;
 
 type BundleRow = Readonly<{
   id: number;
@@ -97,42 +115,67 @@ type BundleRow = Readonly<{
   deliverAt: number | null;
   plan: string;
   header: string;
-  /** Of the stored body. */
+  /** Bytes of the stored body. */
   size: number;
   body: string | null;
 }>;
 
-/** Loads the deliveries of the parts: one round trip to each database that has some, and more only for large bodies. */
+/** Loads the deliveries of the parts, with more than one round trip to a database only for large bodies. */
 export async function loadDeliveries(
   databases: Databases,
   parts: readonly BundlePart[],
   { isDue = () => true, fewDueOf = new Set() }: LoadOptions = {},
 ): Promise<Loaded> {
   if (parts.length === 0) return { works: [], missing: [], unknown: [], rest: [] };
+  const stored = await readStored(databases, parts, fewDueOf);
+  const { opened, ...others } = openBundles(parts, stored, isDue);
+  await loadBodies(databases, opened);
+  return { works: opened.flatMap(deliveriesIn), ...others };
+}
+
+/** What D1 has of some parts, without most bodies. */
+type Stored = Readonly<{
+  bundles: ReadonlyMap<number, BundleRow>;
+  targets: ReadonlyMap<string, Destination>;
+  rows: Rows;
+}>;
+
+async function readStored(
+  databases: Databases,
+  parts: readonly BundlePart[],
+  fewDueOf: ReadonlySet<number>,
+): Promise<Stored> {
   const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
   const { db: first } = databases;
   const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
-  const [[places = [], ...stored], ...others] = await Promise.all([
+  const [[found = [], ...stored], ...others] = await Promise.all([
     rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [], fewDueOf)]),
     ...[...shares].flatMap(([db, share]) =>
       db && db !== first ? [rowsOf(db, storedIn(db, share, fewDueOf))] : [],
     ),
   ]);
-  const known = [stored, ...others];
-  const targets = new Map(places.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+  const all = [stored, ...others];
+  const targets = new Map(found.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
   const rows = rowsByKey(
-    known.flatMap(([, found = []]) => found),
-    known.flatMap(([, , found = []]) => found),
+    all.flatMap(([, found = []]) => found),
+    all.flatMap(([, , found = []]) => found),
     targets,
   );
-  const bundles = new Map(
-    known.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row])),
-  );
+  const bundles = all.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row] as const));
+  return { bundles: new Map(bundles), targets, rows };
+}
+
+/** The bundles of the parts, as many as have bodies that may be held at once, and the parts that are left over. */
+function openBundles(
+  parts: readonly BundlePart[],
+  { bundles, targets, rows }: Stored,
+  isDue: (row: DeliveryRow | undefined) => boolean,
+) {
   const missing: BundlePart[] = [];
   const unknown: BundlePart[] = [];
   const rest: BundlePart[] = [];
   const opened: Opened[] = [];
-  let room = HELD_BYTES;
+  let freeBytes = HELD_BYTES;
   for (const [bundle, own] of Map.groupBy(parts, ({ bundle }) => bundle)) {
     const row = bundles.get(bundle);
     const header: StoredHeader | undefined = row && JSON.parse(row.header);
@@ -140,23 +183,22 @@ export async function loadDeliveries(
     else if (header.version > VERSION) unknown.push(...own);
     else {
       const one = opening(row, header, own, { targets, rows, isDue });
-      if (one.bytes > room && room < HELD_BYTES) rest.push(...own);
+      if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);
       else {
-        room -= one.bytes;
+        freeBytes -= one.bytes;
         missing.push(...one.missing);
         opened.push(one);
       }
     }
   }
-  await loadBodies(databases, opened);
-  return { works: opened.flatMap(worksOf), missing, unknown, rest };
+  return { opened, missing, unknown, rest };
 }
 
 async function rowsOf(db: D1Database, statements: D1PreparedStatement[]): Promise<RawRow[][]> {
   return (await db.batch<RawRow>(statements)).map(({ results }) => results);
 }
 
-/** The bundles, the deliveries that have rows of their own, and the packs; nothing for nothing. */
+/** The bundles, the rows and the packs of the parts. */
 function storedIn(
   db: D1Database,
   parts: readonly BundlePart[],
@@ -201,18 +243,18 @@ function rowsByKey(
 
 type Entry = Readonly<{ index: number; destination: Destination; row: DeliveryRow | undefined }>;
 
-/** A bundle with what is asked for of it. */
+/** A loaded bundle with the deliveries that were asked for. */
 type Opened = {
   readonly stored: BundleRow;
   readonly header: StoredHeader;
   readonly entries: readonly Entry[];
-  /** The indexes whose bodies are needed, and how much these are. */
+  /** The indexes of the events whose bodies are needed, and the bytes of these. */
   readonly due: ReadonlySet<number>;
   readonly bytes: number;
-  /** Parts whose destinations are not there. */
+  /** Parts whose destinations are not stored. */
   readonly missing: readonly BundlePart[];
   reads: number;
-  /** Of what is due. Of what is not, nothing is kept: bodies weigh. */
+  /** Of due events only, to save memory. */
   bodies: ReadonlyMap<number, string> | undefined;
 };
 
@@ -253,10 +295,10 @@ function opening(
   return { stored, header, entries, due, bytes, missing, reads: 0, bodies: undefined };
 }
 
-/** Puts in what is due. What has come with the bundles first; then the others, so many at a time. */
+/** Decodes the due bodies: those that came with their bundles first, then loads the others, some at a time. */
 async function loadBodies(databases: Databases, opened: readonly Opened[]): Promise<void> {
   const some = opened.filter(({ due }) => due.size > 0);
-  for (const one of some) if (one.stored.body !== null) await putIn(one, one.stored.body);
+  for (const one of some) if (one.stored.body !== null) await decodeInto(one, one.stored.body);
   for (;;) {
     const open = some.filter(({ bodies, reads }) => bodies === undefined && reads < READS);
     if (open.length === 0) return;
@@ -265,36 +307,36 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
         const ids = listOf(portion.map(({ stored }) => stored.id));
         const found = (await db?.prepare(BODIES).bind(ids).all<{ id: number; body: string }>())?.results;
         const bodies = new Map(found?.map(({ id, body }) => [id, body]));
-        for (const one of portion) await putIn(one, bodies.get(one.stored.id) ?? "");
+        for (const one of portion) await decodeInto(one, bodies.get(one.stored.id) ?? "");
       }
     }
   }
 }
 
-/** As many in a row as one round trip may bring. */
+/** In portions that one round trip may bring. */
 function portionsOf(opened: readonly Opened[]): Opened[][] {
   const portions: Opened[][] = [];
-  let room = 0;
+  let freeBytes = 0;
   for (const one of opened) {
-    if (one.stored.size > room || portions.length === 0) {
+    if (one.stored.size > freeBytes || portions.length === 0) {
       portions.push([]);
-      room = BODY_BYTES;
+      freeBytes = BODY_BYTES;
     }
     portions.at(-1)?.push(one);
-    room -= one.stored.size;
+    freeBytes -= one.stored.size;
   }
   return portions;
 }
 
 const decoder = new TextDecoder();
 
-async function putIn(one: Opened, hex: string): Promise<void> {
+async function decodeInto(one: Opened, hex: string): Promise<void> {
   one.reads += 1;
   const bodies = await readBodies(hex, one.header);
   one.bodies = bodies && new Map([...one.due].map((index) => [index, decoder.decode(bodies[index])]));
 }
 
-function worksOf({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
+function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
   const { id, acceptedAt, deliverAt } = stored;
   const events = new Map<number, LoadedEvent>();
   return entries.map(({ index, destination, row }) => {
@@ -309,16 +351,12 @@ function worksOf({ stored, header, entries, due, bodies }: Opened): LoadedDelive
   });
 }
 
-// §§ Writing outcomes: one transaction for everything a batch has to say of a database. A plain fate is a bit of a pack
-// (packs.ts), all else a row. Safe to repeat and safe against stragglers: a delivery that has ended never changes
-// again, and what knows of fewer attempts than the row already counts is too late to say anything. So is what knows of
-// an earlier life: the delivery has ended since and was made to wait again.
-
+/** One upsert for any number of rows; its condition saves a read before the write, and a repeat writes nothing. */
 const RECORD = `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, next_attempt_at, life,
+  INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, next_attempt_at, generation,
     first_attempt_at, give_up_at, ended_at, last_status, last_error, log)
   SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'reason',
-    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'life', value ->> 'firstAttemptAt', value ->> 'giveUpAt',
+    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'generation', value ->> 'firstAttemptAt', value ->> 'giveUpAt',
     value ->> 'endedAt', value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
   FROM json_each(?1) WHERE true
   ON CONFLICT (destination_id, event_id) DO UPDATE SET
@@ -326,12 +364,12 @@ const RECORD = `
     next_attempt_at = excluded.next_attempt_at, first_attempt_at = excluded.first_attempt_at,
     give_up_at = excluded.give_up_at, ended_at = excluded.ended_at,
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE ${isNewEnd("excluded.attempts", "excluded.life")}`;
+  WHERE ${isNewEnd("excluded.attempts", "excluded.generation")}`;
 
 /**
- * One transaction in each database, all at once. What is lost when one of them fails is harmless by itself: a
- * pause without its delivery makes that wait, and a delivery without its pause is followed by another 410.
- * Returns the pauses that this write, or an earlier try of it, has made.
+ * Records outcomes in one transaction for each database, all at once. If one of them fails, each of the others is
+ * harmless by itself: a pause without its delivery makes that wait, and a delivery without its pause is followed by
+ * another 410. Returns the pauses that this call, or an earlier try of it, has made.
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms; the same at every repeat
  */
@@ -355,24 +393,24 @@ function pausesOf(first: D1Database, gone: readonly string[], now: number): D1Pr
   return [pauseStatements(first, gone, "gone", now), unpublishedChanges(first, { ids: gone, at: now })];
 }
 
-/** Returns what the last of the statements `also` has brought. */
+/** Returns the results of the last of the statements `also`. */
 async function recordIn(
   db: D1Database,
   rows: readonly DeliveryRow[],
   also: readonly D1PreparedStatement[],
 ): Promise<readonly unknown[]> {
-  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (fateOf(row) ? "plain" : "own"));
+  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
   const results = await db.batch<RawRow>([
     ...(plain.length > 0 ? [settingBits(db, plain)] : []),
     ...(own.length > 0 ? recording(db, own) : []),
     ...also,
   ]);
-  if (plain.length > 0) await recordOwned(db, unset(plain, results[0]?.results ?? []));
+  if (plain.length > 0) await recordInRows(db, unset(plain, results[0]?.results ?? []));
   return also.length > 0 ? (results.at(-1)?.results ?? []) : [];
 }
 
-/** Another worker, or a person, has given rows to some of what has a plain fate: then these have to tell of it. */
-async function recordOwned(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
+/** Records in rows what could not be recorded in bits, because another worker or an operator has inserted the rows. */
+async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
   if (rows.length === 0) return;
   const owned = await ownNames(
     db,
@@ -386,26 +424,22 @@ function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStat
   return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }
 
-// §§ Letting a delivery that has ended begin again: the one way back from an end. It waits with a fresh budget
-// of attempts and of time; its log stays. It is another life, and has a number of its own, so that nothing said
-// about the old one can end the new (see deliveries.ts).
-
-/** The columns of a delivery that begins again; `?1` is its age limit until it is attempted, epoch ms. */
+/** SQL: the columns of a requeued delivery. `?1` is its age limit until its first attempt, epoch ms. */
 export const REQUEUED = `
-  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, life = life + 1,
+  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, generation = generation + 1,
   first_attempt_at = NULL, give_up_at = ?1`;
 
-const RETRY = `
+const REQUEUE_DEAD = `
   UPDATE deliveries SET ${REQUEUED}, reason = 'retried', replay = NULL
   WHERE destination_id = ?2 AND event_id = ?3 AND state = 'dead' RETURNING *`;
 
-/** Lets a dead delivery wait again; undefined when it is not dead (any more). */
+/** Requeues a dead delivery; undefined when it is not, or no longer, dead. */
 export async function requeueDead(
   databases: Databases,
   { destinationId, eventId }: DeliveryKey,
   giveUpAt: number,
 ): Promise<DeliveryRow | undefined> {
-  const retry = homeOf(databases, eventId)?.prepare(RETRY).bind(giveUpAt, destinationId, eventId);
-  const raw = await retry?.first<RawRow>();
+  const requeue = homeOf(databases, eventId)?.prepare(REQUEUE_DEAD).bind(giveUpAt, destinationId, eventId);
+  const raw = await requeue?.first<RawRow>();
   return raw ? modelOf(deliveries, raw) : undefined;
 }

@@ -1,17 +1,18 @@
 /**
- * What a list of deliveries is narrowed to, and as SQL what can only be tried, row by row; to the rest the
- * walk leads by itself (delivery-list.ts).
+ * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot tell apart. What the walk of
+ * a list (delivery-list.ts) seeks by key needs no filter.
+ *
+ * Also what lists hide: an event that is older than the retention time and whose deliveries have all ended is shown
+ * no more, even while another event keeps its bundle stored.
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "../core/bundle.ts";
-import { bundleIdOf, type TimeRange, tenantOf, typeOf } from "./bundles.ts";
+import type { TimeRange } from "./bundles.ts";
 import { rowsIn } from "./packs.ts";
-import { bundles, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { bundleIdOf, tenantOf, typeOf } from "./sql.ts";
 
-/** The key of a delivery: every list is in its order, descending. */
-export type DeliveryKey = Readonly<{ destinationId: string; eventId: number }>;
-
-export type EventFilter = Readonly<{
+type EventFilter = Readonly<{
   type?: string | undefined;
   accepted?: TimeRange | undefined;
 }>;
@@ -23,45 +24,47 @@ export type DeliveryFilter = EventFilter &
     /** The last attempt's status code. */
     status?: number | undefined;
     reason?: string | undefined;
-    /** What is left out, whatever is asked for. */
+    /** What is hidden, whatever else is asked for. */
     over?: Over | undefined;
+    /** Where the page starts: lists descend by key. */
     before?: DeliveryKey | undefined;
     limit: number;
   }>;
 
-/** What remains to be tried of rows, but for whether they are over; undefined when nothing does. */
+/** The filter of rows, without `over`; undefined when every row passes. */
 export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter): SQL | undefined {
   const ofEvent = isOfEvent(filter);
   return and(
     tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
     status === undefined ? undefined : eq(deliveries.lastStatus, status),
-    reason === undefined ? undefined : eq(deliveries.reason, reason),
+    reason === undefined ? undefined : sql`${deliveries.reason} = ${reason}`,
     ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
   );
 }
 
-/** The same of a row as a pack tells it. */
+/** The same for a delivery of a pack: the part about its row. */
 export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow): boolean {
   return (
     (status === undefined || row.lastStatus === status) && (reason === undefined || row.reason === reason)
   );
 }
 
-/** The same of an event: when its bundle was accepted, whose its destination is, and what the header tells of it. */
+/** The same for a delivery of a pack: the part about its event. */
 export function isEventWanted(
   { tenant, type, accepted: { since, until } = {} }: DeliveryFilter,
-  { acceptedAt, owner, about }: Told,
+  { acceptedAt, owner, about }: PackedEvent,
 ): boolean {
   if (since === undefined && until === undefined && type === undefined && tenant === undefined) return true;
-  // Without a time, somebody has removed the bundle by hand.
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;
   if (until !== undefined && (acceptedAt ?? until) >= until) return false;
   if (type !== undefined && about?.type !== type) return false;
   return tenant === undefined || (owner ?? about?.tenant) === tenant;
 }
 
-type Told = Readonly<{
+type PackedEvent = Readonly<{
+  /** Null when an operator removed the bundle. */
   acceptedAt: number | null;
+  /** The tenant of the destination; undefined where destinations are not stored. */
   owner: string | undefined;
   about: EventHeader | undefined;
 }>;
@@ -69,11 +72,11 @@ type Told = Readonly<{
 const EVENT = "deliveries.event_id";
 const BUNDLE = sql.raw(bundleIdOf(EVENT));
 
-/** Whose a delivery is: its destination's, or where no destinations are, beyond the first database, its event's. */
+/** The tenant of a delivery: of its destination, or of its event in databases without destinations. */
 const OWNER = sql`coalesce(${destinations.tenant},
   (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
-/** What is asked of the event alone. */
+/** The part of the filter that is about the event. */
 function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
     type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
@@ -82,17 +85,14 @@ function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL 
   );
 }
 
-// §§ What is over is shown no more: an event that is older than the deployment keeps events, and whose own deliveries
-// have all ended. Its bundle may stay, because of a neighbour; nothing that a user can see depends on that.
-
-/** Longer than an invocation lives: whoever saw a delivery before its end is gone by then. */
+/** Longer than an invocation lives: none that saw a delivery before its end still runs by then. */
 export const QUIET_MS = 60 * 60_000;
 
-/** Epoch ms. */
+/** What counts as over. Times in epoch ms. */
 export type Over = Readonly<{
-  /** Due by this is old. */
+  /** Events that were due by then are old. */
   dueBy: number;
-  /** Ended by this is ended for good. */
+  /** Deliveries that had ended by then have ended for good. */
   endedBy: number;
 }>;
 
@@ -117,11 +117,11 @@ export function hasEnded({ state, endedAt }: End, { endedBy }: Over): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
 }
 
-const TIMES = `
+const TIMES_AND_PLANS = `
   SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value`;
 
-/** Which events of these deliveries are over. Of those that have not ended, or are not old, nothing more is read. */
+/** Which events of these deliveries are over. Reads nothing about deliveries that have not ended or are not old. */
 export async function eventsOver(
   db: D1Database,
   rows: readonly DeliveryRow[],
@@ -130,7 +130,7 @@ export async function eventsOver(
   const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
   if (ended.size === 0) return new Set();
   const ids = JSON.stringify([...new Set([...ended].map(bundleOf))]);
-  const { results } = await db.prepare(TIMES).bind(ids).all<Times & { id: number; plan: string }>();
+  const { results } = await db.prepare(TIMES_AND_PLANS).bind(ids).all<Times & { id: number; plan: string }>();
   const old = new Map(
     results.filter((one) => isOld(one, over)).map(({ id, plan }) => [id, JSON.parse(plan) as Plan]),
   );

@@ -1,89 +1,116 @@
 /**
- * Deliveries as they are shown. One with a row of its own, or a bit in a pack, is what that says; one without is so
- * far only promised by its event's plan.
+ * Lists of the deliveries that have a row or a bit. Those that so far exist only in a plan are listed by
+ * planned-deliveries.ts.
+ *
+ * A list walks deliveries newest first, destination by destination, in steps that are one index seek each: to the next
+ * delivery of the destination, or to the next destination. A page takes a bounded number of steps, so it reads a bounded
+ * number of rows whatever is stored and whatever the filter is; it may be short, or empty, and still have a next page.
+ * A list of one destination or tenant steps through its own destinations only, so other tenants' deliveries cost nothing
+ * and a cursor reveals nothing about them.
+ *
+ * Each database gives a page of its own. Pages are merged by the times of the events, and the next page continues in each
+ * database where its part ended.
+ *
+ * The walks are SQL inside of Drizzle's queries: recursion saves a round trip for each step.
  */
-
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, eventAt, headerAt, indexOf } from "../core/bundle.ts";
+import { bundleOf, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { eventNames, type IdRange, idRangeOf } from "./bundles.ts";
+import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
+import { type Destination, destinationsByIds } from "./destinations.ts";
+import { packedRows } from "./packs.ts";
 import {
-  type DeliveryFilter,
+  bundles,
   type DeliveryKey,
-  eventsOver,
-  isEventWanted,
-  isRowWanted,
-  isWanted,
-} from "./delivery-filter.ts";
-import type { Destination } from "./destinations.ts";
-import { packedRows, WAITS } from "./packs.ts";
-import { bundles, type DeliveryRow, deliveries, destinations, packs, type StoredState } from "./schema.ts";
+  type DeliveryRow,
+  deliveries,
+  destinations,
+  type PackRow,
+  packs,
+  type StoredState,
+} from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";
-import { destinationsByIds } from "./watched-destinations.ts";
+import { countUpTo, DEAD_ROWS, IN_FLIGHT_PACKS, RETRYING_ROWS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 
-// §§ The destinations of deliveries that were found without them, or beyond the first database, which alone has them.
+/** `destination` is null when an operator removed its row, and in further databases until `withDestinations` has run. */
+export type FoundDelivery = Readonly<{
+  eventId: number;
+  destinationId: string;
+  destination: Destination | null;
+}> &
+  (
+    | Readonly<{ kind: "stored"; row: DeliveryRow }>
+    | Readonly<{ kind: "planned"; acceptedAt: number; deliverAt: number | null }>
+  );
 
-/** The same deliveries with their destinations; not one call when all have theirs. */
-export async function withDestinations(
-  { db }: Databases,
-  found: readonly FoundDelivery[],
-): Promise<readonly FoundDelivery[]> {
-  const bare = found.filter(({ destination }) => destination === null);
-  if (bare.length === 0) return found;
-  const rows = await destinationsByIds(db, [...new Set(bare.map(({ destinationId }) => destinationId))]);
-  const byId = new Map(rows.map((row) => [row.id, row]));
-  return found.map((delivery) => ({
-    ...delivery,
-    destination: delivery.destination ?? byId.get(delivery.destinationId) ?? null,
-  }));
+/** `next` is where the next page starts; undefined on the last one. */
+export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: DeliveryKey | undefined }>;
+
+/** The filter of a list, and where its page starts in each database. */
+export type ListFilter = Omit<DeliveryFilter, "before"> & Readonly<{ before?: Positions | undefined }>;
+
+/**
+ * Deliveries that have a row or a bit: of one destination the newest event first, else by destination and event,
+ * descending. A page may be short, or empty, and still have a next one: see the top.
+ */
+export async function storedDeliveries(
+  databases: Databases,
+  state: StoredState | undefined,
+  { before, ...filter }: ListFilter,
+): Promise<MergedPage> {
+  return mergedPage(databases, {
+    before,
+    limit: filter.limit,
+    order: ({ destinationId, eventId }, acceptedAt) => [destinationId, acceptedAt, eventId],
+    pageOf: (db, before) => storedIn(db, databases, state, { ...filter, before }),
+  });
 }
 
-// §§ A page of deliveries from several databases. Each gives a page of its own, in its order; they are merged by
-// the times of the events, and every database is gone on with where its part of the page ended. With one
-// database its page is the page.
+// ── Merging the pages of all databases ──
 
 /** Where the next page starts in each database, in their order. */
 export type Positions = readonly DeliveryKey[];
 
 export type MergedPage = Readonly<{ found: readonly FoundDelivery[]; next: Positions | undefined }>;
 
-/** Before everything, and behind it, in lists that descend. */
+/** Sort before and behind every delivery in descending lists. */
 export const START: DeliveryKey = { destinationId: "~", eventId: Number.MAX_SAFE_INTEGER };
 export const END: DeliveryKey = { destinationId: "", eventId: 0 };
 
 export const isEnd = ({ eventId }: DeliveryKey): boolean => eventId === END.eventId;
 
-/** What a list is in descending order of; the first difference decides. */
+/** The values that a list descends by, the most significant first. */
 export type Order = (delivery: FoundDelivery, acceptedAt: number) => readonly (string | number)[];
 
-type Asked = Readonly<{
+type PageRequest = Readonly<{
   before: Positions | undefined;
   limit: number;
   order: Order;
   pageOf: (db: D1Database, before: DeliveryKey | undefined) => Promise<DeliveryPage>;
 }>;
 
-export async function mergedPage(databases: Databases, asked: Asked): Promise<MergedPage> {
-  const { before, pageOf } = asked;
+export async function mergedPage(databases: Databases, request: PageRequest): Promise<MergedPage> {
+  const { before, pageOf } = request;
   const pages = await Promise.all(
     allOf(databases).map((db, i): Promise<DeliveryPage> | DeliveryPage =>
-      before?.[i] && isEnd(before[i]) ? nothing : pageOf(db, before?.[i]),
+      before?.[i] && isEnd(before[i]) ? EMPTY : pageOf(db, before?.[i]),
     ),
   );
   const [only, ...others] = pages;
   if (only && others.length === 0) return { found: only.found, next: only.next && [only.next] };
   const ids = pages.flatMap(({ found }) => found.map(({ eventId }) => eventId));
   const names = await eventNames(databases, ids);
-  const { found, next } = merged(pages, asked, ({ eventId }) => names.get(eventId)?.acceptedAt ?? 0);
+  const { found, next } = merged(pages, request, ({ eventId }) => names.get(eventId)?.acceptedAt ?? 0);
   return { found: await withDestinations(databases, found), next };
 }
 
-const nothing: DeliveryPage = { found: [], next: undefined };
+const EMPTY: DeliveryPage = { found: [], next: undefined };
 
-/** It ends early where a database has more than it has shown: what comes next in order, nobody knows then. */
+/** Ends when a page is used up of a database that has more: its next delivery might come before those of the others. */
 function merged(
   pages: readonly DeliveryPage[],
-  { before, limit, order }: Asked,
+  { before, limit, order }: PageRequest,
   acceptedAt: (delivery: FoundDelivery) => number,
 ): MergedPage {
   const lists = pages.map(({ found, next }) => ({ rest: [...found], next }));
@@ -110,174 +137,28 @@ function descendingPositions(a: readonly (string | number)[], b: readonly (strin
   return i < 0 ? 0 : left < right ? 1 : -1;
 }
 
-// §§ Walks deliveries in the order of lists, newest first, destination by destination, and no further than a
-// budget allows: whatever else is stored, and whatever is tried on them, a page costs a bounded number of
-// rows. Every step is one seek: to the next delivery of the destination, or to the end of what it has. Deliveries with
-// rows of their own and packs are walked through apart, in the same order: see delivery-list.ts.
-//
-// A list of one destination, or of a tenant, steps through its own destinations alone; the operator's through
-// all that have deliveries. So what others have costs nothing, and a cursor tells nothing of them.
-
-/** Steps of one page in a database, at most: so many through rows, and as many through packs. */
-const STEPS = 700;
-/** While there are no more retries than this, in all, they are found by their index and sorted. */
-export const RETRIES_SORTED = 5_000;
-
-type Walk = Readonly<{
-  state: StoredState | undefined;
-  /** Those to walk through, in descending order; all that have deliveries when undefined. */
-  destinations: readonly string[] | undefined;
-  before: DeliveryKey | undefined;
-  range: IdRange | undefined;
-}>;
-
-/** What is walked through: the rows of deliveries by their events, or packs by their bundles. */
-type Table = "deliveries" | "packs";
-
-/** The table by the index that holds nothing but the state asked for, where there is one in the order of the walk. */
-const sources: Readonly<Record<Table, Readonly<Partial<Record<StoredState, SQL>>>>> = {
-  deliveries: {
-    // The state is a literal, never a parameter: else no partial index could be used.
-    waiting: sql`deliveries INDEXED BY deliveries_waiting WHERE state = 'waiting' AND`,
-    dead: sql`deliveries INDEXED BY deliveries_dead WHERE state = 'dead' AND`,
-  },
-  packs: { waiting: sql`packs INDEXED BY packs_waiting WHERE ${sql.raw(WAITS)} AND` },
-};
-const anyState = { deliveries: sql`deliveries WHERE`, packs: sql`packs WHERE` };
-const keys = { deliveries: sql`event_id`, packs: sql`bundle_id` };
-
-/** Whether the walk through rows leads to that state alone; else each delivery's state has to be looked at. */
-function leadsTo(state: StoredState | undefined): boolean {
-  return state === undefined || sources.deliveries[state] !== undefined;
-}
-
-/** A table of `n` (the step), `destination` and `event`, which is null where the destination has no more. */
-function walkOf(walk: Walk): SQL {
-  const { before, range } = walk;
-  return steps("deliveries", walk, {
-    first: range?.first ?? 1,
-    end: Math.min(range?.last ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1) + 1,
-    before: before?.eventId,
-  });
-}
-
-/** The same through packs: `event` is the number of a bundle, the one that the page before has ended in again. */
-function walkOfPacks(walk: Walk): SQL {
-  const { before, range } = walk;
-  return steps("packs", walk, {
-    first: bundleOf(range?.first ?? 0),
-    end: bundleOf(range?.last ?? Number.MAX_SAFE_INTEGER) + 1,
-    before: before && bundleOf(before.eventId) + 1,
-  });
-}
-
-/** Numbers from `first` on, below `end`, and below `before` of the destination that the page before has ended at. */
-type Range = Readonly<{ first: number; end: number; before: number | undefined }>;
-
-function steps(table: Table, { state, destinations, before }: Walk, range: Range): SQL {
-  const source = (state && sources[table][state]) ?? anyState[table];
-  const key = keys[table];
-  const { first, end } = range;
-  const ids = destinations && JSON.stringify(destinations);
-  const start = destinations?.[0] ?? before?.destinationId ?? BEHIND_ALL;
-  const from = before?.destinationId === start ? Math.min(range.before ?? end, end) : end;
-  const next = ids
-    ? sql`(${ids} ->> (walk.place + 1))`
-    : sql`(SELECT max(destination_id) FROM ${source} destination_id < walk.destination)`;
-  const here = sql`iif(walk.event IS NULL, ${next}, walk.destination)`;
-  // The first row is where the walk starts from, and no step of it.
-  return sql`(WITH RECURSIVE walk (n, place, destination, event) AS (
-    SELECT 0, 0, ${start}, ${from}
-    UNION ALL
-    SELECT walk.n + 1, walk.place + (walk.event IS NULL), ${here},
-      (SELECT max(${key}) FROM ${source} destination_id = ${here}
-        AND ${key} < coalesce(walk.event, ${end}) AND ${key} >= ${first})
-    FROM walk WHERE walk.destination IS NOT NULL LIMIT ${STEPS + 1}
-  ) SELECT n, destination, event FROM walk WHERE n > 0 AND destination IS NOT NULL) AS walk`;
-}
-
-/** Behind every id of a destination, in order. */
-const BEHIND_ALL = "~";
-
 /**
- * The same table for what is retried, by the index of what is due: to be used while that holds few enough. It
- * has no order of destinations, so all of it is read, from the index alone, and what has come since it was
- * counted too.
+ * The same deliveries with their destinations: only the first database stores those. Makes no call when none is missing.
  */
-function walkOfRetries({ destinations, before, range }: Walk): SQL {
-  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
-  const source = sql`deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying'`;
-  const isBefore = before
-    ? sql`(destination_id, event_id) < (${before.destinationId}, ${before.eventId})`
-    : sql`true`;
-  return sorted(
-    source,
-    keys.deliveries,
-    destinations,
-    sql`${isBefore} AND event_id BETWEEN ${first} AND ${last}`,
-  );
+export async function withDestinations(
+  { db }: Databases,
+  found: readonly FoundDelivery[],
+): Promise<readonly FoundDelivery[]> {
+  const bare = found.filter(({ destination }) => destination === null);
+  if (bare.length === 0) return found;
+  const rows = await destinationsByIds(db, [...new Set(bare.map(({ destinationId }) => destinationId))]);
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  return found.map((delivery) => ({
+    ...delivery,
+    destination: delivery.destination ?? byId.get(delivery.destinationId) ?? null,
+  }));
 }
 
-/** The same through packs of which some are in flight. */
-function walkOfPacksInFlight({ destinations, before, range }: Walk): SQL {
-  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
-  const source = sql`packs INDEXED BY packs_in_flight WHERE recover_at IS NOT NULL`;
-  const isBefore = before
-    ? sql`(destination_id, bundle_id) <= (${before.destinationId}, ${bundleOf(before.eventId)})`
-    : sql`true`;
-  const isInRange = sql`bundle_id BETWEEN ${bundleOf(first)} AND ${bundleOf(last)}`;
-  return sorted(source, keys.packs, destinations, sql`${isBefore} AND ${isInRange}`);
-}
-
-function sorted(source: SQL, key: SQL, destinations: readonly string[] | undefined, isWanted: SQL): SQL {
-  const isOwn = destinations
-    ? sql`destination_id IN (SELECT value FROM json_each(${JSON.stringify(destinations)}))`
-    : sql`true`;
-  return sql`(SELECT row_number() OVER () AS n, destination_id AS destination, ${key} AS event FROM (
-    SELECT destination_id, ${key} FROM (
-      SELECT destination_id, ${key} FROM ${source} LIMIT ${2 * RETRIES_SORTED})
-    WHERE ${isOwn} AND ${isWanted}
-    ORDER BY destination_id DESC, ${key} DESC LIMIT ${STEPS})) AS walk`;
-}
-
-/** `destination` is null only when somebody removed its row by hand, or in a database that has none. */
-export type FoundDelivery = Readonly<{
-  eventId: number;
-  destinationId: string;
-  destination: Destination | null;
-}> &
-  (
-    | Readonly<{ kind: "stored"; row: DeliveryRow }>
-    | Readonly<{ kind: "planned"; acceptedAt: number; deliverAt: number | null }>
-  );
-
-/** `next` is where the following page starts; absent on the last one. */
-export type DeliveryPage = Readonly<{ found: readonly FoundDelivery[]; next: DeliveryKey | undefined }>;
-
-/** What a list is narrowed to, and where its page starts in each database. */
-export type ListFilter = Omit<DeliveryFilter, "before"> & Readonly<{ before?: Positions | undefined }>;
+// ── A page of one database ──
 
 /**
- * Deliveries of which something is known: of one destination the newest event first, else by destination and event,
- * descending. A page looks at `STEPS` deliveries and destinations in each database: it may be short, or
- * empty, and still have a next one.
- */
-export async function storedDeliveries(
-  databases: Databases,
-  state: StoredState | undefined,
-  { before, ...filter }: ListFilter,
-): Promise<MergedPage> {
-  return mergedPage(databases, {
-    before,
-    limit: filter.limit,
-    order: ({ destinationId, eventId }, acceptedAt) => [destinationId, acceptedAt, eventId],
-    pageOf: (db, before) => storedIn(db, databases, state, { ...filter, before }),
-  });
-}
-
-/**
- * The destinations that the page is about, in its order; undefined when it is about all. Deleted ones are among
- * them. A page never gets past more of them than it has steps.
+ * The destinations of the filter in the order of the list, deleted ones too; undefined when it is about all. A page never
+ * gets past more of them than it has steps.
  */
 async function ownDestinations(
   { db: first }: Databases,
@@ -301,16 +182,16 @@ async function ownDestinations(
 
 type Stored = Extract<FoundDelivery, { kind: "stored" }>;
 
-/** What one of the two walks has found. */
+/** What the walk through rows, or that through packs, has found. */
 type Found = Readonly<{
   found: readonly Stored[];
-  /** Everything up to this place has been looked at; undefined when that is all. */
+  /** How far the walk has got; undefined when it has reached the end. */
   upto: DeliveryKey | undefined;
 }>;
 
 /**
- * Rows and packs are walked through apart. As far as both have been looked at their deliveries are one list, and the
- * next page goes on where that ends: so what moves from a pack to a row meanwhile is neither shown twice nor left out.
+ * Rows and packs are walked separately. The page has what was found up to the place that both walks have reached, and the
+ * next page continues there: so a delivery that moves from a pack to a row meanwhile is neither shown twice nor left out.
  */
 async function storedIn(
   db: D1Database,
@@ -351,11 +232,10 @@ function descending(a: DeliveryKey, b: DeliveryKey): number {
   return b.eventId - a.eventId;
 }
 
-/** The columns of a delivery, which may be read from any table that is called `deliveries`. */
-const delivery = getTableColumns(deliveries);
+const deliveryColumns = getTableColumns(deliveries);
 const destinationColumns = getTableColumns(destinations);
 
-/** What is wanted of the walk through rows, one more than asked for, and in any case its last step, wanted or not. */
+/** The rows that pass the filter, one more than the limit; the last step is selected in any case, to see how far it got. */
 async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byIndex: boolean): Promise<Found> {
   const isOfState = byIndex || leadsTo(walk.state) ? sql`true` : sql`${deliveries.state} = ${walk.state}`;
   const wanted = sql<number>`(${deliveries.eventId} IS NOT NULL AND ${isOfState} AND ${isWanted(filter) ?? sql`true`})`;
@@ -365,7 +245,7 @@ async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byInde
       n: sql<number>`walk.n`,
       ...walked,
       isWanted: wanted,
-      row: delivery,
+      row: deliveryColumns,
       destination: destinationColumns,
     })
     .from(byIndex ? walkOfRetries(walk) : walkOf(walk))
@@ -381,23 +261,23 @@ async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byInde
   );
   if (found.length > filter.limit) return { found, upto: found.at(-1) };
   const last = steps.at(-1);
-  // Of a destination that has no more, nothing is left before its first event.
+  // A step without an event has reached the end of the destination.
   const upto =
     last?.n === STEPS ? { destinationId: last.destinationId, eventId: last.eventId ?? 1 } : undefined;
   return { found, upto };
 }
 
-/** Packs read for one page: those of batches hold a hundred deliveries each. */
+/** Packs read for one page: those of full bundles hold a hundred deliveries each. */
 const PACKS = 100;
 
-/** What is wanted of the packs that the walk leads to. What is dead has a row of its own. */
+/** The deliveries of packs that pass the filter. Dead deliveries are never in packs. */
 async function packedIn(
   db: D1Database,
   walk: Walk,
   filter: DeliveryFilter,
   byIndex: boolean,
 ): Promise<Found> {
-  const { state, before } = walk;
+  const { state } = walk;
   if (state === "dead") return { found: [], upto: undefined };
   const isHeaderAsked = filter.type !== undefined || filter.tenant !== undefined;
   const walked = { destinationId: sql<string>`walk.destination`, bundleId: sql<number | null>`walk.event` };
@@ -416,20 +296,7 @@ async function packedIn(
     .leftJoin(destinations, eq(destinations.id, walked.destinationId))
     .where(sql`${walked.bundleId} IS NOT NULL OR walk.n = ${STEPS}`)
     .limit(PACKS);
-  const found = read.flatMap(({ pack, destination, acceptedAt, header }) => {
-    if (!pack) return [];
-    const isOfEvent = (event: number) =>
-      isEventWanted(filter, {
-        acceptedAt,
-        owner: destination?.tenant,
-        about: header ? headerAt(header, indexOf(event)) : undefined,
-      });
-    return packedRows(pack, destination)
-      .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
-      .filter((row) => before === undefined || descending(row, before) > 0)
-      .filter(({ eventId }) => isOfEvent(eventId))
-      .map((row) => foundOf(row, destination));
-  });
+  const found = read.flatMap((one) => wantedIn(one, state, filter));
   const last = read.at(-1);
   const isEnd = read.length < PACKS && last?.n !== STEPS;
   const first = (bundle: number | null) => (bundle === null ? 1 : eventAt(bundle, 0));
@@ -438,14 +305,38 @@ async function packedIn(
   return { found, upto };
 }
 
+type ReadPack = Readonly<{
+  pack: PackRow | null;
+  destination: Destination | null;
+  acceptedAt: number | null;
+  header: StoredHeader | null;
+}>;
+
+/** The deliveries of a pack that pass the filter, and come after where the page starts. */
+function wantedIn(
+  { pack, destination, acceptedAt, header }: ReadPack,
+  state: StoredState | undefined,
+  filter: DeliveryFilter,
+): Stored[] {
+  if (!pack) return [];
+  const { before } = filter;
+  const isOfWantedEvent = ({ eventId }: DeliveryRow) =>
+    isEventWanted(filter, {
+      acceptedAt,
+      owner: destination?.tenant,
+      about: header ? headerAt(header, indexOf(eventId)) : undefined,
+    });
+  return packedRows(pack, destination)
+    .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
+    .filter((row) => before === undefined || descending(row, before) > 0)
+    .filter(isOfWantedEvent)
+    .map((row) => foundOf(row, destination));
+}
+
+/** Whether retries are few enough to be found by their index and sorted. */
 async function areFewRetries(db: D1Database): Promise<boolean> {
   const counted = await db
-    .prepare(
-      `SELECT (SELECT count(*) FROM (
-         SELECT 1 FROM deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying' LIMIT ?1))
-       + (SELECT count(*) FROM (
-         SELECT 1 FROM packs INDEXED BY packs_in_flight WHERE recover_at IS NOT NULL LIMIT ?1)) AS count`,
-    )
+    .prepare(`SELECT ${countUpTo("?1", RETRYING_ROWS)} + ${countUpTo("?1", IN_FLIGHT_PACKS)} AS count`)
     .bind(RETRIES_SORTED + 1)
     .first<number>("count");
   return (counted ?? 0) <= RETRIES_SORTED;
@@ -453,4 +344,124 @@ async function areFewRetries(db: D1Database): Promise<boolean> {
 
 function foundOf(row: DeliveryRow, destination: Destination | null): Stored {
   return { kind: "stored", eventId: row.eventId, destinationId: row.destinationId, row, destination };
+}
+
+// ── Walks ──
+
+/** Most steps of one page in a database: this many through rows, and as many through packs. */
+const STEPS = 700;
+/** While a database has no more retries than this, they are found by their index and sorted. */
+export const RETRIES_SORTED = 5_000;
+
+type Walk = Readonly<{
+  state: StoredState | undefined;
+  /** The destinations to walk through, in descending order; undefined: all that have deliveries. */
+  destinations: readonly string[] | undefined;
+  before: DeliveryKey | undefined;
+  range: IdRange | undefined;
+}>;
+
+/** What is walked through: rows by their events, or packs by their bundles. */
+type Table = "deliveries" | "packs";
+
+/** The partial index that holds only the state asked for, if there is one in the order of the walk. */
+const sources: Readonly<Record<Table, Readonly<Partial<Record<StoredState, SQL>>>>> = {
+  deliveries: {
+    waiting: sql.raw(`${WAITING_ROWS} AND`),
+    dead: sql.raw(`${DEAD_ROWS} AND`),
+  },
+  packs: { waiting: sql.raw(`${WAITING_PACKS} AND`) },
+};
+const anyState = { deliveries: sql`deliveries WHERE`, packs: sql`packs WHERE` };
+const keys = { deliveries: sql`event_id`, packs: sql`bundle_id` };
+
+/** Whether the walk through rows finds only that state; else the state of each delivery has to be compared. */
+function leadsTo(state: StoredState | undefined): boolean {
+  return state === undefined || sources.deliveries[state] !== undefined;
+}
+
+/** A table of `n` (the step), `destination` and `event`, which is null when the destination has no more. */
+function walkOf(walk: Walk): SQL {
+  const { before, range } = walk;
+  return steps("deliveries", walk, {
+    first: range?.first ?? 1,
+    end: Math.min(range?.last ?? Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER - 1) + 1,
+    before: before?.eventId,
+  });
+}
+
+/** The same through packs. `event` is the id of a bundle; the one that the page before ended in comes again. */
+function walkOfPacks(walk: Walk): SQL {
+  const { before, range } = walk;
+  return steps("packs", walk, {
+    first: bundleOf(range?.first ?? 0),
+    end: bundleOf(range?.last ?? Number.MAX_SAFE_INTEGER) + 1,
+    before: before && bundleOf(before.eventId) + 1,
+  });
+}
+
+/** Ids from `first` to below `end`, and below `before` for the destination that the page before ended in. */
+type Range = Readonly<{ first: number; end: number; before: number | undefined }>;
+
+function steps(table: Table, { state, destinations, before }: Walk, range: Range): SQL {
+  const source = (state && sources[table][state]) ?? anyState[table];
+  const key = keys[table];
+  const { first, end } = range;
+  const ids = destinations && JSON.stringify(destinations);
+  const start = destinations?.[0] ?? before?.destinationId ?? AFTER_ALL;
+  const from = before?.destinationId === start ? Math.min(range.before ?? end, end) : end;
+  const next = ids
+    ? sql`(${ids} ->> (walk.place + 1))`
+    : sql`(SELECT max(destination_id) FROM ${source} destination_id < walk.destination)`;
+  const here = sql`iif(walk.event IS NULL, ${next}, walk.destination)`;
+  // The first row is where the walk starts: it is no step.
+  return sql`(WITH RECURSIVE walk (n, place, destination, event) AS (
+    SELECT 0, 0, ${start}, ${from}
+    UNION ALL
+    SELECT walk.n + 1, walk.place + (walk.event IS NULL), ${here},
+      (SELECT max(${key}) FROM ${source} destination_id = ${here}
+        AND ${key} < coalesce(walk.event, ${end}) AND ${key} >= ${first})
+    FROM walk WHERE walk.destination IS NOT NULL LIMIT ${STEPS + 1}
+  ) SELECT n, destination, event FROM walk WHERE n > 0 AND destination IS NOT NULL) AS walk`;
+}
+
+/** Sorts behind every id of a destination. */
+const AFTER_ALL = "~";
+
+/**
+ * The same table for retries, by the index on their times, while that has few entries. It is not in the order of
+ * destinations, so all of it is read and sorted; the limit has room for entries that came since they were counted.
+ */
+function walkOfRetries({ destinations, before, range }: Walk): SQL {
+  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
+  const isBefore = before
+    ? sql`(destination_id, event_id) < (${before.destinationId}, ${before.eventId})`
+    : sql`true`;
+  return sorted(
+    sql.raw(RETRYING_ROWS),
+    keys.deliveries,
+    destinations,
+    sql`${isBefore} AND event_id BETWEEN ${first} AND ${last}`,
+  );
+}
+
+/** The same for packs with deliveries in flight. */
+function walkOfPacksInFlight({ destinations, before, range }: Walk): SQL {
+  const { first = 1, last = Number.MAX_SAFE_INTEGER } = range ?? {};
+  const isBefore = before
+    ? sql`(destination_id, bundle_id) <= (${before.destinationId}, ${bundleOf(before.eventId)})`
+    : sql`true`;
+  const isInRange = sql`bundle_id BETWEEN ${bundleOf(first)} AND ${bundleOf(last)}`;
+  return sorted(sql.raw(IN_FLIGHT_PACKS), keys.packs, destinations, sql`${isBefore} AND ${isInRange}`);
+}
+
+function sorted(source: SQL, key: SQL, destinations: readonly string[] | undefined, isWanted: SQL): SQL {
+  const isOwn = destinations
+    ? sql`destination_id IN (SELECT value FROM json_each(${JSON.stringify(destinations)}))`
+    : sql`true`;
+  return sql`(SELECT row_number() OVER () AS n, destination_id AS destination, ${key} AS event FROM (
+    SELECT destination_id, ${key} FROM (
+      SELECT destination_id, ${key} FROM ${source} LIMIT ${2 * RETRIES_SORTED})
+    WHERE ${isOwn} AND ${isWanted}
+    ORDER BY destination_id DESC, ${key} DESC LIMIT ${STEPS})) AS walk`;
 }

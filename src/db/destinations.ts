@@ -1,6 +1,9 @@
 /**
- * Destinations as the API reads and writes them. A deleted one is a tombstone: it stays for what was
- * planned for it, and none of these finds it. `tenant`, where given, hides what belongs to others.
+ * Destinations: stored, listed and changed; their settings as the delivery path uses them; and their sealed secrets.
+ *
+ * A deleted destination stays as a tombstone for the deliveries that were planned for it; none of the functions that take
+ * a tenant finds it. `tenant`, where given, hides the destinations of others. Settings are plain columns that an operator
+ * may edit: a value out of its range counts as its default, so that it stops no delivery.
  */
 import { and, asc, eq, getTableColumns, gt, type InferSelectModel, isNull, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
@@ -21,9 +24,10 @@ import {
 import { type RetryPolicy, resolveRetry, retrySpec } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { destinations } from "./schema.ts";
+import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 
 export type NewDestination = typeof destinations.$inferInsert;
-/** What is undefined stays as it is. */
+/** Columns that are undefined stay as they are. */
 export type DestinationChange = {
   [K in Exclude<keyof NewDestination, "id" | "tenant" | "createdAt">]?: NewDestination[K] | undefined;
 };
@@ -31,8 +35,8 @@ export type DestinationChange = {
 type Tenant = string | undefined;
 
 /**
- * The new row; undefined when the tenant has `most` destinations, or there is one of that id already: `isTaken` says
- * which. Both are found out by the statement that inserts, so that of two at the same moment neither is mistaken.
+ * Inserts a destination; undefined when the tenant has `most` already, or the id is taken: `isTaken` says which. Raw SQL,
+ * because the statement that inserts has to check both, so that two at the same moment cannot exceed the limit.
  */
 export async function insertDestination(
   db: D1Database,
@@ -46,8 +50,7 @@ export async function insertDestination(
   const raw = await db
     .prepare(
       `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
-        WHERE (SELECT count(*) FROM (SELECT 1 FROM destinations INDEXED BY destinations_by_tenant
-          WHERE tenant = ?1 AND deleted_at IS NULL LIMIT ?2)) < ?2
+        WHERE ${countUpTo("?2", `${OWN_DESTINATIONS} AND tenant = ?1`)} < ?2
         ON CONFLICT (id) DO NOTHING RETURNING *`,
     )
     .bind(row.tenant, most, ...given.map(({ value }) => value))
@@ -55,7 +58,7 @@ export async function insertDestination(
   return raw === null ? undefined : modelOf(destinations, raw);
 }
 
-/** Whether there is a destination of that id, or was one that is deleted. */
+/** Whether a destination has that id, deleted ones included. */
 export async function isTaken(db: D1Database, id: string): Promise<boolean> {
   return (await db.prepare("SELECT 1 FROM destinations WHERE id = ?1").bind(id).first()) !== null;
 }
@@ -65,10 +68,10 @@ export async function findDestination(
   id: string,
   tenant: Tenant,
 ): Promise<Destination | undefined> {
-  return drizzle(db).select().from(destinations).where(living(id, tenant)).get();
+  return drizzle(db).select().from(destinations).where(undeleted(id, tenant)).get();
 }
 
-/** In order of id: a page costs the rows it shows, however many there are. */
+/** In order of id. A page reads only the rows that it shows. */
 export async function listDestinations(
   db: D1Database,
   { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
@@ -87,13 +90,10 @@ export async function listDestinations(
     .limit(limit);
 }
 
-/** Columns whose values a change was decided on. */
+/** The values of columns that a change was decided by. */
 type Seen = Partial<Pick<Destination, "secret" | "breakerCooldownS" | "breakerMaxCooldownS">>;
 
-/**
- * The row as it is after the change, or undefined when there is none to change, or none any more that
- * still holds what was `seen`.
- */
+/** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
 export async function changeDestination(
   db: D1Database,
   id: string,
@@ -107,12 +107,12 @@ export async function changeDestination(
   return drizzle(db)
     .update(destinations)
     .set(change)
-    .where(and(living(id, tenant), ...unchanged))
+    .where(and(undeleted(id, tenant), ...unchanged))
     .returning()
     .get();
 }
 
-/** The row after the change of its status; undefined when it has that status already, or is not there. */
+/** The row after the change of its status; undefined when there is none, or it has that status already. */
 export async function turnDestination(
   db: D1Database,
   id: string,
@@ -123,12 +123,12 @@ export async function turnDestination(
   return drizzle(db)
     .update(destinations)
     .set({ status, statusReason, statusChangedAt: now, updatedAt: now })
-    .where(and(living(id, tenant), ne(destinations.status, status)))
+    .where(and(undeleted(id, tenant), ne(destinations.status, status)))
     .returning()
     .get();
 }
 
-function living(id: string, tenant: Tenant) {
+function undeleted(id: string, tenant: Tenant) {
   return and(
     eq(destinations.id, id),
     isNull(destinations.deletedAt),
@@ -136,22 +136,30 @@ function living(id: string, tenant: Tenant) {
   );
 }
 
-// §§ A destination's settings as the delivery path uses them, read from its row. A person may have edited
-// the row by hand: a limit out of its range counts as its default instead of stopping every delivery.
+/** The destinations of a JSON list of ids in `?1`, in its order, to be put behind FROM. */
+export const LISTED_DESTINATIONS = "json_each(?1) j CROSS JOIN destinations d ON d.id = j.value";
+
+const BY_IDS = `SELECT d.* FROM ${LISTED_DESTINATIONS} ORDER BY j.key`;
+
+/** In the order given; those that are not there are left out. */
+export async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
+  const { results } = await db.prepare(BY_IDS).bind(JSON.stringify(ids)).all<RawRow>();
+  return results.map((raw) => modelOf(destinations, raw));
+}
 
 export type Destination = InferSelectModel<typeof destinations>;
 
-/** What the gate must know of the destination. */
+/** The settings that the gate applies. */
 export function gateSettingsOf(row: Destination): GateSettings {
   return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
 }
 
-/** The status that counts. */
+/** The status in effect: anything but `paused` counts as active. */
 export function statusOf({ status }: Pick<Destination, "status">): "active" | "paused" {
   return status === "paused" ? "paused" : "active";
 }
 
-/** Since when it is paused, and why; undefined while it is not. */
+/** When and why it was paused; undefined when it is not. */
 export function pauseOf(
   row: Pick<Destination, "status" | "statusReason" | "statusChangedAt" | "updatedAt">,
 ): Pause | undefined {
@@ -159,7 +167,7 @@ export function pauseOf(
   return { at: row.statusChangedAt ?? row.updatedAt, reason: row.statusReason ?? "manual" };
 }
 
-/** The limits that count, as a person writes them. */
+/** The limits in effect, as the API writes them. */
 export function limitsOf(row: Destination): Limits {
   const { rate_burst: _, ...defaults } = defaultLimits;
   const limits = usable(limitsSchema, defaults, {
@@ -170,12 +178,12 @@ export function limitsOf(row: Destination): Limits {
   return { ...limits, rate_burst: ownBurstOf(row) ?? burstOf(limits.rate_per_second) };
 }
 
-/** The burst that somebody has set; null when it follows from the rate. */
+/** The burst that has been set; null when it follows from the rate. */
 export function ownBurstOf(row: Pick<Destination, "rateBurst">): number | null {
   return limitsSchema.shape.rate_burst.safeParse(row.rateBurst).data ?? null;
 }
 
-/** The breaker that counts, as a person writes it. */
+/** The settings of the circuit breaker in effect, as the API writes them. */
 export function breakerOf(row: Destination): Breaker {
   return usable(breakerSchema, defaultBreaker, {
     failure_ratio: row.breakerFailureRatio,
@@ -188,7 +196,7 @@ export function breakerOf(row: Destination): Breaker {
 
 const resolved = new WeakMap<object, RetryPolicy>();
 
-/** The destination's retry policy, resolved once per loaded row; the default when what is stored is none. */
+/** The destination's retry policy, resolved once for each loaded row; the default when the stored one is invalid. */
 export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
   const known = resolved.get(row);
   if (known) return known;
@@ -198,7 +206,7 @@ export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
   return policy;
 }
 
-/** Each value that is in its range, and the default for each that is not. */
+/** The values, with the default for each that is out of its range. */
 function usable<T extends Readonly<Record<string, number>>>(
   schema: z.ZodObject<Record<keyof T & string, z.ZodType<number>>>,
   defaults: T,
@@ -209,15 +217,13 @@ function usable<T extends Readonly<Record<string, number>>>(
   return Object.fromEntries(pairs) as T;
 }
 
-// §§ The sealed secrets of all destinations, page by page, for whoever seals them anew.
-
 export type SealedSecrets = Readonly<{
   id: string;
   secret: string;
   previousSecrets: readonly PreviousSecret[] | null;
 }>;
 
-/** In order of their ids, the deleted ones too: a key that is taken away must seal nothing any more. */
+/** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
   const { id, secret, previousSecrets } = destinations;
   return drizzle(db)
@@ -228,18 +234,18 @@ export async function sealedSecrets(db: D1Database, after: string, limit: number
     .limit(limit);
 }
 
-const REPLACE = `
+const REPLACE_SECRETS = `
   UPDATE destinations SET secret = ?2, previous_secrets = ?3 WHERE id = ?1 AND secret = ?4`;
 
-export type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
+type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
 
 /**
- * Replaces what is still as it was before; what was rotated meanwhile has been sealed with today's key anyway. The
- * current secret tells for those before it: nothing writes them without it.
+ * Replaces secrets that are still as they were before; one that was rotated meanwhile has been sealed with the current key
+ * anyway. Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
   if (replacements.length === 0) return;
-  const statement = db.prepare(REPLACE);
+  const statement = db.prepare(REPLACE_SECRETS);
   await db.batch(
     replacements.map(({ before, after }) =>
       statement.bind(after.id, after.secret, JSON.stringify(after.previousSecrets), before.secret),

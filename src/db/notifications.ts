@@ -1,41 +1,45 @@
 /**
- * Changes of a destination's status: pausing it for what it answers, and the changes that nobody has been told of.
+ * What notifications are made of: changes of destinations' statuses that have not been published, the limit on mails, and
+ * the operator's tenant.
  *
- * Every change is also kept in `status_changes`, by a trigger and so in the transaction that makes it, whoever makes
- * it and whatever becomes of D1's answer. It is removed in the transaction that stores the event which tells of it.
+ * Every change of a status is also written to `status_changes`, by a trigger and so in the transaction that makes it,
+ * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
+ * it. Raw SQL, because these statements are put into other modules' batches.
  */
+import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
 
-/** Only those that are active: a person may have decided since. */
+/** Only destinations that are active: an operator may have paused or resumed them since. */
 const PAUSE = `
   UPDATE destinations SET status = 'paused', status_reason = ?2, status_changed_at = ?3, updated_at = ?3
   WHERE status = 'active' AND deleted_at IS NULL AND id IN (SELECT value FROM json_each(?1))`;
 
-/** The statement that pauses those of the destinations that are active. Repeat it with the same `now`. */
+/** The statement that pauses the destinations that are active. Repeat it with the same `now`. */
 export function pauseStatements(
   db: D1Database,
   destinations: readonly string[],
-  reason: string,
+  reason: PauseReason,
   now: number,
 ): D1PreparedStatement {
   return db.prepare(PAUSE).bind(JSON.stringify(destinations), reason, now);
 }
 
-/** A destination's new status, as it was when that changed. */
+/** A destination's new status, and the destination as it was then. */
 export type StatusChange = Readonly<{
   id: string;
   tenant: string;
   url: string;
   status: "active" | "paused";
+  /** A pause reason, unless an operator wrote the status by hand. */
   reason: string | null;
   /** Epoch ms. */
   changedAt: number;
 }>;
 
-/** The changes of some destinations at one time (epoch ms), or all that are at least as old as a time. */
+/** The unpublished changes of some destinations at one time, or of all until a time; epoch ms. */
 export type UnpublishedChanges = Readonly<{ ids: readonly string[]; at: number } | { until: number }>;
 
-/** Changes told at once. */
+/** Changes published at once. */
 const MOST = 50;
 
 const COLUMNS = "destination_id AS id, tenant, url, status, reason, changed_at AS changedAt";
@@ -44,53 +48,49 @@ const OF_SOME = `
   WHERE changed_at = ?1 AND destination_id IN (SELECT value FROM json_each(?2))`;
 const UNTIL = `
   SELECT ${COLUMNS} FROM status_changes WHERE changed_at <= ?1 ORDER BY changed_at LIMIT ${MOST}`;
-const TOLD = `
+const FORGET_CHANGES = `
   DELETE FROM status_changes WHERE EXISTS (
     SELECT 1 FROM json_each(?1) t WHERE t.value ->> 'changedAt' = status_changes.changed_at
       AND t.value ->> 'id' = status_changes.destination_id AND t.value ->> 'status' = status_changes.status)
     AND changed_at BETWEEN ?2 AND ?3`;
 
-/** The statement that finds changes that have not been told, the oldest first. */
-export function unpublishedChanges(db: D1Database, untold: UnpublishedChanges): D1PreparedStatement {
-  return "until" in untold
-    ? db.prepare(UNTIL).bind(untold.until)
-    : db.prepare(OF_SOME).bind(untold.at, JSON.stringify(untold.ids));
+/** The statement that finds unpublished changes, the oldest first. */
+export function unpublishedChanges(db: D1Database, which: UnpublishedChanges): D1PreparedStatement {
+  return "until" in which
+    ? db.prepare(UNTIL).bind(which.until)
+    : db.prepare(OF_SOME).bind(which.at, JSON.stringify(which.ids));
 }
 
-/** The statements that forget changes, because they are told. Safe to repeat. */
+/** The statements that remove changes, for the transaction that publishes them. Safe to repeat. */
 export function forgetStatements(db: D1Database, changes: readonly StatusChange[]): D1PreparedStatement[] {
   if (changes.length === 0) return [];
   const times = changes.map(({ changedAt }) => changedAt);
-  const told = JSON.stringify(changes.map(({ id, status, changedAt }) => ({ id, status, changedAt })));
-  return [db.prepare(TOLD).bind(told, Math.min(...times), Math.max(...times))];
+  const published = JSON.stringify(changes.map(({ id, status, changedAt }) => ({ id, status, changedAt })));
+  return [db.prepare(FORGET_CHANGES).bind(published, Math.min(...times), Math.max(...times))];
 }
 
-// §§ Which mails went out within the hour, so that whatever happens there are few. The table is as small as that.
+/** Most mails to the operator in an hour. */
+const MAILS_AN_HOUR = 20;
 
-/** Mails an hour, about everything together. */
-export const MAILS_AN_HOUR = 20;
-
-const FORGET = "DELETE FROM mails WHERE sent_at <= ?1";
-const CLAIM = `
+const FORGET_MAILS = "DELETE FROM mails WHERE sent_at <= ?1";
+const CLAIM_MAIL = `
   INSERT INTO mails (about, sent_at) SELECT ?1, ?2 WHERE (SELECT count(*) FROM mails) < ?3
   ON CONFLICT (about) DO NOTHING`;
 
-/** Whether a mail about this may go out now; if so, none about the same may within the hour. */
+/** Whether a mail about this may be sent now; if so, none about the same may be sent within the hour. */
 export async function claimMail(db: D1Database, about: string, now: number): Promise<boolean> {
   const [, claimed] = await db.batch([
-    db.prepare(FORGET).bind(now - HOUR_MS),
-    db.prepare(CLAIM).bind(about, now, MAILS_AN_HOUR),
+    db.prepare(FORGET_MAILS).bind(now - HOUR_MS),
+    db.prepare(CLAIM_MAIL).bind(about, now, MAILS_AN_HOUR),
   ]);
   return (claimed?.meta.changes ?? 0) > 0;
 }
 
-// §§ Events of Breakwater's own, for the operator: ordinary events of a tenant that is reserved for them.
-
-/** The reserved tenant. */
+/** The tenant that is reserved for Breakwater's own events, which are for the operator. */
 export const OPERATOR = "operator";
 
-/** Whether the operator has a destination for them. */
+/** Whether the operator has a destination for Breakwater's own events. */
 export async function isOperatorListening(db: D1Database): Promise<boolean> {
-  const listening = "SELECT 1 FROM destinations d WHERE d.tenant = ?1 AND d.deleted_at IS NULL";
-  return (await db.prepare(listening).bind(OPERATOR).first()) !== null;
+  const destination = "SELECT 1 FROM destinations d WHERE d.tenant = ?1 AND d.deleted_at IS NULL";
+  return (await db.prepare(destination).bind(OPERATOR).first()) !== null;
 }

@@ -1,31 +1,33 @@
 /**
- * Packs in D1 (core/pack.ts): one row for all deliveries of a bundle at a destination whose fate is plain, a bit for
- * each. Everything above this file sees deliveries as if each had a row.
+ * Packs in D1 (core/pack.ts): one row for all deliveries of a bundle to a destination whose outcome is plain, a bit for
+ * each. The files above this one see deliveries as if each had a row.
  *
- * Where a delivery stands is told by its own row, else by its bit, else it is queued. Never by two of them: a trigger
- * clears the bit of what gets a row, whoever inserts that, and another refuses the row to what has ended; and no bit is
- * set of what has a row. Writes only set bits that nothing later has overtaken, so they are safe to repeat and may come
- * in any order: delivered and cancelled are for good, in flight overrides waiting, and each of them overrides queued.
+ * The state of a delivery is in its own row, else in its bit, else it is queued; never in two of them. A trigger clears
+ * the bit when a row is inserted, whoever inserts it; another trigger refuses the row when the bit says that the delivery
+ * has ended; and no bit is set for a delivery that has a row. Writes only set bits, and only those that nothing later has
+ * replaced, so they may be repeated and may come in any order: delivered and cancelled are final, in flight replaces
+ * waiting, and each of them replaces queued.
  *
- * SQLite's `&`, `|` and `<<` all bind alike, so expressions of masks are in parentheses throughout.
+ * All of it is raw SQL: Drizzle has no words for bit masks, and one upsert for all packs of a batch saves a read before
+ * each write, and writes no row where nothing changes.
  */
 import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
-import { ageLimitOf } from "../core/retry/policy.ts";
-import { indexColumnOf as indexSql, isInBundle } from "./bundles.ts";
+import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, retryPolicyOf } from "./destinations.ts";
 import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
+import { anyOf, both, type Half, isInBundle } from "./sql.ts";
 
-/** As the columns of the masks are called. */
-const FATES = ["waiting", "in_flight", "delivered", "cancelled"] as const;
+/** The masks of a pack, as their columns are named. */
+const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
-export type Fate = (typeof FATES)[number];
+export type PackedState = (typeof MASKS)[number];
 
-/** What a bit could say of a delivery as it stands; undefined when it needs a row of its own. */
-export function fateOf(row: DeliveryRow): Fate | undefined {
-  const { state, reason, attempts, life, replay, log, lastError } = row;
-  if (life !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
+/** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
+export function packedStateOf(row: DeliveryRow): PackedState | undefined {
+  const { state, reason, attempts, generation, replay, log, lastError } = row;
+  if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
   if (attempts > 0 || log.length > 0) return undefined;
@@ -41,33 +43,21 @@ function isPlainSuccess({ reason, lastStatus, endedAt, log: [first, ...others] }
   return first.status === lastStatus && first.at >= 0 && endedAt === first.at + first.latencyMs;
 }
 
-/** The deliveries of a pack as the rows that they would have. @param destination whose age limit they have */
+/**
+ * The deliveries of a pack as the rows that they would have.
+ * @param destination whose retry policy sets their age limit; null: the default policy
+ */
 export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"> | null): DeliveryRow[] {
   const { bundleId, reason, nextAttemptAt, recoverAt } = pack;
-  const policy = retryPolicyOf(destination ?? { retry: null });
-  const giveUpAt = pack.giveUpAt ?? 0;
-  // The first counts, should an index have several; so it is put in last.
-  const ends = endsIn(pack.ends).reverse();
-  const attempts = new Map(ends.filter(({ status }) => status !== undefined).map((end) => [end.index, end]));
-  const cancellations = new Map(
-    ends.filter(({ status }) => status === undefined).map((end) => [end.index, end]),
-  );
   const rowOf = (index: number, columns: Partial<DeliveryRow> & Pick<DeliveryRow, "state">): DeliveryRow => ({
+    ...WITHOUT_ATTEMPT,
     destinationId: pack.destinationId,
     eventId: eventAt(bundleId, index),
-    reason: null,
-    attempts: 0,
-    nextAttemptAt: null,
-    life: 0,
-    firstAttemptAt: null,
-    giveUpAt,
-    endedAt: null,
-    lastStatus: null,
-    lastError: null,
-    replay: null,
-    log: [],
+    giveUpAt: pack.giveUpAt ?? 0,
     ...columns,
   });
+  const policy = retryPolicyOf(destination ?? { retry: null });
+  const { attempts, cancellations } = endsByIndex(pack);
   return [
     ...indexesIn([pack.waiting0, pack.waiting1]).map((i) =>
       rowOf(i, { state: "waiting", reason, nextAttemptAt }),
@@ -75,22 +65,50 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
     ...indexesIn([pack.inFlight0, pack.inFlight1]).map((i) =>
       rowOf(i, { state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt }),
     ),
-    ...indexesIn([pack.delivered0, pack.delivered1]).map((i) => {
-      const { at = 0, latencyMs = 0, status } = attempts.get(i) ?? {};
-      return rowOf(i, {
-        state: "delivered",
-        attempts: 1,
-        firstAttemptAt: at,
-        giveUpAt: ageLimitOf(policy, at, at),
-        endedAt: at + latencyMs,
-        lastStatus: status ?? null,
-        log: [{ at, latencyMs, ...(status !== undefined && { status }) }],
-      });
-    }),
+    ...indexesIn([pack.delivered0, pack.delivered1]).map((i) =>
+      rowOf(i, deliveredColumns(attempts.get(i), policy)),
+    ),
     ...indexesIn([pack.cancelled0, pack.cancelled1]).map((i) =>
       rowOf(i, { state: "cancelled", reason: CANCELLED, endedAt: cancellations.get(i)?.at ?? pack.endedAt }),
     ),
   ];
+}
+
+const WITHOUT_ATTEMPT = {
+  reason: null,
+  attempts: 0,
+  nextAttemptAt: null,
+  generation: 0,
+  firstAttemptAt: null,
+  endedAt: null,
+  lastStatus: null,
+  lastError: null,
+  replay: null,
+  log: [],
+} as const;
+
+function deliveredColumns({ at = 0, latencyMs = 0, status }: Partial<PackedEnd> = {}, policy: RetryPolicy) {
+  return {
+    state: "delivered",
+    attempts: 1,
+    firstAttemptAt: at,
+    giveUpAt: ageLimitOf(policy, at, at),
+    endedAt: at + latencyMs,
+    lastStatus: status ?? null,
+    log: [{ at, latencyMs, ...(status !== undefined && { status }) }],
+  } as const;
+}
+
+/** The ends of a pack by index: those of attempts, and cancellations. */
+function endsByIndex({ ends }: PackRow) {
+  // The first entry counts if an index has several, so it is put into the maps last.
+  const list = endsIn(ends).reverse();
+  const attempts = list.filter(({ status }) => status !== undefined);
+  const cancellations = list.filter(({ status }) => status === undefined);
+  return {
+    attempts: new Map(attempts.map((end) => [end.index, end])),
+    cancellations: new Map(cancellations.map((end) => [end.index, end])),
+  };
 }
 
 /** The packs of a statement that selects them. */
@@ -109,25 +127,25 @@ type Change = Readonly<{
   endedAt: number | null;
   ends: string;
 }> &
-  Readonly<Record<`${Fate}${0 | 1}`, number>>;
+  Readonly<Record<`${PackedState}${0 | 1}`, number>>;
 
 function changeOf(rows: readonly DeliveryRow[]): Change {
-  const byFate = Map.groupBy(rows, fateOf);
-  const some = (fate: Fate) => byFate.get(fate) ?? [];
+  const byState = Map.groupBy(rows, packedStateOf);
+  const some = (mask: PackedState) => byState.get(mask) ?? [];
   const [first] = rows;
   const [waiting] = some("waiting");
   const ended = [...some("delivered"), ...some("cancelled")];
   const latest = (times: readonly (number | null)[]) => Math.max(0, ...times.map((at) => at ?? 0)) || null;
-  const masks = FATES.map((fate) => [fate, maskOf(new Set(some(fate).map(indexIn)))] as const);
+  const masks = MASKS.map((mask) => [mask, maskOf(new Set(some(mask).map(indexIn)))] as const);
   return {
     destinationId: first?.destinationId ?? "",
     bundleId: bundleOf(first?.eventId ?? 0),
     ...(Object.fromEntries(
-      masks.flatMap(([fate, [low, high]]) => [
-        [`${fate}0`, low],
-        [`${fate}1`, high],
+      masks.flatMap(([mask, [low, high]]) => [
+        [`${mask}0`, low],
+        [`${mask}1`, high],
       ]),
-    ) as Record<`${Fate}${0 | 1}`, number>),
+    ) as Record<`${PackedState}${0 | 1}`, number>),
     reason: waiting?.reason ?? null,
     nextAttemptAt: waiting?.nextAttemptAt ?? null,
     recoverAt: latest(some("in_flight").map(({ nextAttemptAt }) => nextAttemptAt)),
@@ -146,69 +164,10 @@ function endOf({ eventId, endedAt, log: [attempt] }: DeliveryRow): PackedEnd {
   return { index: indexOf(eventId), at, latencyMs, status };
 }
 
-type Half = 0 | 1;
+const COLUMNS = MASKS.map((mask) => both((half) => `${mask}${half}`)).join(", ");
 
-/** SQL for both halves: a list, or what an operator makes of the two. */
-function both(sql: (half: Half) => string, operator?: "|" | "+"): string {
-  return operator ? `((${sql(0)}) ${operator} (${sql(1)}))` : `${sql(0)}, ${sql(1)}`;
-}
-
-/** SQL of the bit that an event has in one half of a mask; 0 when it is in the other. */
-function bitIn(half: Half, event: string): string {
-  const index = indexSql(event);
-  return half === 0
-    ? `iif(${index} < ${HALF}, 1 << ${index}, 0)`
-    : `iif(${index} < ${HALF}, 0, 1 << (${index} - ${HALF}))`;
-}
-
-/** SQL: whether the event's bit is set in a mask, from the SQL of both halves of it. */
-export function hasBit(mask: (half: Half) => string, event: string): string {
-  return `${both((half) => `(${mask(half)}) & ${bitIn(half, event)}`, "|")} <> 0`;
-}
-
-/** SQL of how many bits are set in a number below 2^50: in pairs, nibbles and bytes, which are then added up. */
-function bitCountOf(half: string): string {
-  const pairs = `SELECT x - ((x >> 1) & 0x5555555555555) AS x FROM (SELECT ${half} AS x)`;
-  const nibbles = `SELECT (x & 0x3333333333333) + ((x >> 2) & 0x3333333333333) AS x FROM (${pairs})`;
-  const bytes = `SELECT (x + (x >> 4)) & 0xf0f0f0f0f0f0f AS x FROM (${nibbles})`;
-  return `(SELECT (x + (x >> 8) + (x >> 16) + (x >> 24) + (x >> 32) + (x >> 40) + (x >> 48)) & 127 FROM (${bytes}))`;
-}
-
-/** SQL of how many deliveries a mask stands for. */
-export function countIn(mask: (half: Half) => string): string {
-  return both((half) => bitCountOf(mask(half)), "+");
-}
-
-/** SQL of masks of a pack. */
-export const waitingOf =
-  (pack = "packs") =>
-  (half: Half) =>
-    `${pack}.waiting${half}`;
-export const inFlightOf =
-  (pack = "packs") =>
-  (half: Half) =>
-    `${pack}.in_flight${half}`;
-export const deliveredOf =
-  (pack = "packs") =>
-  (half: Half) =>
-    `${pack}.delivered${half}`;
-export const endedOf =
-  (pack = "packs") =>
-  (half: Half) =>
-    `${pack}.delivered${half} | ${pack}.cancelled${half}`;
-/** Of all deliveries that have a bit. */
-export const anyOf =
-  (pack = "packs") =>
-  (half: Half) =>
-    `${pack}.waiting${half} | ${pack}.in_flight${half} | ${pack}.delivered${half} | ${pack}.cancelled${half}`;
-
-/** SQL of the condition that something waits in a pack: as the index of those says it, or it is not used. */
-export const WAITS = "(waiting0 | waiting1) <> 0";
-
-const COLUMNS = FATES.map((fate) => both((half) => `${fate}${half}`)).join(", ");
-
-/** What is given of a mask, without those deliveries that have rows of their own. */
-const given = (fate: Fate) => (half: Half) => `(given ->> '${fate}${half}') & ~own${half}`;
+/** A given mask without the deliveries that have rows of their own. */
+const given = (mask: PackedState) => (half: Half) => `(given ->> '${mask}${half}') & ~own${half}`;
 
 const SET = both(
   (h) => `delivered${h} = packs.delivered${h} | (excluded.delivered${h} & ~packs.cancelled${h}),
@@ -216,7 +175,7 @@ const SET = both(
     waiting${h} = (packs.waiting${h} | excluded.waiting${h}) & ~(${endedAfter(h)}) & ~(${inFlightAfter(h)})`,
 );
 
-/** Of what is in flight nobody knows the end but whoever sends it. */
+/** A delivery in flight is not cancelled: only its sender knows how the attempt ends. */
 function cancelledAfter(h: Half): string {
   return `packs.cancelled${h} | (excluded.cancelled${h} & ~packs.delivered${h} & ~packs.in_flight${h})`;
 }
@@ -229,7 +188,7 @@ function inFlightAfter(h: Half): string {
   return `(packs.in_flight${h} | excluded.in_flight${h}) & ~(${endedAfter(h)})`;
 }
 
-/** Whether something new is said: else nothing is written, so that a repeat costs nothing and adds no end twice. */
+/** Whether a bit would change. Else nothing is written, so that a repeat costs no row and adds no end twice. */
 const IS_NEW = both(
   (h) => `((excluded.delivered${h} | (excluded.cancelled${h} & ~packs.in_flight${h}))
       & ~(packs.delivered${h} | packs.cancelled${h}))
@@ -238,7 +197,7 @@ const IS_NEW = both(
   "|",
 );
 
-/** Of the deliveries of what is given that have rows of their own. */
+/** The mask of the given deliveries that have rows of their own. */
 function ownMask(half: Half): string {
   const [from, to] = half === 0 ? [0, HALF] : [HALF, 2 * HALF];
   return `(SELECT coalesce(sum(1 << (d.event_id - (value ->> 'bundleId') * 128 - ${from})), 0) FROM deliveries d
@@ -246,17 +205,17 @@ function ownMask(half: Half): string {
         AND d.event_id < (value ->> 'bundleId') * 128 + ${to})`;
 }
 
-/** The limit keeps SQLite from evaluating each mask again wherever it is used. */
+/** One statement for any number of packs. LIMIT keeps SQLite from evaluating `own0` and `own1` again at each use. */
 const WRITE = `
   INSERT INTO packs (destination_id, bundle_id, ${COLUMNS},
     reason, next_attempt_at, recover_at, give_up_at, ended_at, ends)
   SELECT given ->> 'destinationId', given ->> 'bundleId',
-    ${FATES.map((fate) => both(given(fate))).join(", ")},
+    ${MASKS.map((mask) => both(given(mask))).join(", ")},
     given ->> 'reason', given ->> 'nextAttemptAt', given ->> 'recoverAt', given ->> 'giveUpAt',
     given ->> 'endedAt', given ->> 'ends'
   FROM (
     SELECT value AS given, ${both((h) => `${ownMask(h)} AS own${h}`)} FROM json_each(?1) LIMIT -1)
-  WHERE (${FATES.map((fate) => both(given(fate), "|")).join(" | ")}) <> 0
+  WHERE (${MASKS.map((mask) => both(given(mask), "|")).join(" | ")}) <> 0
   ON CONFLICT (destination_id, bundle_id) DO UPDATE SET ${SET},
     reason = coalesce(excluded.reason, packs.reason),
     next_attempt_at = iif(excluded.reason IS NULL, packs.next_attempt_at, excluded.next_attempt_at),
@@ -268,36 +227,37 @@ const WRITE = `
   WHERE (${IS_NEW}) <> 0
   RETURNING destination_id, bundle_id, ${COLUMNS}`;
 
+/** The rows, and the packs, of pairs `[bundle, destination]` in `?1`, to be put behind FROM. */
 const OWN = `json_each(?1) w CROSS JOIN deliveries d
   ON d.destination_id = w.value ->> 1 AND ${isInBundle("d.event_id", "(w.value ->> 0)")}`;
 
-/** SQL: which deliveries have rows of their own, of pairs `[bundle, destination]` in `?1`. */
-export const OWN_NAMES = `SELECT d.destination_id AS destination, d.event_id AS event FROM ${OWN}`;
+const NAMED_PACKS = `json_each(?1) w CROSS JOIN packs p
+  ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
 
-/** SQL: these rows. */
+const OWN_NAMES = `SELECT d.destination_id AS destination, d.event_id AS event FROM ${OWN}`;
+
+/** SQL: the deliveries of pairs `[bundle, destination]` in `?1` that have rows of their own. */
 export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
 
 /** SQL: the packs of pairs `[bundle, destination]` in `?1`. */
-export const PACKS = `
-  SELECT p.* FROM json_each(?1) w CROSS JOIN packs p
-  ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
+export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 
 /**
- * Sets the bits of deliveries whose fate is plain: see the top. Returns the packs that something has changed in, without
- * the bits of those that have rows of their own.
+ * Sets the bits of the deliveries, all of which `packedStateOf` has a bit for. Returns the packs that have changed; deliveries
+ * that have rows of their own have no bit in them.
  */
 export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement {
   const groups = Map.groupBy(rows, ({ destinationId, eventId }) => `${bundleOf(eventId)} ${destinationId}`);
   return db.prepare(WRITE).bind(JSON.stringify([...groups.values()].map(changeOf)));
 }
 
-/** Those of the rows whose bits are not among what `settingBits` has returned: they were set before, or have rows. */
+/** The rows whose bits are not in the packs that `settingBits` returned: they were set before, or have rows. */
 export function unset(rows: readonly DeliveryRow[], returned: readonly RawRow[]): readonly DeliveryRow[] {
   const set = new Set(returned.flatMap((raw) => packsOf([raw]).flatMap(namesIn)));
   return rows.filter(({ eventId, destinationId }) => !set.has(`${eventId} ${destinationId}`));
 }
 
-/** Of all that have bits, as `event destination`. Each has one at most. */
+/** All deliveries of the pack that have a bit, as `event destination`. None has two, so the masks can be added. */
 function namesIn({ bundleId, destinationId, ...pack }: PackRow): string[] {
   const low = pack.waiting0 + pack.inFlight0 + pack.delivered0 + pack.cancelled0;
   const high = pack.waiting1 + pack.inFlight1 + pack.delivered1 + pack.cancelled1;
@@ -306,11 +266,11 @@ function namesIn({ bundleId, destinationId, ...pack }: PackRow): string[] {
 
 type Pairs = readonly (readonly [bundle: number, destination: string])[];
 
+/** One statement that returns only ids and masks, so that knowing what exists does not transfer logs. */
 const KNOWN = `
   SELECT d.destination_id AS destination, d.event_id AS event, NULL AS bundle, NULL AS low, NULL AS high FROM ${OWN}
   UNION ALL
-  SELECT p.destination_id, NULL, p.bundle_id, ${both(anyOf("p"))} FROM json_each(?1) w CROSS JOIN packs p
-  ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
+  SELECT p.destination_id, NULL, p.bundle_id, ${both(anyOf("p"))} FROM ${NAMED_PACKS}`;
 
 /** The deliveries of the pairs that have bits or rows, as `event destination`. */
 export async function knownOf(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
@@ -331,12 +291,12 @@ export async function ownNames(db: D1Database, pairs: Pairs): Promise<ReadonlySe
   return new Set(results.map(({ event, destination }) => `${event} ${destination}`));
 }
 
-/** Each once. */
+/** As JSON, each pair once. */
 function listOf(pairs: Pairs): string {
   return JSON.stringify([...new Map(pairs.map((pair) => [pair.join(" "), pair])).values()]);
 }
 
-/** The deliveries of the pairs that have bits or rows, as rows. Without their destinations: their age limits are the default policy's. */
+/** The deliveries of the pairs that have bits or rows, as rows. The age limits of packed ones are the default policy's. */
 export async function rowsIn(db: D1Database, pairs: Pairs): Promise<readonly DeliveryRow[]> {
   const named = listOf(pairs);
   const [own, packed] = await db.batch<RawRow>([

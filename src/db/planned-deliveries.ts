@@ -1,8 +1,7 @@
 /**
- * Deliveries as their bundle's plan promises them, with what is known of each. The plan is the only trace of a delivery
- * before its first outcome.
+ * Events and deliveries found by the plans of bundles. Before its first outcome a delivery has neither a bit nor a row: its
+ * bundle's plan is the only trace of it, and it is listed as queued.
  */
-
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
@@ -18,8 +17,8 @@ import {
 } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { isoTime } from "../time.ts";
-import { idRangeOf, readBodies } from "./bundles.ts";
-import { type DeliveryFilter, type DeliveryKey, hasEnded, isOld, type Over } from "./delivery-filter.ts";
+import { idRangeOf, LISTED_BUNDLES, readBodies } from "./bundles.ts";
+import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -28,24 +27,31 @@ import {
   mergedPage,
   withDestinations,
 } from "./delivery-list.ts";
-import type { Destination } from "./destinations.ts";
+import { type Destination, destinationsByIds } from "./destinations.ts";
 import { knownOf, packedRows } from "./packs.ts";
-import { bundles, type DeliveryRow, deliveries, destinations, type PackRow, packs } from "./schema.ts";
+import {
+  bundles,
+  type DeliveryKey,
+  type DeliveryRow,
+  deliveries,
+  destinations,
+  type PackRow,
+  packs,
+} from "./schema.ts";
 import { type Databases, homeOf } from "./shards.ts";
-import { type Position, readCursor, scheduledAfter } from "./sweep.ts";
-import { destinationsByIds } from "./watched-destinations.ts";
+import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
 
-export type StoredEvent = Readonly<{
+type StoredEvent = Readonly<{
   id: number;
   tenant: string;
   type: string;
   acceptedAt: number;
   deliverAt: number | null;
-  /** What attempts send; its `data` is null when what is stored cannot be read any more. */
+  /** What attempts send; its `data` is null when the stored bytes are damaged. */
   body: string;
 }>;
 
-/** How many bundles one look for queued deliveries goes through, at most, and how many scheduled ones. */
+/** Most bundles that one page of queued deliveries looks at, and most scheduled ones. */
 const SCANNED = 50;
 const SCHEDULED = 50;
 
@@ -60,7 +66,7 @@ type BundleRow = Times &
 
 const COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
 
-/** An event and all its deliveries, in the order of its plan; undefined when there is no such event, or it is over. */
+/** An event with all its deliveries in the order of its plan; undefined when there is none, or it is over. */
 export async function findEvent(
   databases: Databases,
   eventId: number,
@@ -120,7 +126,7 @@ export async function findDelivery(
   return isOverWith(bundle, others, over) ? undefined : found;
 }
 
-/** In one statement, for this is asked more often than all else. */
+/** All that is known of a delivery, in one statement: looking up one delivery is the most frequent read of the API. */
 async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
   const { acceptedAt, deliverAt, plan, header } = bundles;
   const found = await drizzle(home)
@@ -159,7 +165,7 @@ async function foundAt(
   });
 }
 
-/** The row and the pack of each, joined, because to look each up in a list makes three rows read of two. */
+/** The row and the pack of each delivery. Joined to the list: `IN (list)` would read three rows for each two. */
 async function storedOf(home: D1Database, eventId: number, ids: readonly string[]) {
   const named = sql`json_each(${JSON.stringify(ids)}) AS named`;
   const id = sql<string>`named.value`;
@@ -171,7 +177,7 @@ async function storedOf(home: D1Database, eventId: number, ids: readonly string[
   return new Map(found.map(({ id, row, pack }) => [id, { row: row ?? undefined, pack: pack ?? undefined }]));
 }
 
-/** What a pack tells of an event, if it tells anything. */
+/** The delivery of a pack as a row; undefined when it has no bit. */
 function rowIn(pack: PackRow | undefined, eventId: number, destination: Destination | null) {
   return pack && packedRows(pack, destination).find((row) => row.eventId === eventId);
 }
@@ -186,10 +192,10 @@ function foundOf(
 }
 
 /**
- * Deliveries without an outcome: first those of events to be delivered at once that the sweep has not passed yet, the
- * newest event first; then the scheduled ones whose time it has not looked after yet, the first due first. Which of
- * the two an event belongs to never changes, so no page shows again, or leaves out, what moves meanwhile. A page may
- * be short, or empty, and still have a next one: so many bundles and no more are looked at for each.
+ * Queued deliveries: first those of unscheduled events that the sweep has not passed yet, the newest event first; then
+ * those of scheduled events whose times it has not passed yet, the next due first. An event never changes between the
+ * two, so pages neither repeat nor omit a delivery. A page looks at a bounded number of bundles: it may be short, or
+ * empty, and still have a next one.
  */
 export async function queuedDeliveries(
   databases: Databases,
@@ -209,7 +215,7 @@ export async function queuedDeliveries(
   });
 }
 
-/** The database that is looked at, among all of them. */
+/** The database of a page, among all of them. */
 type Place = Readonly<{ databases: Databases; d1: D1Database }>;
 
 async function queuedIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
@@ -220,13 +226,13 @@ async function queuedIn(place: Place, filter: DeliveryFilter): Promise<DeliveryP
   const limit = filter.limit - found.length;
   const scheduled = await scheduledIn(place, { ...filter, before: undefined, limit: Math.max(1, limit) });
   if (limit > 0) return { found: [...found, ...scheduled.found], next: scheduled.next };
-  // The next page finds by the last delivery of this one that only scheduled ones are left.
+  // From the last delivery of this page the next one concludes that only scheduled ones are left.
   const isMore = scheduled.found.length > 0 || scheduled.next !== undefined;
   return { found, next: isMore ? found.at(-1) : undefined };
 }
 
 const BOUNDS = `
-  SELECT coalesce((SELECT watermark FROM sweeps WHERE id = 1), 0) AS watermark,
+  SELECT coalesce((${WATERMARK}), 0) AS watermark,
     coalesce((SELECT max(id) FROM bundles), 0) AS newest`;
 
 const UNSCHEDULED = `
@@ -261,8 +267,8 @@ function pageOf(found: readonly FoundDelivery[], limit: number, rest: DeliveryKe
 }
 
 /**
- * Where the list of scheduled ones goes on after this delivery; undefined when it is none of them. A place without a
- * destination is where the look among the others has stopped.
+ * Where the list of scheduled deliveries continues after this one; undefined when it is unscheduled. A key without a
+ * destination is where a page of unscheduled ones stopped.
  */
 async function scheduledPosition(
   d1: D1Database,
@@ -271,8 +277,8 @@ async function scheduledPosition(
   if (destinationId === "") return undefined;
   const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1 AND deliver_at IS NOT NULL";
   const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
-  // Its bundle once more: there may be deliveries of it left.
-  return at === null ? undefined : { at, event: bundleOf(eventId) - 1 };
+  // Its bundle is looked at again: the page may have ended in the middle of it.
+  return at === null ? undefined : { at, row: bundleOf(eventId) - 1 };
 }
 
 async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position): Promise<DeliveryPage> {
@@ -292,14 +298,14 @@ async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position
     .filter(isAfter);
   const found = await queuedOf(place, planned, filter.limit + 1);
   const last = looked.length < SCHEDULED ? undefined : looked.at(-1);
-  // Below any destination: all of that bundle has been looked at.
+  // Sorts before every destination: all of that bundle has been looked at.
   const rest = last === undefined ? undefined : { eventId: eventAt(last, 127), destinationId: " " };
   return pageOf(found, filter.limit, rest);
 }
 
 async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
   if (ids.length === 0) return [];
-  const statement = `SELECT ${COLUMNS} FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+  const statement = `SELECT ${COLUMNS} FROM ${LISTED_BUNDLES}`;
   return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
 }
 
@@ -310,7 +316,7 @@ function scheduledOrder(planned: readonly Planned[]): Planned[] {
 
 type Planned = DeliveryKey & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
-/** The planned deliveries of a bundle that the filter asks for, by event and destination ascending. */
+/** The planned deliveries of a bundle that pass the filter, by event and destination ascending. */
 function plannedIn(
   row: BundleRow,
   { destinationId: only, tenant, type, accepted }: DeliveryFilter,
@@ -333,10 +339,10 @@ function plannedIn(
     .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
 }
 
-/** Bundle and destination pairs asked for at once. */
+/** Pairs of bundle and destination looked up at once. */
 const PAIRS = 200;
 
-/** The first so many of the planned deliveries that have neither a bit nor a row, and whose destination is there. */
+/** The first `most` planned deliveries that have neither a bit nor a row, and whose destinations are not deleted. */
 async function queuedOf(
   { databases, d1 }: Place,
   planned: readonly Planned[],

@@ -1,22 +1,38 @@
 /**
- * What a replay consists of: the deliveries that had ended as asked for when it began, in rows of their own or in
- * packs, of events that were accepted in its time. Found in order of their events from its cursor on; set to wait in portions, each in
- * the same transaction as the cursor that passes it, so that two steps at once make one.
+ * The steps of a replay: selecting deliveries, and requeueing them in portions.
+ *
+ * A replay selects the deliveries that had ended as asked for when it began, in rows or in packs, of events that were
+ * accepted in its time range. They are found in order of their events from its cursor on. Each portion is requeued in the
+ * same transaction that moves the cursor past it, so that two steps at once do the work of one.
+ *
+ * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
+ * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 import { eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { takesType } from "../core/routing.ts";
-import { bundleIdOf, type IdRange, typeOf } from "./bundles.ts";
+import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { REQUEUED } from "./deliveries.ts";
-import { countIn, deliveredOf, hasBit, packedRows, packsOf } from "./packs.ts";
-import type { NewReplay, Replay, ReplayChange } from "./replays.ts";
+import { packedRows, packsOf } from "./packs.ts";
+import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
 import { type DeliveryRow, replays } from "./schema.ts";
+import type { Databases } from "./shards.ts";
+import {
+  bundleIdOf,
+  countIn,
+  countUpTo,
+  DEAD_ROWS,
+  deliveredOf,
+  hasBit,
+  IS_UNDER_WAY,
+  typeOf,
+} from "./sql.ts";
 
 type Include = Replay["include"];
 
-/** By the index of the dead where there is one for it; else along the destination's whole log. */
+/** Dead deliveries have an index; delivered ones are found among all rows of the destination. */
 const sources: Readonly<Record<Include, string>> = {
-  dead: "deliveries INDEXED BY deliveries_dead WHERE state = 'dead' AND",
+  dead: `${DEAD_ROWS} AND`,
   delivered: "deliveries WHERE",
 };
 
@@ -26,28 +42,26 @@ function isOfType(pattern: string, type: string): string {
     AND substr(${type}, 1, length(${pattern}) - 1) = substr(${pattern}, 1, length(${pattern}) - 1)))`;
 }
 
-/** Whether a replay `r` means the events of a bundle `b`, as far as time tells: none that was older than `?6` ms when it began. */
+/** SQL: whether a bundle `b` is in the time range of a replay `r`, and was not older than `?6` ms when that began. */
 const IS_IN_TIME = `b.accepted_at >= r.since AND b.accepted_at < r.until
   AND coalesce(b.deliver_at, b.accepted_at) > r.created_at - ?6`;
 
-/** Whether a replay `r` means a delivery `d`, whose bundle is `b`. */
-const IS_MEANT = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME}
+/** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. */
+const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME}
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
 
-/** A replay over more than this is to be asked for in parts. */
+/** The API refuses replays over more deliveries than this. */
 export const LARGEST = 1_000_000;
 
-/** The next deliveries of a destination after an event, whether they are meant or not. */
+/** SQL: the next deliveries of a destination after an event, selected or not. */
 const next = (include: Include) => `
   SELECT event_id, state, ended_at FROM ${sources[include]}
     destination_id = ?2 AND event_id > ?3 AND event_id <= ?4 ORDER BY event_id LIMIT ?5`;
 
-const DELIVERS = "(delivered0 | delivered1) <> 0";
-
-/** The packs of a destination in which something was delivered, of the bundles of one event to that of another. */
+/** SQL: a destination's packs with delivered bits, from the bundle of one event to that of another. */
 const deliveredPacks = (from: string, to: string) => `packs
-  WHERE destination_id = ?2 AND bundle_id BETWEEN ${bundleIdOf(from)} AND ${bundleIdOf(to)} AND ${DELIVERS}`;
+  WHERE destination_id = ?2 AND bundle_id BETWEEN ${bundleIdOf(from)} AND ${bundleIdOf(to)} AND (delivered0 | delivered1) <> 0`;
 
 /** How many deliveries of this kind the destination has in the range; `limit` stands for more. */
 export async function countCandidates(
@@ -56,8 +70,7 @@ export async function countCandidates(
   { first, last }: IdRange,
   limit: number,
 ): Promise<number> {
-  const rows = `(SELECT count(*) FROM (SELECT 1 FROM ${sources[include]}
-    destination_id = ?2 AND event_id BETWEEN ?3 AND ?4 LIMIT ?1))`;
+  const rows = countUpTo("?1", `${sources[include]} destination_id = ?2 AND event_id BETWEEN ?3 AND ?4`);
   const packed = `(SELECT coalesce(sum(n), 0) FROM (
     SELECT ${countIn(deliveredOf())} AS n FROM ${deliveredPacks("?3", "?4")} LIMIT ?1))`;
   const count = `SELECT ${include === "delivered" ? `${rows} + ${packed}` : rows} AS n`;
@@ -69,18 +82,19 @@ const LATE_PACKS = `
   SELECT p.*, b.header, b.accepted_at, b.deliver_at
   FROM (SELECT * FROM ${deliveredPacks("?1", "?3")} AND ended_at > ?4) p JOIN bundles b ON b.id = p.bundle_id`;
 
-/** What is meant of the packs that tell of ends after the replay began too: when each ended SQL cannot read. */
-async function meantOfLate(
+/** How many deliveries are selected of packs with ends after the replay began. SQL cannot read the times of their ends. */
+async function countLate(
   db: D1Database,
   replay: NewReplay,
   { first, last, keptMs }: IdRange & Readonly<{ keptMs: number }>,
 ): Promise<number> {
-  const asked = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
-  const { results } = await asked.all<RawRow>();
-  return results.flatMap((raw) => lookedIn(raw, replay, keptMs)).filter(({ meant }) => meant).length;
+  const query = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
+  const { results } = await query.all<RawRow>();
+  return results.flatMap((raw) => lookedIn(raw, replay, keptMs)).filter(({ isSelected }) => isSelected)
+    .length;
 }
 
-/** What of the packs is meant that tell of no end after the replay began. */
+/** How many deliveries are selected of packs without ends after the replay began. */
 const TOTAL_PACKED = `
   SELECT coalesce(sum(iif(r.event_types IS NULL, ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
@@ -90,7 +104,7 @@ const TOTAL_PACKED = `
   FROM (SELECT * FROM ${deliveredPacks("?3 + 1", "?4")} AND ended_at <= ?7 LIMIT ?5) p
   JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
 
-/** Begins a replay and counts what it means; undefined when its destination has one under way. */
+/** Begins a replay and counts what it selects; undefined when its destination has one under way. */
 export async function beginReplay(
   db: D1Database,
   { id, destinationId, include, ...rest }: NewReplay,
@@ -100,10 +114,10 @@ export async function beginReplay(
 ): Promise<Replay | undefined> {
   const row = { id, destinationId, include, ...rest };
   const isPacked = include === "delivered";
-  const late = isPacked ? await meantOfLate(db, row, { first, last, keptMs }) : 0;
+  const late = isPacked ? await countLate(db, row, { first, last, keptMs }) : 0;
   const packed = isPacked ? `(${TOTAL_PACKED})` : "0 * ?7";
   const total = `UPDATE replays AS r SET total = ?8 + ${packed} + (
-      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${IS_MEANT})
+      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${IS_SELECTED})
     WHERE id = ?1 RETURNING *`;
   const [, counted] = await db.batch<RawRow>([
     insertion(db, row),
@@ -134,22 +148,23 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
     );
 }
 
-/** So many deliveries are looked at for one portion, at a time at most and in all. */
+/** Most deliveries looked at in one statement. */
 const PAGE = 1_000;
+/** Deliveries looked at for one portion. */
 const LOOKED_AT = 10_000;
 
 export type Portion = Readonly<{
-  /** The events of the deliveries to set to wait. */
+  /** The events of the deliveries to requeue. */
   events: readonly number[];
-  /** Those of them that have no rows of their own yet, as these would be. */
+  /** Those of the deliveries that have no rows of their own, as the rows that they would have. */
   packed: readonly DeliveryRow[];
   /** The last event looked at. */
   cursor: number;
-  /** Whether there is nothing after it. */
+  /** Whether none comes after it. */
   isLast: boolean;
 }>;
 
-/** The next `size` deliveries that the replay means, or fewer when many have to be passed over. */
+/** The next `size` deliveries that the replay selects, or fewer when many have to be passed over. */
 export async function findPortion(
   db: D1Database,
   replay: Replay,
@@ -165,14 +180,14 @@ export async function findPortion(
     isLast,
   });
   let { cursor } = replay;
-  // Without a choice of types nearly everything is often meant: no more is read than that, until it proves otherwise.
+  // Without event types a replay often selects nearly everything: read little more than is wanted, until it does not.
   let page = replay.eventTypes === null ? Math.min(PAGE, size + 1) : PAGE;
   for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
     if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
     const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, keptMs });
     for (const one of looked) {
-      if (one.meant && found.length === size) return portion(cursor, false);
-      if (one.meant) found.push(one);
+      if (one.isSelected && found.length === size) return portion(cursor, false);
+      if (one.isSelected) found.push(one);
       cursor = one.event;
     }
     if (upto === undefined) return portion(cursor, true);
@@ -183,8 +198,8 @@ export async function findPortion(
 
 type Looked = Readonly<{
   event: number;
-  meant: number | boolean;
-  /** The row that it would have, if it has none of its own. */
+  isSelected: number | boolean;
+  /** The row that a delivery of a pack would have. */
   packed?: DeliveryRow;
 }>;
 
@@ -192,20 +207,20 @@ type Look = Readonly<{ cursor: number; last: number; limit: number; keptMs: numb
 
 type Page = Readonly<{
   looked: readonly Looked[];
-  /** Everything up to this event has been looked at; undefined when that is all. */
+  /** The last event looked at; undefined when none comes after it. */
   upto: number | undefined;
 }>;
 
-/** Packs looked at for so many rows: those of single events hold one delivery each, and those of batches a hundred. */
+/** One pack is looked at for this many rows: packs hold between one delivery and a hundred. */
 const ROWS_PER_PACK = 10;
 
-/** The next deliveries after the cursor, of rows and of packs as far as both were looked at. */
+/** The next deliveries after the cursor in rows and packs, as far as both have been read. */
 async function lookOn(db: D1Database, replay: Replay, look: Look): Promise<Page> {
   const { id, destinationId, include } = replay;
   const { cursor, last, limit, keptMs } = look;
   const rows = db
     .prepare(
-      `SELECT d.event_id AS event, coalesce(${IS_MEANT}, 0) AS meant
+      `SELECT d.event_id AS event, coalesce(${IS_SELECTED}, 0) AS isSelected
        FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
        WHERE r.id = ?1 ORDER BY d.event_id`,
     )
@@ -234,10 +249,10 @@ async function lookOn(db: D1Database, replay: Replay, look: Look): Promise<Page>
 
 const LAST_INDEX = 127;
 
-/** What was delivered of a pack, each with whether it is meant. */
+/** The delivered ones of a pack, each with whether it is selected. */
 function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
   const { eventTypes = null, since, until, createdAt } = replay;
-  // Without a header, somebody has removed the bundle by hand.
+  // Without a header an operator has removed the bundle.
   const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
   const acceptedAt = Number(raw.accepted_at);
   const dueAt = Number(raw.deliver_at ?? acceptedAt);
@@ -247,39 +262,41 @@ function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
     .filter(({ state }) => state === "delivered")
     .map((row) => {
       const about = header && headerAt(header, indexOf(row.eventId));
-      const isMeant = inTime && about !== undefined && takesType(eventTypes, about.type);
-      return { event: row.eventId, meant: isMeant && (row.endedAt ?? 0) <= createdAt, packed: row };
+      const isSelected = inTime && about !== undefined && takesType(eventTypes, about.type);
+      return { event: row.eventId, isSelected: isSelected && (row.endedAt ?? 0) <= createdAt, packed: row };
     });
 }
 
+/** SQL: whether the replay is still running at the cursor that the portion was found from. */
 const isAt = (cursor: string) =>
   `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
 
-const LET_WAIT = `
+const REQUEUE_ROWS = `
   UPDATE deliveries SET ${REQUEUED}, reason = 'replayed', replay = ?2
   WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
     AND ended_at <= ?6 AND ${isAt("?7")}`;
 
-/** Those that have no rows of their own get them, as long as their bits say that they were delivered. */
-const LET_PACKED_WAIT = `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, life, give_up_at, last_status, replay, log)
+/** Deliveries of packs get rows, if their bits still say that they were delivered. The trigger clears the bits. */
+const REQUEUE_PACKED = `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
   SELECT ?3, v.value ->> 'eventId', 'waiting', 'replayed', 1, ?1, v.value ->> 'lastStatus', ?2, v.value -> 'log'
   FROM json_each(?4) v CROSS JOIN packs p
     ON p.destination_id = ?3 AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
   WHERE ${hasBit(deliveredOf("p"), "(v.value ->> 'eventId')")} AND ${isAt("?5")} ON CONFLICT DO NOTHING`;
 
-/** By as many as the statement before has let wait. */
-const COUNT_MOVED = `
-  UPDATE replays SET moved = moved + changes() WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
+/** By as many as the statement before it has requeued. */
+const COUNT_REQUEUED = `
+  UPDATE replays SET requeued = requeued + changes() WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
 
 const ADVANCE = `
-  UPDATE replays SET cursor = ?3, moved = moved + changes(), pace = ?4, next_step_at = ?5, state = ?6,
+  UPDATE replays SET cursor = ?3, requeued = requeued + changes(), pace = ?4, next_step_at = ?5, state = ?6,
     reason = ?7, updated_at = ?8, ended_at = ?9
   WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
 
 /**
- * Sets a portion to wait until `giveUpAt` (epoch ms) at the latest, and the replay to what it is after that.
- * False when it was not, or no longer, running at this cursor: then nothing has changed.
+ * Requeues a portion and changes the replay, in one transaction. False when the replay was not, or no longer, running at
+ * this cursor: then nothing has changed.
+ * @param giveUpAt the age limit of the requeued deliveries until their first attempt, epoch ms
  */
 export async function advanceReplay(
   db: D1Database,
@@ -291,22 +308,51 @@ export async function advanceReplay(
 ): Promise<boolean> {
   const { id, destinationId, include, createdAt } = replay;
   const list = JSON.stringify(events);
-  const letWait = db
-    .prepare(LET_WAIT)
+  const requeue = db
+    .prepare(REQUEUE_ROWS)
     .bind(giveUpAt, id, destinationId, list, include, createdAt, replay.cursor);
   const { pace, nextStepAt, state, reason, endedAt } = after;
   const advance = db
     .prepare(ADVANCE)
     .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
   if (packed.length === 0) {
-    const [, advanced] = await db.batch([letWait, advance]);
+    const [, advanced] = await db.batch([requeue, advance]);
     return (advanced?.meta.changes ?? 0) > 0;
   }
   const [, , , advanced] = await db.batch([
-    letWait,
-    db.prepare(COUNT_MOVED).bind(id, replay.cursor),
-    db.prepare(LET_PACKED_WAIT).bind(giveUpAt, id, destinationId, JSON.stringify(packed), replay.cursor),
+    requeue,
+    db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
+    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, destinationId, JSON.stringify(packed), replay.cursor),
     advance,
   ]);
   return (advanced?.meta.changes ?? 0) > 0;
+}
+
+// ── Parts in several databases: see replays.ts ──
+
+/** The part of a replay in a database: `replay` is the row in `db`. */
+export type Part = Readonly<{ db: D1Database; replay: Replay }>;
+
+/** The parts in the order in which they are worked off. Inserts those that are missing. */
+export async function partsOf(
+  { db: first, further = [] }: Databases,
+  job: Replay,
+  keptMs: number,
+): Promise<readonly Part[]> {
+  const others = further.map(async (db) => {
+    const [known] = await partsIn(db, [job.id]);
+    const replay = known ?? (await beginPart(db, job, keptMs));
+    return replay ? [{ db, replay }] : [];
+  });
+  return [...(await Promise.all(others)).flat(), { db: first, replay: job }];
+}
+
+/** The first database allows a destination one replay at a time, so parts of earlier replays that are left here are over. */
+const CANCEL_OTHERS = `
+  UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND ${IS_UNDER_WAY}`;
+
+async function beginPart(db: D1Database, job: Replay, keptMs: number): Promise<Replay | undefined> {
+  const range = await idRangeOf(db, job);
+  await db.prepare(CANCEL_OTHERS).bind(job.destinationId, job.id).run();
+  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, keptMs);
 }

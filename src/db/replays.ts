@@ -1,74 +1,19 @@
 /**
- * Replays as jobs: begun, found and changed. That a destination has one at a time is held by a unique index,
+ * Replays as jobs: found, listed, changed. That a destination has at most one at a time is guaranteed by a unique index,
  * not by looking first.
+ *
+ * With several databases the job is its row in the first, which is also the part there. In each further one a row of the
+ * same id is the part: which deliveries it selects there, how far it has come and how many have ended, each written in
+ * one transaction with the deliveries. Parts are worked off one after the other, that of the first database last: when
+ * that has ended, so has the replay.
  */
 import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { idRangeOf } from "./bundles.ts";
+import type { ReplayReason } from "../core/reasons.ts";
 import type { Destination } from "./destinations.ts";
-import { beginReplay, LARGEST } from "./replay-steps.ts";
 import { destinations, type ReplayState, replays } from "./schema.ts";
 import type { Databases } from "./shards.ts";
-
-// §§ A replay over several databases. The job is its row in the first, and is also its part there. In each of
-// the others a row of the same id is the part: what it means there, how far it has come, how much has ended,
-// each in one transaction with the deliveries. The parts are worked off one after the other, that of the
-// first database last: when that is over, the replay is.
-
-/** `replay` is the row in `db`. */
-export type Part = Readonly<{ db: D1Database; replay: Replay }>;
-
-/** The parts in the order in which they are worked off. One that has not been begun, or was lost, begins. */
-export async function partsOf(
-  { db: first, further = [] }: Databases,
-  job: Replay,
-  keptMs: number,
-): Promise<readonly Part[]> {
-  const others = further.map(async (db) => {
-    const [known] = await partsIn(db, [job.id]);
-    const replay = known ?? (await beginPart(db, job, keptMs));
-    return replay ? [{ db, replay }] : [];
-  });
-  return [...(await Promise.all(others)).flat(), { db: first, replay: job }];
-}
-
-/** The job with the counts of all its parts, its own among them. */
-export function summedUp(job: Replay, parts: readonly Replay[]): Replay {
-  const sum = (count: (part: Replay) => number) => parts.reduce((all, part) => all + count(part), 0);
-  return {
-    ...job,
-    total: sum(({ total }) => total),
-    moved: sum(({ moved }) => moved),
-    delivered: sum(({ delivered }) => delivered),
-    failed: sum(({ failed }) => failed),
-  };
-}
-
-/** The jobs with the counts of all their parts. */
-export async function withParts({ further = [] }: Databases, jobs: readonly Replay[]): Promise<Replay[]> {
-  const ids = jobs.map(({ id }) => id);
-  const others = (await Promise.all(further.map((db) => partsIn(db, ids)))).flat();
-  const parts = Map.groupBy([...jobs, ...others], ({ id }) => id);
-  return jobs.map((job) => summedUp(job, parts.get(job.id) ?? []));
-}
-
-async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]> {
-  if (ids.length === 0) return [];
-  return drizzle(db)
-    .select()
-    .from(replays)
-    .where(sql`${replays.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`);
-}
-
-/** The first database lets a destination have one replay at a time: what an earlier one has left here is over. */
-const CLOSE = `
-  UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND state IN ('running', 'paused')`;
-
-async function beginPart(db: D1Database, job: Replay, keptMs: number): Promise<Replay | undefined> {
-  const range = await idRangeOf(db, job);
-  await db.prepare(CLOSE).bind(job.destinationId, job.id).run();
-  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, keptMs);
-}
+import { IS_UNDER_WAY } from "./sql.ts";
 
 export type Replay = typeof replays.$inferSelect;
 export type NewReplay = typeof replays.$inferInsert;
@@ -76,7 +21,7 @@ export type NewReplay = typeof replays.$inferInsert;
 type Tenant = string | undefined;
 
 const ofTenant = (tenant: Tenant) => (tenant === undefined ? undefined : eq(replays.tenant, tenant));
-const isUnderWay = sql`state IN ('running', 'paused')`;
+const isUnderWay = sql.raw(IS_UNDER_WAY);
 
 export async function findReplay(
   databases: Databases,
@@ -101,22 +46,22 @@ export async function replayUnderWay(db: D1Database, destination: string): Promi
     .get();
 }
 
-export type ReplayFilter = Readonly<{
+type ReplayFilter = Readonly<{
   tenant: Tenant;
   destinationId: string | undefined;
   state: ReplayState | undefined;
-  /** The place of the last one on the page before. */
+  /** The position of the last replay on the page before. */
   before: number | undefined;
   limit: number;
 }>;
 
-/** `next` is the place that the next page starts after; undefined on the last one. */
-export type ReplayPage = Readonly<{ replays: readonly Replay[]; next: number | undefined }>;
+/** `next` is the position that the next page starts after; undefined on the last one. */
+type ReplayPage = Readonly<{ replays: readonly Replay[]; next: number | undefined }>;
 
-/** How many replays one page looks at, at most, for those in the state that is asked for. */
+/** Most replays that one page looks at when a state is asked for. */
 const LOOKED_AT = 1_000;
 
-/** The newest first. A page that is narrowed to a state may be short, or empty, and still have a next one. */
+/** The newest first. With a state in the filter a page may be short, or empty, and still have a next one. */
 export async function listReplays(databases: Databases, filter: ReplayFilter): Promise<ReplayPage> {
   const { state, limit } = filter;
   const db = drizzle(databases.db);
@@ -146,7 +91,7 @@ export async function listReplays(databases: Databases, filter: ReplayFilter): P
   return { replays: found, next: last?.place };
 }
 
-/** By the index of what is asked for; all of them come in the order of their places. */
+/** The index for the filter. Each of them ends with the rowid, the order of the list. */
 function sourceOf({ tenant, destinationId }: ReplayFilter): SQL {
   if (destinationId !== undefined) return sql`replays INDEXED BY replays_by_destination`;
   return tenant === undefined ? sql`replays` : sql`replays INDEXED BY replays_by_tenant`;
@@ -180,27 +125,27 @@ export async function changeReplay(
 }
 
 /**
- * Cancels what has not ended of the replays of deleted destinations, or of one of them that is deleted, and
- * returns them. The index holds nothing else than what has not ended.
+ * Cancels the replays under way of all deleted destinations, or of one destination if it is deleted, and returns them.
+ * Raw SQL to name the index, which holds nothing but replays under way.
  */
 export async function cancelReplaysOf(
   db: D1Database,
-  reason: string,
+  reason: ReplayReason,
   now: number,
   destination?: string,
 ): Promise<Pick<Replay, "id" | "destinationId">[]> {
   const [ofOne, one] = destination === undefined ? ["", []] : ["AND destination_id = ?3", [destination]];
   const cancel = db.prepare(
     `UPDATE replays INDEXED BY replays_under_way SET state = 'cancelled', reason = ?1, ended_at = ?2, updated_at = ?2
-     WHERE state IN ('running', 'paused') ${ofOne} AND EXISTS (
+     WHERE ${IS_UNDER_WAY} ${ofOne} AND EXISTS (
        SELECT 1 FROM destinations d WHERE d.id = destination_id AND d.deleted_at IS NOT NULL)
      RETURNING id, destination_id AS destinationId`,
   );
   return (await cancel.bind(reason, now, ...one).all<Pick<Replay, "id" | "destinationId">>()).results;
 }
 
-/** A replay and where it leads. */
-export type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
+/** A replay with its destination. */
+type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
 
 export async function findReplayJob(db: D1Database, id: string): Promise<ReplayJob | undefined> {
   return drizzle(db)
@@ -211,7 +156,7 @@ export async function findReplayJob(db: D1Database, id: string): Promise<ReplayJ
     .get();
 }
 
-/** Up to `limit` running replays whose next step was due by then: by the index of those under way. */
+/** Ids of up to `limit` running replays whose next step was due by then. Reads only replays under way. */
 export async function overdueReplays(db: D1Database, dueBy: number, limit: number): Promise<string[]> {
   const rows = await drizzle(db)
     .select({ id: sql<string>`id` })
@@ -219,4 +164,33 @@ export async function overdueReplays(db: D1Database, dueBy: number, limit: numbe
     .where(and(isUnderWay, sql`state = 'running'`, lte(sql`next_step_at`, dueBy)))
     .limit(limit);
   return rows.map(({ id }) => id);
+}
+
+/** The job with the counts of all its parts, its own among them. */
+export function summedUp(job: Replay, parts: readonly Replay[]): Replay {
+  const sum = (count: (part: Replay) => number) => parts.reduce((all, part) => all + count(part), 0);
+  return {
+    ...job,
+    total: sum(({ total }) => total),
+    requeued: sum(({ requeued }) => requeued),
+    delivered: sum(({ delivered }) => delivered),
+    failed: sum(({ failed }) => failed),
+  };
+}
+
+/** The jobs with the counts of all their parts. */
+export async function withParts({ further = [] }: Databases, jobs: readonly Replay[]): Promise<Replay[]> {
+  const ids = jobs.map(({ id }) => id);
+  const others = (await Promise.all(further.map((db) => partsIn(db, ids)))).flat();
+  const parts = Map.groupBy([...jobs, ...others], ({ id }) => id);
+  return jobs.map((job) => summedUp(job, parts.get(job.id) ?? []));
+}
+
+/** Those of the replays that have a row in the database. */
+export async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]> {
+  if (ids.length === 0) return [];
+  return drizzle(db)
+    .select()
+    .from(replays)
+    .where(sql`${replays.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`);
 }

@@ -1,31 +1,33 @@
 /**
- * Removing what is old: a bundle, its packs, deliveries and idempotency keys together, in one transaction, once all of
- * its deliveries have ended. What is over in a bundle that stays is hidden by whoever lists it.
+ * Retention: removes old bundles with their packs, deliveries and idempotency keys in one transaction, once all of their
+ * deliveries have ended, and tombstones of destinations. Lists hide events that are over in bundles that stay.
  *
- * A row of a delivery without its bundle cannot arise. Whoever writes one has loaded the bundle before, a few
- * minutes ago at the most; and a bundle is removed only when the last of its deliveries ended longer ago than
- * that. The newest bundle always stays, so that no number is given twice.
+ * No delivery can be left without its bundle: whoever writes one loaded the bundle a few minutes before at most, and a
+ * bundle is removed only when the last of its deliveries ended longer ago than that. The newest bundle always stays, so
+ * that no id is given twice.
+ *
+ * Raw SQL: deciding and removing are one transaction for a whole page of bundles, and every row is billed for reading
+ * and for deleting once.
  */
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
-import { isInBundle } from "./bundles.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
-import { anyOf, countIn, endedOf } from "./packs.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { anyOf, countIn, endedOf, IS_UNDER_WAY, isInBundle } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 
-/** A bundle that has been kept for long enough, with what it was planned for. */
-export type OldBundle = Readonly<{
+/** A bundle that has been kept for the retention time. */
+type OldBundle = Readonly<{
   bundle: number;
   acceptedAt: number;
   plan: Plan;
   keys: NonNullable<StoredHeader["keys"]>;
 }>;
 
-export type OldPage = Readonly<{
+type OldPage = Readonly<{
   bundles: readonly OldBundle[];
-  /** The last bundle that was looked at; `after` when there was none. */
+  /** The last bundle looked at; `after` when there was none. */
   upto: number;
-  /** Whether everything after it is younger, or there is nothing. */
+  /** Whether no old bundle comes after it. */
   isLast: boolean;
 }>;
 
@@ -38,7 +40,7 @@ type Row = Readonly<{
   keys: string | null;
 }>;
 
-/** Nothing but the first row is read while that is too young. */
+/** Reads only one row while the first bundle is too young. */
 const PAGE = `
   SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
     header -> '$.keys' AS keys
@@ -46,14 +48,15 @@ const PAGE = `
     (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
 
 type Bounds = Readonly<{
-  /** Accepted by this, and due by this if they were scheduled: epoch ms. */
+  /** Bundles that were accepted, and due, by then are old; epoch ms. */
   horizon: number;
+  /** Most bundles of a page. */
   bundles: number;
-  /** Planned deliveries of them together, unless the first alone has more. */
+  /** Most planned deliveries of a page, unless its first bundle alone has more. */
   deliveries: number;
 }>;
 
-/** The next old bundles after one. Those that were accepted before, and are due only after, the horizon are passed. */
+/** The next old bundles after `after`. Scheduled ones that were accepted before the horizon and are due after it are passed over. */
 export async function oldBundles(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
   const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
@@ -73,27 +76,27 @@ export async function oldBundles(db: D1Database, after: number, bounds: Bounds):
   };
 }
 
-/** What is known of destinations where they are stored: in the first database. */
-export type Standings = Readonly<{
-  /** Their rows are gone: nothing can be delivered to them, and nothing end there. */
+/** What the first database, which alone has destinations and replays, knows of the bundles' destinations. */
+type DestinationFacts = Readonly<{
+  /** Destinations whose rows are gone: nothing can be delivered to them or end there. */
   gone: readonly string[];
-  /**
-   * Replays under way, and the times that they are about: they keep what they may yet come to. Those of deleted
-   * destinations come to nothing.
-   */
+  /** Replays under way keep what they may yet select, except those of deleted destinations, which will be cancelled. */
   replays: readonly Readonly<{ destination: string; since: number; until: number }>[];
 }>;
 
-const STANDINGS = `
+const FACTS = `
   SELECT p.value AS destination, d.id IS NULL AS gone, r.since, r.until
   FROM json_each(?1) p LEFT JOIN destinations d ON d.id = p.value
-    LEFT JOIN replays r ON r.destination_id = d.id AND d.deleted_at IS NULL AND r.state IN ('running', 'paused')
+    LEFT JOIN replays r ON r.destination_id = d.id AND d.deleted_at IS NULL AND r.${IS_UNDER_WAY}
   WHERE d.id IS NULL OR r.id IS NOT NULL`;
 
-export async function standingsOf(first: D1Database, bundles: readonly OldBundle[]): Promise<Standings> {
+export async function destinationFacts(
+  first: D1Database,
+  bundles: readonly OldBundle[],
+): Promise<DestinationFacts> {
   const ids = [...new Set(bundles.flatMap(({ plan }) => Object.keys(plan)))];
   type Row = { destination: string; gone: number; since: number | null; until: number | null };
-  const { results } = await first.prepare(STANDINGS).bind(JSON.stringify(ids)).all<Row>();
+  const { results } = await first.prepare(FACTS).bind(JSON.stringify(ids)).all<Row>();
   return {
     gone: results.flatMap(({ destination, gone }) => (gone ? [destination] : [])),
     replays: results.flatMap(({ destination, since, until }) =>
@@ -102,13 +105,16 @@ export async function standingsOf(first: D1Database, bundles: readonly OldBundle
   };
 }
 
-/** Looked at again here, whatever was seen before: a delivery may have been made to wait again. */
+/** The rows `d` of a bundle `b` at a destination `p`. */
+const ROWS_OF_BUNDLE = `deliveries d
+  ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}`;
+
+/** Checks again that everything has ended: a delivery may have been requeued since the page was read. */
 const REMOVE = `
   DELETE FROM bundles WHERE id < (SELECT max(id) FROM bundles) AND id IN (
     SELECT b.value ->> 'bundle' FROM json_each(?1) b
     WHERE b.value ->> 'ends' = (
-      SELECT count(*) FROM json_each(b.value -> 'destinations') p
-      CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
+      SELECT count(*) FROM json_each(b.value -> 'destinations') p CROSS JOIN ${ROWS_OF_BUNDLE}
       WHERE d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?2
     ) + (
       SELECT coalesce(sum(${countIn(endedOf())}), 0) FROM json_each(b.value -> 'destinations') p
@@ -116,35 +122,36 @@ const REMOVE = `
       WHERE coalesce(ended_at, 0) <= ?2))
   RETURNING count`;
 
-const GONE = "NOT EXISTS (SELECT 1 FROM bundles WHERE id = b.value ->> 'bundle')";
+/** Whether the statement before has removed a bundle `b`: only then its packs, rows and keys go too. */
+const IS_REMOVED = "NOT EXISTS (SELECT 1 FROM bundles WHERE id = b.value ->> 'bundle')";
 
 const REMOVE_DELIVERIES = `
   DELETE FROM deliveries WHERE (destination_id, event_id) IN (
     SELECT d.destination_id, d.event_id FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p
-    CROSS JOIN deliveries d ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}
-    WHERE ${GONE})`;
+    CROSS JOIN ${ROWS_OF_BUNDLE}
+    WHERE ${IS_REMOVED})`;
 
 const REMOVE_PACKS = `
   DELETE FROM packs WHERE (destination_id, bundle_id) IN (
-    SELECT p.value, b.value ->> 'bundle' FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p WHERE ${GONE})
+    SELECT p.value, b.value ->> 'bundle' FROM json_each(?1) b JOIN json_each(b.value -> 'destinations') p WHERE ${IS_REMOVED})
   RETURNING ${countIn(anyOf())} AS count`;
 
 const REMOVE_KEYS = `
   DELETE FROM idempotency_keys WHERE (tenant, key) IN (
-    SELECT k.value ->> 0, k.value ->> 1 FROM json_each(?1) b JOIN json_each(b.value -> 'keys') k WHERE ${GONE})`;
+    SELECT k.value ->> 0, k.value ->> 1 FROM json_each(?1) b JOIN json_each(b.value -> 'keys') k WHERE ${IS_REMOVED})`;
 
 export type Removed = Readonly<{ events: number; deliveries: number }>;
 
-/** Removes those of the bundles whose deliveries have all ended, and with them the deliveries and the keys. */
+/** Removes the bundles whose deliveries have all ended, with packs, rows and keys. */
 export async function removeEnded(
   db: D1Database,
   old: readonly OldBundle[],
-  { gone, replays }: Standings,
+  { gone, replays }: DestinationFacts,
   now: number,
 ): Promise<Removed> {
-  const isMeant = ({ plan, acceptedAt }: OldBundle) =>
+  const isReplayed = ({ plan, acceptedAt }: OldBundle) =>
     replays.some((one) => plan[one.destination] && acceptedAt >= one.since && acceptedAt < one.until);
-  const bundles = old.filter((one) => !isMeant(one));
+  const bundles = old.filter((one) => !isReplayed(one));
   if (bundles.length === 0) return { events: 0, deliveries: 0 };
   const isGone = new Set(gone);
   const ending = bundles.map(({ bundle, plan }) => {
@@ -168,39 +175,39 @@ export async function removeEnded(
   return { events: sumOf(removed), deliveries: (deliveries?.meta.changes ?? 0) + sumOf(packed) };
 }
 
-/** A deleted destination, and its place in the order in which they were deleted. */
-export type Tombstone = Readonly<{ id: string; at: number; row: number }>;
+/** A deleted destination, and its position in the order of deletion. */
+type Tombstone = Readonly<{ id: string; at: number; row: number }>;
 
 const TOMBSTONES = `
   SELECT id, deleted_at AS at, rowid AS row FROM destinations INDEXED BY destinations_deleted
   WHERE deleted_at IS NOT NULL AND (deleted_at, rowid) > (?1, ?2) AND deleted_at <= ?3
   ORDER BY deleted_at, rowid LIMIT ?4`;
 
-/** The next `limit` destinations after that place that were deleted by then (epoch ms). */
+/** The next `limit` destinations after the position that were deleted by then (epoch ms). */
 export async function oldTombstones(
   first: D1Database,
-  { at, event: row }: Position,
+  { at, row }: Position,
   deletedBy: number,
   limit: number,
 ): Promise<readonly Tombstone[]> {
   return (await first.prepare(TOMBSTONES).bind(at, row, deletedBy, limit).all<Tombstone>()).results;
 }
 
-const REFERRED = `
+const WITH_DELIVERIES = `
   SELECT value AS id FROM json_each(?1)
   WHERE EXISTS (SELECT 1 FROM deliveries WHERE destination_id = value)
     OR EXISTS (SELECT 1 FROM packs WHERE destination_id = value)`;
 
-/** Those of the destinations that have no delivery left in any database. */
+/** The destinations that have no delivery left in any database. */
 export async function withoutDeliveries(
   databases: Databases,
   ids: readonly string[],
 ): Promise<readonly string[]> {
   const list = JSON.stringify(ids);
-  const answers = await Promise.all(
-    allOf(databases).map((db) => db.prepare(REFERRED).bind(list).all<{ id: string }>()),
+  const found = await Promise.all(
+    allOf(databases).map((db) => db.prepare(WITH_DELIVERIES).bind(list).all<{ id: string }>()),
   );
-  const referred = new Set(answers.flatMap(({ results }) => results.map(({ id }) => id)));
+  const referred = new Set(found.flatMap(({ results }) => results.map(({ id }) => id)));
   return ids.filter((id) => !referred.has(id));
 }
 

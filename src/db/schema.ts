@@ -1,13 +1,21 @@
 /**
- * The tables, as design: D1 remembers, and every written row is paid for.
+ * The tables. docs/data-model.md describes them for people; this is why they are as they are.
  *
- * What goes right, or merely waits, costs two written rows for a whole bundle and destination: the bundle and the
- * pack. So bodies live in a rowid table (compact, ids in order, one row a write), packs and deliveries in `WITHOUT
- * ROWID` tables keyed by destination (its message log for free, one row a write), and every index is partial and is
- * touched only by what waits or goes wrong.
+ * **Written rows are what D1 bills most.** A bundle whose deliveries all succeed, or merely wait, costs two written rows
+ * for each destination: the bundle's (shared by all) and the pack's. So bodies are in a rowid table (compact, ids in
+ * order, one row a write); packs and deliveries are `WITHOUT ROWID` tables keyed by destination (which makes the key its
+ * message log, and saves an index); every index on them is partial and holds only what waits or has gone wrong.
  *
- * Drizzle cannot say `WITHOUT ROWID`: it is added to the generated migration by hand, and a test holds
- * this file and the migrations together. Columns named `…_at` are epoch milliseconds.
+ * **Drizzle or SQL.** Ordinary queries use Drizzle. Raw SQL is for statements that have to do several things at once
+ * (check and insert, or a batch that is one transaction), that take any number of values (`json_each` of one parameter:
+ * D1 allows 100), or whose billed rows depend on their shape (a named index, a recursive walk). A comment on each says
+ * what that saves. Fragments that several statements share are in sql.ts.
+ *
+ * **The order of the folder**: columns, schema, sql, shards; bundles and destinations; packs; notifications and
+ * replay-counters; deliveries; waiting, lists, replays, sweep; what counts and removes. Each builds only on those before.
+ *
+ * Drizzle cannot express `WITHOUT ROWID`, triggers and views: they are added to the generated migration by hand, and
+ * tests hold this file and the migrations together. Columns named `…_at` are epoch milliseconds.
  */
 import { sql } from "drizzle-orm";
 import {
@@ -22,15 +30,15 @@ import {
 } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
-import type { PauseReason } from "../core/reasons.ts";
+import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
 import { jsonText } from "./columns.ts";
 
-/** Where a delivery with a row stands; one without a row is `queued`: the event's plan is its promise. */
+/** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
 export type StoredState = "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
 
-/** One HTTP exchange, as the delivery remembers it. */
+/** One HTTP exchange in a delivery's log. */
 export type AttemptEntry = Readonly<{
   at: number;
   latencyMs: number;
@@ -38,30 +46,30 @@ export type AttemptEntry = Readonly<{
   error?: string;
   note?: string;
   excerpt?: string;
-  /** The message that brings the retry, if the delivery has got one of its own: see DeliveryMessage. */
+  /** The owner of the message that will retry the delivery, if it has one of its own: see DeliveryMessage. */
   owner?: string;
 }>;
 
 /**
- * What was posted: the events that were committed together, of one tenant or of many (core/bundle.ts). `id` is given
- * in order, from the database's first number on (core/placement.ts), so that the sweep's watermark is exact. It is
- * never reused, because the newest row is never removed.
+ * Events that were committed together, of one tenant or of many (core/bundle.ts). Ids are given in order, from the
+ * database's first number on (core/placement.ts), so that the sweep's watermark is exact. They are never reused, because
+ * the newest row is never removed.
  */
 export const bundles = sqliteTable(
   "bundles",
   {
     id: integer().primaryKey(),
-    /** By which a repeated commit is known: a JSON array, of each event's token or of one for all of them. */
+    /** Recognize a repeated commit: a JSON array with a token for each event, or one for all of them. */
     tokens: text().notNull(),
     acceptedAt: integer("accepted_at").notNull(),
-    /** Not to be delivered before this; null: at once. */
+    /** Not delivered before; null: delivered at once. */
     deliverAt: integer("deliver_at"),
-    /** Events in it, and deliveries planned for them together. */
+    /** Number of events, and of deliveries planned for all of them. */
     count: integer().notNull(),
     planned: integer().notNull(),
     /** The destinations chosen at acceptance, each with the indexes of the events that it gets, as runs. */
     plan: jsonText<Plan>({})().notNull(),
-    /** What each event is: its tenant, its type, the bytes of its body. */
+    /** The tenant, the type and the size of each event. */
     header: jsonText<StoredHeader>({
       version: 1,
       encoding: "plain",
@@ -69,27 +77,27 @@ export const bundles = sqliteTable(
       types: [],
       events: [],
     })().notNull(),
-    /** The exact bytes that every attempt sends, joined and compressed. Last, so that reading the rest does not read it. */
+    /** The exact bytes that attempts send, joined and compressed. The last column, so that reading the others skips it. */
     body: blob().notNull(),
   },
   (t) => [index("bundles_scheduled").on(t.deliverAt).where(sql`deliver_at IS NOT NULL`)],
 );
 
-/** Raised by triggers with every change of a tenant's destinations that routing can see; by hand counts too. */
+/** Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. */
 export const tenants = sqliteTable("tenants", {
   id: text().primaryKey(),
   revision: integer().notNull(),
 });
 
-/** Senders' names for their requests, so that sending one again does nothing twice. Kept as long as its events. */
+/** Idempotency keys, with where the events of their requests are. Kept as long as the events. */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
   {
     tenant: text().notNull(),
     key: text().notNull(),
-    /** Digest of what was posted under the key, so that the key with other content is told apart. */
+    /** Digest of the request, which tells a repeat from another request under the same key. */
     fingerprint: text().notNull(),
-    /** The bundles that its events are in, and for each event in the order posted which of them and the index there. */
+    /** The bundles of the events, and for each event in the order posted which of these it is in and its index there. */
     bundles: jsonText<readonly number[]>([])().notNull(),
     places: jsonText<readonly (readonly [number, number])[]>([])().notNull(),
     createdAt: integer("created_at").notNull(),
@@ -97,34 +105,34 @@ export const idempotencyKeys = sqliteTable(
   (t) => [primaryKey({ columns: [t.tenant, t.key] })],
 );
 
-/** One event for one destination, once more is to be said of it than a bit of its pack could. */
+/** A delivery (one event for one destination) whose state does not fit into a bit of a pack. */
 export const deliveries = sqliteTable(
   "deliveries",
   {
     destinationId: text("destination_id").notNull(),
     eventId: integer("event_id").notNull(),
     state: text().$type<StoredState>().notNull(),
-    reason: text(),
-    /** HTTP exchanges made since it was accepted, or made to wait again after its end; nothing else. */
+    reason: text().$type<DeliveryReason>(),
+    /** HTTP exchanges in this generation; nothing else counts. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
-    /** Which life this is: 0 since acceptance, one more each time that it begins again after an end. */
-    life: integer().notNull().default(0),
-    /** Of this life; null while there has been none. */
+    /** 0 since acceptance, and one more each time that the delivery is requeued after an end. */
+    generation: integer().notNull().default(0),
+    /** In this generation; null before. */
     firstAttemptAt: integer("first_attempt_at"),
-    /** The age limit that counts at the moment: that of the unattempted, or of those that have been attempted. */
+    /** The age limit in effect. It differs before and after the first attempt. */
     giveUpAt: integer("give_up_at").notNull(),
     endedAt: integer("ended_at"),
     lastStatus: integer("last_status"),
     lastError: text("last_error"),
-    /** The replay that made it wait again, whose progress its end counts for. */
+    /** The replay that requeued it, and that its end counts for. */
     replay: text(),
     log: jsonText<readonly AttemptEntry[]>([])().notNull().default(sql`'[]'`),
   },
   (t) => [
     primaryKey({ columns: [t.destinationId, t.eventId] }),
     index("deliveries_retrying").on(t.nextAttemptAt).where(sql`state = 'retrying'`),
-    // The attempts beside the key: a drain chooses by them, and reads nothing but the index.
+    // `attempts` is in the index because a drain chooses by it: so it reads nothing but the index.
     index("deliveries_waiting").on(t.destinationId, t.eventId, t.attempts).where(sql`state = 'waiting'`),
     index("deliveries_dead").on(t.destinationId, t.eventId).where(sql`state = 'dead'`),
   ],
@@ -132,13 +140,13 @@ export const deliveries = sqliteTable(
 
 export type DeliveryRow = typeof deliveries.$inferSelect;
 
-/** A mask has two integers: of the events 0 to 49 of the bundle, and of those from 50 on. */
+/** The primary key of a delivery. */
+export type DeliveryKey = Pick<DeliveryRow, "destinationId" | "eventId">;
+
+/** A mask is two integers: for the events 0 to 49 of the bundle, and for those from 50 on. */
 const half = (name: string) => integer(name).notNull().default(0);
 
-/**
- * The deliveries of one bundle at one destination whose fate is plain, a bit for each: see db/packs.ts. Whatever
- * else becomes of one is told by its own row.
- */
+/** The deliveries of one bundle to one destination whose state is plain, a bit for each: see packs.ts. */
 export const packs = sqliteTable(
   "packs",
   {
@@ -152,16 +160,16 @@ export const packs = sqliteTable(
     delivered1: half("delivered1"),
     cancelled0: half("cancelled0"),
     cancelled1: half("cancelled1"),
-    /** Why those that wait were turned away last, and until when. */
-    reason: text(),
+    /** Why the waiting ones wait, and until when at least. */
+    reason: text().$type<DeliveryReason>(),
     nextAttemptAt: integer("next_attempt_at"),
-    /** When the sweep takes up what is in flight; null while nothing is. */
+    /** When the sweep recovers those in flight; null when none is. */
     recoverAt: integer("recover_at"),
-    /** The age limit of the unattempted; null while none has waited or been in flight. */
+    /** The age limit of those without an attempt; null while none has waited or been in flight. */
     giveUpAt: integer("give_up_at"),
-    /** When the last of those that have ended did. */
+    /** When the last of the ended ones ended. */
     endedAt: integer("ended_at"),
-    /** How and when each has ended: see core/pack.ts. */
+    /** How and when each ended one ended: see core/pack.ts. */
     ends: text().notNull().default(""),
   },
   (t) => [
@@ -173,7 +181,7 @@ export const packs = sqliteTable(
 
 export type PackRow = typeof packs.$inferSelect;
 
-/** A URL with its limits. Limits are plain columns, so that a person can change one by hand. */
+/** An endpoint URL with its limits. Limits are plain columns, so that an operator can change them by hand. */
 export const destinations = sqliteTable(
   "destinations",
   {
@@ -185,11 +193,11 @@ export const destinations = sqliteTable(
     description: text(),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
-    /** Which `data` it wants; null takes all. */
+    /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
-    /** Sealed with the master key, as are those before it, each of which signs beside it until it expires. */
+    /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */
     secret: text().notNull(),
-    /** How often the secret has been replaced, from 1: names the one that a rotation means to replace. */
+    /** 1, and one more with each rotation: a request to rotate names the version that it replaces. */
     secretVersion: integer("secret_version").notNull().default(1),
     /** The newest first. */
     previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
@@ -198,7 +206,7 @@ export const destinations = sqliteTable(
     statusChangedAt: integer("status_changed_at"),
     maxConcurrency: integer("max_concurrency").notNull().default(10),
     ratePerSecond: real("rate_per_second").notNull().default(100),
-    /** Null: what follows from the rate. */
+    /** Null: derived from the rate. */
     rateBurst: integer("rate_burst"),
     timeoutMs: integer("timeout_ms").notNull().default(15_000),
     retry: jsonText<RetrySpec | null>(null)(),
@@ -209,20 +217,20 @@ export const destinations = sqliteTable(
     breakerMaxCooldownS: integer("breaker_max_cooldown_s").notNull().default(45),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
-    /** A deleted destination stays as a tombstone, so that what was planned for it ends as cancelled. */
+    /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
     deletedAt: integer("deleted_at"),
   },
   (t) => [
-    // In order of id, so that a page of a tenant's own costs what it shows. The second has the deleted ones too.
+    // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
     index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
-    index("destinations_ever_of_tenant").on(t.tenant, t.id),
+    index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
     index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
   ],
 );
 
 /**
- * Changes of a destination's status of which nobody has been told, as they were. A trigger of the migration writes
- * them, in the transaction that sets `status_changed_at` and changes `status`.
+ * Changes of destinations' statuses that have not been published. A trigger writes them in the transaction that sets
+ * `status_changed_at` and changes `status`.
  */
 export const statusChanges = sqliteTable(
   "status_changes",
@@ -230,33 +238,33 @@ export const statusChanges = sqliteTable(
     changedAt: integer("changed_at").notNull(),
     destinationId: text("destination_id").notNull(),
     status: text().$type<"active" | "paused">().notNull(),
-    reason: text(),
+    reason: text().$type<PauseReason>(),
     tenant: text().notNull(),
     url: text().notNull(),
   },
   (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
 );
 
-/** What the sweep remembers of one of its parts. */
+/** The progress of one part of the sweep. */
 export type SweepPart = Readonly<{
-  /** When it last got on, epoch ms: with all that there was to do, or with as much as it may do at once. */
+  /** When it last made progress, epoch ms: it did all that there was to do, or as much as it may do at once. */
   at: number;
-  /** Whether it has left something for later. */
+  /** Whether it has left work for later. */
   behind: boolean;
-  /** How often it has failed since it last got on. */
+  /** How often it has failed since it last made progress. */
   failures: number;
-  /** Where it goes on. */
+  /** Where it continues. */
   cursor: readonly (string | number)[];
 }>;
 
 /**
- * The sweep's memory, one row. The watermark is each database's own; everything else is in the first. `lease` names
- * the sweep that is at work until `leasedUntil`, and `page` the last of its pages that has begun.
+ * The progress of the sweep, in one row. Each database has its own watermark; everything else is in the first. `lease`
+ * names the sweep that is running until `leasedUntil`, and `page` is the last of its pages that has begun.
  */
 export const sweeps = sqliteTable("sweeps", {
   id: integer().primaryKey(),
   watermark: integer().notNull().default(0),
-  /** When that part last got on that has been without progress for longest; 0 before the first sweep. */
+  /** When the part that has been stuck for longest last made progress; 0 before the first sweep. */
   heartbeatAt: integer("heartbeat_at").notNull(),
   lease: text(),
   leasedUntil: integer("leased_until").notNull().default(0),
@@ -264,46 +272,45 @@ export const sweeps = sqliteTable("sweeps", {
   parts: jsonText<Readonly<Record<string, SweepPart>>>({})().notNull().default(sql`'{}'`),
 });
 
-/** Where a walk over the events has got to, for each walk that goes on from one sweep to the next. */
+/** Where walks over a table continue: see `Walk` in sweep.ts. */
 export const cursors = sqliteTable("cursors", {
   name: text().primaryKey(),
-  /** The key of the last event that was looked at: its time, where the walk is in order of times, and its row. */
+  /** The last row looked at: its time, for walks in order of time, and its rowid. */
   at: integer().notNull(),
-  eventId: integer("event_id").notNull(),
+  rowId: integer("row_id").notNull(),
 });
 
-/** How often something happened that leaves no other trace. */
+/** Counters of what leaves no other lasting trace: see stats.ts. */
 export const counts = sqliteTable("counts", {
   name: text().primaryKey(),
   count: integer().notNull(),
 });
 
-/** Who may call the API. The key itself is shown once and never stored: its digest is. */
+/** API keys. The secret part is shown once and never stored; its digest is. */
 export const apiKeys = sqliteTable(
   "api_keys",
   {
     id: text().primaryKey(),
     name: text(),
-    /** The only tenant that it sees and touches; null: all of them. */
+    /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: jsonText<readonly string[]>([])().notNull(),
     hash: text().notNull(),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at"),
-    /** To the hour, so that a busy key does not write a row per request. */
+    /** To the hour, so that a busy key does not write a row for each request. */
     lastUsedAt: integer("last_used_at"),
     revokedAt: integer("revoked_at"),
   },
   (t) => [
-    index("api_keys_standing").on(t.id).where(sql`revoked_at IS NULL`),
+    index("api_keys_unrevoked").on(t.id).where(sql`revoked_at IS NULL`),
     index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
   ],
 );
 
-/** Where a replay stands. */
 export type ReplayState = "running" | "paused" | "completed" | "cancelled";
 
-/** Sending again what ended: a job that survives restarts. At most one a destination has not ended. */
+/** Replays: jobs that requeue ended deliveries of a destination. A destination has at most one under way. */
 export const replays = sqliteTable(
   "replays",
   {
@@ -316,15 +323,15 @@ export const replays = sqliteTable(
     until: integer().notNull(),
     ratePerMinute: integer("rate_per_minute").notNull(),
     state: text().$type<ReplayState>().notNull(),
-    reason: text(),
+    reason: text().$type<ReplayReason>(),
     /** The last event looked at: where the next step begins. */
     cursor: integer().notNull().default(0),
-    /** Deliveries that matched when it began, were set to wait again, and have ended since. */
+    /** Deliveries selected when it began, requeued so far, and ended since. */
     total: integer().notNull().default(0),
-    moved: integer().notNull().default(0),
+    requeued: integer().notNull().default(0),
     delivered: integer().notNull().default(0),
     failed: integer().notNull().default(0),
-    /** The rate of now, per minute: between a tenth and ten times the rate asked for. */
+    /** The current rate per minute: between a tenth and ten times the rate asked for. */
     pace: real().notNull(),
     nextStepAt: integer("next_step_at").notNull(),
     createdAt: integer("created_at").notNull(),
@@ -338,27 +345,27 @@ export const replays = sqliteTable(
   ],
 );
 
-/** How deep backlogs were when the watch looked, within the last hour. */
+/** Backlogs of the last hour, by which alerts tell how fast they grow. */
 export const backlogSnapshots = sqliteTable("backlog_snapshots", {
   at: integer().primaryKey(),
   /** By destination. */
   backlogs: text().notNull(),
 });
 
-/** Mails to the operator that went out within the hour, by what they were about. */
+/** Mails sent to the operator within the last hour, by what they were about: limits how many are sent. */
 export const mails = sqliteTable("mails", {
   about: text().primaryKey(),
   sentAt: integer("sent_at").notNull(),
 });
 
-/** A person at the dashboard. Its id is that of the portal link it was opened by, so a link opens one only. */
+/** Sessions at the dashboard. A session has the id of the portal link that opened it, so a link opens only one. */
 export const sessions = sqliteTable(
   "sessions",
   {
     id: text().primaryKey(),
-    /** The key that opened it, or made its link; null: the first one, `ADMIN_KEY`. */
+    /** The API key that opened it, or that made its link; null: `ADMIN_KEY`. */
     keyId: text("key_id"),
-    /** The only tenant that it sees and touches; null: all of them. */
+    /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
     createdAt: integer("created_at").notNull(),

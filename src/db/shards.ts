@@ -1,25 +1,24 @@
 /**
- * Events and deliveries over several databases. The first has everything; what there is beyond it has
- * events and their deliveries alone, in the same tables. Usually there is no other, and nothing here costs
- * a call or a row.
+ * Events and deliveries over several databases. The first has every table; further ones have events and their deliveries
+ * alone, in the same tables. Usually there is only the first, and nothing here costs a call or a row.
  *
- * What is about one event is asked of its database; what is about a destination's deliveries, of all.
+ * Queries about one event go to its database; queries about a destination's deliveries go to all.
  */
 import { databaseNumberOf, databaseNumberOfBundle, MOST_DATABASES } from "../core/placement.ts";
 
 export type Databases = Readonly<{
-  /** The first: destinations, keys, replays and the sweep's heartbeat are here alone. */
+  /** The first, which alone has destinations, API keys, replays and the sweep's heartbeat. */
   db: D1Database;
   /** The others, in the order of their numbers, from 1 on. */
   further?: readonly D1Database[] | undefined;
 }>;
 
-/** All of them, in the order of their numbers. */
+/** All databases, in the order of their numbers. */
 export function allOf({ db, further = [] }: Databases): readonly D1Database[] {
   return [db, ...further];
 }
 
-/** The one of that number; throws when it is not bound. */
+/** The database of that number; throws when it is not bound. */
 export function databaseAt(databases: Databases, number: number): D1Database {
   const db = allOf(databases)[number];
   if (db === undefined) throw new Error(`No database number ${number} is bound`);
@@ -31,12 +30,12 @@ export function homeOf(databases: Databases, event: number): D1Database | undefi
   return allOf(databases)[databaseNumberOf(event)];
 }
 
-/** The one that the bundle lives in; undefined when it is not bound. */
+/** The database that the bundle lives in; undefined when it is not bound. */
 export function homeOfBundle(databases: Databases, bundle: number): D1Database | undefined {
   return allOf(databases)[databaseNumberOfBundle(bundle)];
 }
 
-/** The items by the databases that their events live in. Those whose database is not bound are left out. */
+/** The items grouped by the databases that their events live in, without those whose database is not bound. */
 export function sharesOf<T>(
   databases: Databases,
   items: readonly T[],
@@ -46,7 +45,7 @@ export function sharesOf<T>(
   return new Map([...shares].flatMap(([db, share]) => (db ? [[db, share]] : [])));
 }
 
-/** Asks all of them at once, and adds up what they count. */
+/** Counts in all databases at once, and adds up. */
 export async function sumOver(
   databases: Databases,
   count: (db: D1Database) => Promise<number>,
@@ -55,19 +54,20 @@ export async function sumOver(
   return counts.reduce((sum, one) => sum + one, 0);
 }
 
-/** The sums of the counts by what they count. */
+/** The sums of the counts of each name. */
 export function addedUp(counts: readonly (readonly [string, number])[]): ReadonlyMap<string, number> {
   const sums = new Map<string, number>();
-  for (const [what, count] of counts) sums.set(what, (sums.get(what) ?? 0) + count);
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
   return sums;
 }
 
-// §§ Databases whose queries are counted. D1 allows an invocation 1,000 of them, counts each statement of a batch, and
-// throws beyond that: so whoever does as much as there is to do asks here whether it may go on.
-
 type Counted = Readonly<{ db: D1Database; further: readonly D1Database[]; queries: () => number }>;
 
-/** The same databases; `queries` says how many have been made through them since. */
+/**
+ * The same databases; `queries` returns how many queries have been made through them. D1 allows an invocation 1,000,
+ * counts each statement of a batch, and throws beyond that: so work that is not bounded otherwise checks whether it may
+ * continue.
+ */
 export function countQueries({ db, further = [] }: Databases): Counted {
   let queries = 0;
   const inner = new WeakMap<D1PreparedStatement, D1PreparedStatement>();
@@ -102,13 +102,13 @@ export function countQueries({ db, further = [] }: Databases): Counted {
   return { db: counting(db), further: further.map(counting), queries: () => queries };
 }
 
-/** Where a walk over the databases goes on, and whether it has left something for then. */
-export type Walked = Readonly<{ next: number; more: boolean; failure?: unknown }>;
+/** Where a walk over the databases continues, and whether there is more to do then. */
+type Walked = Readonly<{ next: number; more: boolean; failure?: unknown }>;
 
 /**
- * Works in one database after the other, beginning with number `first`, as long as it may go on; in one of them in
- * any case. One that fails keeps the others from nothing.
- * @param work says whether it has left something undone
+ * Works in one database after the other, beginning with number `first`, while it may go on; in the first of them in any
+ * case. A failure in one does not stop the others.
+ * @param work returns whether there is more to do in that database
  */
 export async function inTurn(
   databases: Databases,
@@ -135,7 +135,7 @@ export async function inTurn(
 
 /**
  * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers, and what is wrong with
- * their names. The numbers are part of the events' ids, so there is no gap in them.
+ * their names. The numbers are part of event ids, so there may be no gap in them.
  */
 export function furtherDatabases(env: object): { further: D1Database[]; faults: string[] } {
   const named = Object.entries(env).flatMap(([name, binding]) => {

@@ -1,62 +1,70 @@
-/** What the sweep looks for in D1, each in one bounded statement, and what it remembers. */
+/**
+ * What the sweep reads and writes: its lease and progress, lost and overdue deliveries, scheduled bundles, cursors.
+ *
+ * Raw SQL, because each search is one bounded statement: a page of bundles is compared with its packs and rows inside of
+ * SQLite, which saves a query for each bundle and returns only the deliveries that are lost.
+ */
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { type DeliveryName, eventAt, indexesOf, type Plan } from "../core/bundle.ts";
-import { countOf, findPlans, isInBundle } from "./bundles.ts";
+import { findPlans } from "./bundles.ts";
 import type { Destination } from "./destinations.ts";
-import { anyOf, countIn, inFlightOf, knownOf, settingBits } from "./packs.ts";
+import { knownOf, settingBits } from "./packs.ts";
 import { type DeliveryRow, destinations, type SweepPart } from "./schema.ts";
+import { anyOf, countIn, countInRuns, inFlightOf, isInBundle } from "./sql.ts";
 
-/** The sweep's own row. */
+/** The id of the only row of `sweeps`. */
 const ID = 1;
 
-const WATERMARK = `SELECT watermark FROM sweeps WHERE id = ${ID}`;
+// ── Progress and lease ──
 
-/** The bundle up to which every plan has been checked. */
+export const WATERMARK = `SELECT watermark FROM sweeps WHERE id = ${ID}`;
+
+/** The id of the bundle up to which every plan has been checked. */
 export async function readWatermark(db: D1Database): Promise<number> {
   return (await db.prepare(WATERMARK).first<number>("watermark")) ?? 0;
 }
 
-const MOVE = `
+const MOVE_WATERMARK = `
   INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, ?1, 0)
   ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark)`;
 
-/** Everything up to this bundle has been checked, and what was lost of it is waiting. */
+/** Records that every plan up to this bundle has been checked, and that lost deliveries of it wait. */
 export async function moveWatermark(db: D1Database, watermark: number): Promise<void> {
-  await db.prepare(MOVE).bind(watermark).run();
+  await db.prepare(MOVE_WATERMARK).bind(watermark).run();
 }
 
-/** By the names of the parts. */
+/** By the names of the sweep's parts. */
 export type SweepParts = Readonly<Record<string, SweepPart>>;
 
-/** The sweep at work: `page` counts the invocations of one sweep, the tick is 0. */
+/** A sweep's claim to be the only one. `page` counts its invocations; that of the cron is 0. */
 export type SweepLease = Readonly<{ lease: string; page: number }>;
 
-const TAKE = `
+const BEGIN = `
   INSERT INTO sweeps (id, heartbeat_at, lease, leased_until) VALUES (${ID}, 0, ?1, ?2)
   ON CONFLICT (id) DO UPDATE SET lease = excluded.lease, leased_until = excluded.leased_until, page = 0
   WHERE leased_until <= ?3 RETURNING parts`;
 
-/** Begins a sweep that nobody else begins until `until` (epoch ms); undefined while another one is at work. */
+/** Begins a sweep with a lease until `until` (epoch ms); undefined while another one has a lease. */
 export async function beginSweep(
   db: D1Database,
   lease: string,
   until: number,
   now: number,
 ): Promise<SweepParts | undefined> {
-  return partsFrom(await db.prepare(TAKE).bind(lease, until, now).first<string>("parts"));
+  return partsFrom(await db.prepare(BEGIN).bind(lease, until, now).first<string>("parts"));
 }
 
-const TURN = `
+const BEGIN_PAGE = `
   UPDATE sweeps SET page = ?2, leased_until = ?3 WHERE id = ${ID} AND lease = ?1 AND page = ?2 - 1 RETURNING parts`;
 
-/** Begins that page of a sweep; undefined when it has begun before, or another sweep has. */
+/** Begins a page of a sweep; undefined when that page, or another sweep, has begun already. */
 export async function beginSweepPage(
   db: D1Database,
   { lease, page }: SweepLease,
   until: number,
 ): Promise<SweepParts | undefined> {
-  return partsFrom(await db.prepare(TURN).bind(lease, page, until).first<string>("parts"));
+  return partsFrom(await db.prepare(BEGIN_PAGE).bind(lease, page, until).first<string>("parts"));
 }
 
 const SAVE = `
@@ -65,13 +73,13 @@ const SAVE = `
 
 type Saved = Readonly<{
   parts: SweepParts;
-  /** When that part last got on that has been without progress for longest, epoch ms. */
+  /** When the part that has been stuck for longest last made progress, epoch ms. */
   heartbeatAt: number;
-  /** Epoch ms; the past lets the sweep go. */
+  /** Epoch ms; a time in the past ends the lease. */
   leasedUntil: number;
 }>;
 
-/** Keeps how far the sweep has got; whether it is still the one at work. */
+/** Saves a sweep's progress; false when its lease has gone to another one. */
 export async function saveSweep(
   db: D1Database,
   { lease, page }: SweepLease,
@@ -81,8 +89,8 @@ export async function saveSweep(
   return (await save.run()).meta.changes > 0;
 }
 
-/** A person may have edited them: what is no part of a sweep is left out. */
-export function partsFrom(stored: string | null): SweepParts | undefined {
+/** An operator may have edited them: malformed parts are left out. */
+function partsFrom(stored: string | null): SweepParts | undefined {
   if (stored === null) return undefined;
   try {
     const parts = Object.entries(JSON.parse(stored) as Record<string, SweepPart>);
@@ -96,21 +104,24 @@ function isPart(part: Partial<SweepPart> | null): part is SweepPart {
   return Number.isFinite(part?.at) && Number.isFinite(part?.failures) && Array.isArray(part?.cursor);
 }
 
-/** When that part last got on that has been without progress for longest, epoch ms; null before the first sweep. */
+export const HEARTBEAT = `SELECT heartbeat_at FROM sweeps WHERE id = ${ID} AND heartbeat_at > 0`;
+
+/** When the part that has been stuck for longest last made progress, epoch ms; null before the first sweep. */
 export async function readHeartbeat(db: D1Database): Promise<number | null> {
-  const beaten = `SELECT heartbeat_at FROM sweeps WHERE id = ${ID} AND heartbeat_at > 0`;
-  return db.prepare(beaten).first<number>("heartbeat_at");
+  return db.prepare(HEARTBEAT).first<number>("heartbeat_at");
 }
 
-/** A planned delivery without an outcome, and the times that its age limit counts from. */
+// ── Lost deliveries ──
+
+/** A planned delivery with neither a bit nor a row, and the times that its age limit counts from. */
 export type LostDelivery = DeliveryName & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
-/** What one statement looks at: so many bundles, and planned deliveries of them together. */
+/** The most that one statement looks at: bundles, and planned deliveries of all of them. */
 type Most = Readonly<{ bundles: number; deliveries: number }>;
 
 /**
- * As many of the bundles, the first at least, as have no more planned deliveries together. Counted here, because a
- * window function makes three rows read of one.
+ * As many of the bundles as have no more planned deliveries than that together, but at least the first. Counted here,
+ * because a window function would make three rows read of one.
  */
 export function fitting<T extends Readonly<{ planned: number }>>(
   bundles: readonly T[],
@@ -127,39 +138,39 @@ export function fitting<T extends Readonly<{ planned: number }>>(
 const NEXT = `
   SELECT id, accepted_at AS acceptedAt, planned FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
 
-/** SQL: what a bundle `b` has planned for a destination and has neither bits nor rows of. */
+/** SQL: pairs of bundle and destination with more planned deliveries than bits and rows: counted, not looked up. */
 const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
     b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
   FROM bundles b JOIN json_each(b.plan) p
-  WHERE ${countOf("p.value")} >
+  WHERE ${countInRuns("p.value")} >
     coalesce((SELECT ${countIn(anyOf())} FROM packs WHERE destination_id = p.key AND bundle_id = b.id), 0)
     + (SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "b.id")})`;
 
-/** Those that are scheduled are passed, unless the walk in order of time has been where they are. */
+/** Scheduled bundles are passed over, unless the walk in order of their times has passed them already. */
 const LOST = `
   ${LOST_PARTS} AND b.id > ?1 AND b.id <= ?2 AND (b.deliver_at IS NULL OR (b.deliver_at, b.id) <= (?3, ?4))`;
 
-export type LostPage = Readonly<{
+type LostPage = Readonly<{
   /** Every plan up to this bundle has been checked. */
   upto: number;
-  /** Whether there is something to check after it already. */
+  /** Whether more bundles can be checked already. */
   more: boolean;
   lost: readonly LostDelivery[];
 }>;
 
 type Reach = Readonly<{
-  /** Accepted by this, epoch ms. */
+  /** Checks only bundles that were accepted by then, epoch ms. */
   horizon: number;
-  /** How far scheduled events have been checked in order of their times. */
+  /** How far scheduled bundles have been checked in order of their times. */
   scheduledUpto: Position;
 }>;
 
-/** Checks some bundles after `after`, up to the first that was accepted too recently to be lost. */
+/** Checks the next bundles after `after`, up to the first that was accepted too recently for its deliveries to be lost. */
 export async function findLost(
   db: D1Database,
   after: number,
-  { horizon, scheduledUpto: { at, event } }: Reach,
+  { horizon, scheduledUpto: { at, row } }: Reach,
   most: Most,
 ): Promise<LostPage> {
   type Row = { id: number; acceptedAt: number; planned: number };
@@ -170,11 +181,11 @@ export async function findLost(
   const upto = looked.at(-1)?.id ?? after;
   const more = looked.length < old.length || old.length === most.bundles;
   if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [] };
-  const parts = await db.prepare(LOST).bind(after, upto, at, event).all<LostPart>();
+  const parts = await db.prepare(LOST).bind(after, upto, at, row).all<LostPart>();
   return { upto, more, lost: await lostOf(db, parts.results) };
 }
 
-/** What a bundle has planned for a destination, of which something is missing. */
+/** A bundle's planned deliveries to a destination, some of which are lost. */
 type LostPart = Readonly<{
   bundle: number;
   destination: string;
@@ -198,7 +209,7 @@ async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<reado
   );
 }
 
-/** Those of the destinations that have a row, deleted ones too. */
+/** The destinations of these ids that are stored, deleted ones too. */
 export async function destinationsNamed(
   first: D1Database,
   ids: Iterable<string>,
@@ -210,14 +221,16 @@ export async function destinationsNamed(
     .where(sql`${destinations.id} IN (SELECT value FROM json_each(${list}))`);
 }
 
-/** Deliveries that one statement writes: a parameter may have 2 MB. */
+/** Deliveries written by one statement: a parameter may have 2 MB. */
 const WRITTEN = 10_000;
 
-/** Lets wait what has neither a bit nor a row, in the database of its events; what has got one meanwhile keeps it. */
+/** Sets the waiting bits of lost deliveries in the database of their events. One that has a bit or a row by now keeps it. */
 export async function letWait(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
   for (let from = 0; from < rows.length; from += WRITTEN)
     await settingBits(db, rows.slice(from, from + WRITTEN)).run();
 }
+
+// ── Overdue deliveries ──
 
 const OVERDUE = `
   UPDATE deliveries SET state = 'waiting', reason = 'recovered', next_attempt_at = ?2
@@ -240,8 +253,9 @@ function overdueSet(half: 0 | 1): string {
 }
 
 /**
- * Lets wait up to `limit` rows, and as many packs, of what was due by `horizon` and was not brought, or was in flight
- * under leases that have ended by then; returns their destinations, and whether there may be more.
+ * Sets up to `limit` rows, and the deliveries in flight of as many packs, to wait: retries that were due by `horizon` and
+ * came with no message, and attempts whose leases had ended by then. Returns their destinations, and whether there may
+ * be more.
  */
 export async function recoverOverdue(
   db: D1Database,
@@ -263,38 +277,40 @@ export async function recoverOverdue(
   };
 }
 
-// §§ How far a walk over the events has got, from one sweep to the next.
+// ── Cursors ──
 
-/** The last event looked at: its time, where the walk is in order of times, and its row. */
-export type Position = Readonly<{ at: number; event: number }>;
+/** The last row looked at: its time, for walks in order of time, and its rowid. */
+export type Position = Readonly<{ at: number; row: number }>;
 
 /**
- * Which walk: `scheduled` sends for what falls due, `scheduled_checked` looks whether it arrived, `retention`
- * removes what is old, and `tombstones` deleted destinations in the order in which they were deleted.
+ * Walks that continue from one sweep to the next: `scheduled` enqueues bundles that fall due, `scheduled_checked` checks
+ * that they were delivered, `retention` removes old bundles, and `tombstones` deleted destinations in order of deletion.
  */
 export type Walk = "scheduled" | "scheduled_checked" | "retention" | "tombstones";
 
-const READ = "SELECT at, event_id AS event FROM cursors WHERE name = ?1";
+const READ_CURSOR = "SELECT at, row_id AS row FROM cursors WHERE name = ?1";
 
-/** Where the walk goes on: after this. */
+/** The walk continues after this position. */
 export async function readCursor(db: D1Database, walk: Walk): Promise<Position> {
-  return (await db.prepare(READ).bind(walk).first<Position>()) ?? { at: 0, event: 0 };
+  return (await db.prepare(READ_CURSOR).bind(walk).first<Position>()) ?? { at: 0, row: 0 };
 }
 
 const MOVE_CURSOR = `
-  INSERT INTO cursors (name, at, event_id) VALUES (?1, ?2, ?3)
-  ON CONFLICT (name) DO UPDATE SET at = excluded.at, event_id = excluded.event_id`;
+  INSERT INTO cursors (name, at, row_id) VALUES (?1, ?2, ?3)
+  ON CONFLICT (name) DO UPDATE SET at = excluded.at, row_id = excluded.row_id`;
 
-export async function moveCursor(db: D1Database, walk: Walk, { at, event }: Position): Promise<void> {
-  await db.prepare(MOVE_CURSOR).bind(walk, at, event).run();
+export async function moveCursor(db: D1Database, walk: Walk, { at, row }: Position): Promise<void> {
+  await db.prepare(MOVE_CURSOR).bind(walk, at, row).run();
 }
 
-// §§ Scheduled bundles in the order of their times, by an index that holds nothing else. Many may share one
-// instant: so a position is a time and a number, and what follows it is the rest of its instant, then later ones.
+// ── Scheduled bundles, in order of their times ──
 
 type Row = Readonly<{ id: number; deliverAt: number; planned: number }>;
 
-/** The rest of the instant, and what comes after it; in order, because to have them sorted costs rows read. */
+/**
+ * Many bundles may be due at the same millisecond, so a position is a time and an id: first the rest of that millisecond,
+ * then later ones. Two indexed queries in order, because sorting in SQLite would cost rows read.
+ */
 const NEXT_SCHEDULED = `
   SELECT * FROM (SELECT id, deliver_at AS deliverAt, planned FROM bundles INDEXED BY bundles_scheduled
     WHERE deliver_at = ?1 AND id > ?2 AND deliver_at <= ?3 ORDER BY id LIMIT ?4)
@@ -303,15 +319,15 @@ const NEXT_SCHEDULED = `
     WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)`;
 
 async function nextRows(db: D1Database, after: Position, until: number, limit: number): Promise<Row[]> {
-  const { results } = await db.prepare(NEXT_SCHEDULED).bind(after.at, after.event, until, limit).all<Row>();
+  const { results } = await db.prepare(NEXT_SCHEDULED).bind(after.at, after.row, until, limit).all<Row>();
   return results.toSorted((a, b) => a.deliverAt - b.deliverAt || a.id - b.id).slice(0, limit);
 }
 
-export type ScheduledPage = Readonly<{
+type ScheduledPage = Readonly<{
   bundles: readonly Readonly<{ id: number; plan: Plan; deliverAt: number }>[];
   /** The last one looked at; `after` when there was none. */
   upto: Position;
-  /** Whether there are more after them. */
+  /** Whether more are due. */
   more: boolean;
 }>;
 
@@ -338,7 +354,7 @@ async function nextPage(db: D1Database, after: Position, until: number, most: Mo
   const found = await nextRows(db, after, until, most.bundles);
   const looked = fitting(found, most.deliveries);
   const last = looked.at(-1);
-  const upto = last ? { at: last.deliverAt, event: last.id } : after;
+  const upto = last ? { at: last.deliverAt, row: last.id } : after;
   return { looked, upto, more: looked.length < found.length || found.length === most.bundles };
 }
 
@@ -349,15 +365,15 @@ export async function scheduledAfter(db: D1Database, after: Position, limit: num
 
 const LOST_SCHEDULED = `${LOST_PARTS} AND b.id IN (SELECT value FROM json_each(?1))`;
 
-export type LostScheduled = Readonly<{
+type LostScheduled = Readonly<{
   /** Every plan up to this position has been checked; `after` when there was none. */
   upto: Position;
-  /** Whether there is something to check after it already. */
+  /** Whether more bundles can be checked already. */
   more: boolean;
   lost: readonly LostDelivery[];
 }>;
 
-/** Checks some bundles after `after` that were due by `horizon` (epoch ms). */
+/** Checks the next bundles after `after` that were due by `horizon` (epoch ms). */
 export async function findLostScheduled(
   db: D1Database,
   after: Position,

@@ -1,25 +1,40 @@
-/** What waits in D1: found for the sweep and for people. For a drain: waiting-look.ts. How it ends: waiting-ends.ts. */
-
+/**
+ * Waiting deliveries: which destinations have some, how many, which of them a drain should send, and how they end
+ * without an attempt.
+ *
+ * Raw SQL, because every statement has to name the partial index that it walks: without it the planner would walk the
+ * primary key, with all that was ever delivered to a destination. Every count and every page is bounded.
+ */
 import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
 import type { DrainRange } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
-import { bundleIdOf } from "./bundles.ts";
+import type { CancelReason, DeadReason } from "../core/reasons.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import type { Destination } from "./destinations.ts";
-import { countIn, hasBit, packedRows, packsOf, settingBits, WAITS, waitingOf } from "./packs.ts";
-import { countFailed } from "./replay-counters.ts";
+import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
+import { packedRows, packsOf, settingBits } from "./packs.ts";
+import { countFailed, STILL_WAITING } from "./replay-counters.ts";
 import { type DeliveryRow, destinations, type PackRow } from "./schema.ts";
 import { addedUp, allOf, type Databases, sharesOf, sumOver } from "./shards.ts";
+import {
+  bundleIdOf,
+  countIn,
+  countUpTo,
+  HAS_WAITING,
+  hasBit,
+  WAITING_PACKS,
+  WAITING_ROWS,
+  waitingOf,
+} from "./sql.ts";
 
-/** Behind every id of a destination, in order. */
-const BEHIND_ALL = "'~'";
+/** Sorts behind every id of a destination. */
+const AFTER_ALL = "'~'";
 
-/** SQL of the first destination after an id for which something waits: two index steps, however much it is. */
+/** SQL: the first destination after an id that has waiting deliveries. Two index seeks, however many they are. */
 export function nextWaiting(after: string): string {
   return `nullif(min(
-    coalesce((SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > ${after}), ${BEHIND_ALL}),
-    coalesce((SELECT min(destination_id) FROM packs WHERE ${WAITS} AND destination_id > ${after}), ${BEHIND_ALL})
-  ), ${BEHIND_ALL})`;
+    coalesce((SELECT min(destination_id) FROM deliveries WHERE state = 'waiting' AND destination_id > ${after}), ${AFTER_ALL}),
+    coalesce((SELECT min(destination_id) FROM packs WHERE ${HAS_WAITING} AND destination_id > ${after}), ${AFTER_ALL})
+  ), ${AFTER_ALL})`;
 }
 
 const FOUND = `
@@ -32,14 +47,14 @@ const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
 
 export type WaitingDestination = Readonly<{ id: string; tenant: string; paused: boolean; deleted: boolean }>;
 
-export type WaitingPage = Readonly<{
-  /** In order of their ids. One whose row somebody has removed counts as deleted. */
+type WaitingPage = Readonly<{
+  /** In order of their ids. One whose row an operator removed counts as deleted. */
   destinations: readonly WaitingDestination[];
-  /** Whether there is none after them. */
+  /** Whether no other comes after them. */
   isLast: boolean;
 }>;
 
-/** Up to `limit` destinations for which something waits in any database, from the id `after` on. */
+/** Up to `limit` destinations after the id `after` that have waiting deliveries in any database. */
 export async function waitingDestinations(
   databases: Databases,
   after: string,
@@ -55,16 +70,15 @@ export async function waitingDestinations(
   };
 }
 
-const STANDING = `
-  SELECT d.id, d.tenant, d.status, d.deleted_at FROM json_each(?1) wanted CROSS JOIN destinations d ON d.id = wanted.value`;
+const STATUSES = `SELECT d.id, d.tenant, d.status, d.deleted_at FROM ${LISTED_DESTINATIONS}`;
 
-/** How these destinations stand, in the order given. One whose row somebody has removed counts as deleted. */
+/** The destinations with their statuses, in the order given. One whose row an operator removed counts as deleted. */
 export async function standingDestinations(
   { db }: Databases,
   ids: readonly string[],
 ): Promise<WaitingDestination[]> {
   if (ids.length === 0) return [];
-  const { results } = await db.prepare(STANDING).bind(JSON.stringify(ids)).all<RawRow>();
+  const { results } = await db.prepare(STATUSES).bind(JSON.stringify(ids)).all<RawRow>();
   const rows = new Map(results.map((row) => [row.id, row]));
   return ids.map((id) => {
     const row = rows.get(id);
@@ -73,17 +87,14 @@ export async function standingDestinations(
   });
 }
 
-/** The indexes are named, because the planner would rather walk all that the destination ever had. */
 const BY_REASON = `
   SELECT reason, sum(count) AS count FROM (
-    SELECT * FROM (SELECT reason, 1 AS count FROM deliveries INDEXED BY deliveries_waiting
-      WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2)
+    SELECT * FROM (SELECT reason, 1 AS count FROM ${WAITING_ROWS} AND destination_id = ?1 LIMIT ?2)
     UNION ALL
-    SELECT * FROM (SELECT reason, ${countIn(waitingOf())} FROM packs INDEXED BY packs_waiting
-      WHERE destination_id = ?1 AND ${WAITS} LIMIT ?2))
+    SELECT * FROM (SELECT reason, ${countIn(waitingOf())} FROM ${WAITING_PACKS} AND destination_id = ?1 LIMIT ?2))
   GROUP BY reason ORDER BY reason`;
 
-/** How many waiting deliveries of the first `limit` rows and packs of each database were turned away for which reason. */
+/** How many deliveries wait for which reason, among the first `limit` rows and packs of each database. */
 export async function waitingByReason(
   databases: Databases,
   destination: string,
@@ -100,12 +111,11 @@ export async function waitingByReason(
 
 const COUNT = `SELECT ${waitingCount("?1", "?2")} AS n`;
 
-/** SQL of how many deliveries wait for a destination, in rows and packs of which so many are looked at. */
+/** SQL: how many deliveries wait for a destination, in so many rows and packs at most. */
 export function waitingCount(destination: string, limit: string): string {
-  return `(SELECT count(*) FROM (SELECT 1 FROM deliveries INDEXED BY deliveries_waiting
-      WHERE destination_id = ${destination} AND state = 'waiting' LIMIT ${limit}))
-    + (SELECT coalesce(sum(count), 0) FROM (SELECT ${countIn(waitingOf())} AS count FROM packs INDEXED BY packs_waiting
-      WHERE destination_id = ${destination} AND ${WAITS} LIMIT ${limit}))`;
+  return `${countUpTo(limit, `${WAITING_ROWS} AND destination_id = ${destination}`)}
+    + (SELECT coalesce(sum(count), 0) FROM (SELECT ${countIn(waitingOf())} AS count
+      FROM ${WAITING_PACKS} AND destination_id = ${destination} LIMIT ${limit}))`;
 }
 
 /** How many deliveries wait for the destination; `limit` stands for more. */
@@ -118,27 +128,30 @@ export async function countWaiting(
   return Math.min(limit, await sumOver(databases, async (db) => (await count(db)) ?? 0));
 }
 
-// §§ A drain's look at what waits: along the indexes that hold nothing else, of rows and of packs, and the attempts that
-// it needs to know: what waits in a pack has none. The indexes are named, because the planner would rather walk the
-// tables, with all that was ever delivered.
+// ── What a drain should send ──
 
 const DESTINATION = "SELECT * FROM destinations WHERE id = ?1";
 
-const WAITING = "deliveries INDEXED BY deliveries_waiting WHERE destination_id = ?1 AND state = 'waiting'";
+const ROWS = `${WAITING_ROWS} AND destination_id = ?1`;
+const PACKS = `${WAITING_PACKS} AND destination_id = ?1`;
 
-const OLDEST = `SELECT event_id, attempts FROM ${WAITING} ORDER BY event_id LIMIT ?2`;
-const NEWEST = `SELECT event_id, attempts FROM ${WAITING} ORDER BY event_id DESC LIMIT ?2`;
+/** The attempts are a column of the index, so that only the index is read. */
+const OLDEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id LIMIT ?2`;
+const NEWEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id DESC LIMIT ?2`;
 
-/** From so far on between the oldest and the newest: 0 is the one, 1 the other. */
+/** From a point between the oldest id and the newest on: `?3` is 0 for the one and 1 for the other. */
+const pointIn = (source: string, id: string) => `
+  SELECT oldest + CAST((newest - oldest) * ?3 AS INTEGER) FROM (
+    SELECT (SELECT min(${id}) FROM ${source}) AS oldest, (SELECT max(${id}) FROM ${source}) AS newest)`;
+
 const BETWEEN = `
-  SELECT event_id, attempts FROM ${WAITING} AND event_id >= (
-    SELECT oldest + CAST((newest - oldest) * ?3 AS INTEGER) FROM (
-      SELECT (SELECT min(event_id) FROM ${WAITING}) AS oldest, (SELECT max(event_id) FROM ${WAITING}) AS newest))
+  SELECT event_id, attempts FROM ${ROWS} AND event_id >= (${pointIn(ROWS, "event_id")})
   ORDER BY event_id LIMIT ?2`;
 
-const WAITING_PACKS = `packs INDEXED BY packs_waiting WHERE destination_id = ?1 AND ${WAITS}`;
-
-/** As many packs from a place on as hold so many waiting deliveries: each is one step, and found from the one before. */
+/**
+ * As many packs from the first one on as hold `?2` waiting deliveries. Each step of the recursion seeks the next pack, so
+ * no more packs are read than are needed.
+ */
 const packsFrom = (first: string, next: string) => `
   WITH RECURSIVE walk (bundle, waiting0, waiting1, before) AS (
     SELECT bundle_id, waiting0, waiting1, 0 FROM packs WHERE destination_id = ?1 AND bundle_id = (${first})
@@ -149,16 +162,13 @@ const packsFrom = (first: string, next: string) => `
   )
   SELECT bundle, waiting0, waiting1 FROM walk`;
 
-const LATER = `SELECT min(bundle_id) FROM ${WAITING_PACKS} AND bundle_id > walk.bundle`;
-const EARLIER = `SELECT max(bundle_id) FROM ${WAITING_PACKS} AND bundle_id < walk.bundle`;
+const LATER = `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id > walk.bundle`;
+const EARLIER = `SELECT max(bundle_id) FROM ${PACKS} AND bundle_id < walk.bundle`;
 
-const OLDEST_PACKS = packsFrom(`SELECT min(bundle_id) FROM ${WAITING_PACKS}`, LATER);
-const NEWEST_PACKS = packsFrom(`SELECT max(bundle_id) FROM ${WAITING_PACKS}`, EARLIER);
+const OLDEST_PACKS = packsFrom(`SELECT min(bundle_id) FROM ${PACKS}`, LATER);
+const NEWEST_PACKS = packsFrom(`SELECT max(bundle_id) FROM ${PACKS}`, EARLIER);
 const PACKS_BETWEEN = packsFrom(
-  `SELECT min(bundle_id) FROM ${WAITING_PACKS} AND bundle_id >= (
-    SELECT oldest + CAST((newest - oldest) * ?3 AS INTEGER) FROM (
-      SELECT (SELECT min(bundle_id) FROM ${WAITING_PACKS}) AS oldest,
-        (SELECT max(bundle_id) FROM ${WAITING_PACKS}) AS newest))`,
+  `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id >= (${pointIn(PACKS, "bundle_id")})`,
   LATER,
 );
 
@@ -168,33 +178,33 @@ export type Waiting = Readonly<{
   destination: Destination | undefined;
   events: readonly number[];
   /**
-   * The one of them that has been attempted least: an outage's probes are spread over many deliveries instead of
-   * using up the attempts, and lengthening the backoff, of a few.
+   * The event that has been attempted least. So the probes of an outage are spread over many deliveries, instead of
+   * using up the attempts of a few and lengthening their backoff.
    */
   probe: number | undefined;
-  /** Nothing else waits. */
+  /** Whether these are all that wait. */
   isAll: boolean;
 }>;
 
 type Found = Readonly<{ event_id: number; attempts: number }>;
 
 /**
- * The destination, and the events that wait for it, in the order in which they should go. Four classes take turns:
- * what has never been attempted and what has, each from the oldest on and from the newest back. So neither what is
- * old nor what has failed starves beside new traffic, and what has just been turned away does not queue behind a
- * million others. Which class goes first is drawn, because a slow rate lets in one at a time. Databases take turns
- * too; what was found somewhere between the ends comes last.
- * @param random in [0, 1): draws the class, and the place between the ends where it is asked for
+ * The destination, and events that wait for it, in the order in which they should be sent. Four classes take turns:
+ * deliveries without an attempt and with attempts, each from the oldest on and from the newest back. So neither old nor
+ * failed deliveries starve beside new traffic, and a new delivery does not queue behind a million others. Which class
+ * goes first is random, because a slow rate admits only one at a time. Databases take turns too. Events between the
+ * oldest and the newest come last.
+ * @param random in [0, 1): chooses the class, and the point between the oldest and the newest
  */
 export async function lookAtWaiting(
   databases: Databases,
   destination: string,
-  reach: DrainRange,
+  range: DrainRange,
   random: () => number,
 ): Promise<Waiting> {
   const { db: first, further = [] } = databases;
-  const look = (db: D1Database) => looksOf(db, destination, reach, random);
-  const [[places, ...found], ...others] = await Promise.all([
+  const look = (db: D1Database) => looksOf(db, destination, range, random);
+  const [[stored, ...found], ...others] = await Promise.all([
     first.batch<RawRow>([first.prepare(DESTINATION).bind(destination), ...look(first)]),
     ...further.map((db) => db.batch<RawRow>(look(db))),
   ]);
@@ -203,33 +213,33 @@ export async function lookAtWaiting(
     interleaved(lists.map((looks) => looks[which]?.events ?? [])),
   );
   const each = inTurn(oldest, newest, between, random());
-  const row = places?.results[0];
+  const row = stored?.results[0];
   return {
     destination: row && modelOf(destinations, row),
     events: each.map((one) => one.event_id),
     probe: each.reduce<Found | undefined>((a, b) => (a && a.attempts <= b.attempts ? a : b), undefined)
       ?.event_id,
-    isAll: lists.every(([first]) => first && first.rows < reach.perEnd && first.packed < reach.perEnd),
+    isAll: lists.every(([first]) => first && first.rows < range.perEnd && first.packed < range.perEnd),
   };
 }
 
 type LookedAt = Readonly<{ events: readonly Found[]; rows: number; packed: number }>;
 
-/** What the looks have found, which are half of rows, and half of packs: at the oldest, the newest, and between. */
+/** The results of `looksOf`: the first half are of rows, the second of packs; each oldest, newest, between. */
 function looksIn(results: readonly (readonly RawRow[])[]): LookedAt[] {
   const count = results.length / 2;
   return results.slice(0, count).map((rows, which) => {
     const packed = foundIn((results[count + which] ?? []) as unknown as FoundPack[]);
-    const signal = which === NEWEST_LOOK ? -1 : 1;
+    const direction = which === NEWEST_LOOK ? -1 : 1;
     const events = [...(rows as unknown as Found[]), ...packed];
-    events.sort((a, b) => signal * (a.event_id - b.event_id));
+    events.sort((a, b) => direction * (a.event_id - b.event_id));
     return { events, rows: rows.length, packed: packed.length };
   });
 }
 
 const NEWEST_LOOK = 1;
 
-/** Each of them once: the four classes of the ends in turn, beginning with the one that is drawn. */
+/** Each event once: the four classes in turn, beginning with a random one, and then those between. */
 function inTurn(
   oldest: readonly Found[],
   newest: readonly Found[],
@@ -245,7 +255,7 @@ function inTurn(
   return [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
 }
 
-/** Of rows, and then of packs. */
+/** The statements: three for rows, then three for packs; two each when nothing between is asked for. */
 function looksOf(
   db: D1Database,
   destination: string,
@@ -261,14 +271,14 @@ function looksOf(
   return [...looks(OLDEST, NEWEST, BETWEEN), ...looks(OLDEST_PACKS, NEWEST_PACKS, PACKS_BETWEEN)];
 }
 
-/** What waits in the packs, in ascending order of the packs as they are. */
+/** The waiting deliveries of the packs, in the order of the packs. */
 function foundIn(packs: readonly FoundPack[]): Found[] {
   return packs.flatMap(({ bundle, waiting0, waiting1 }) =>
     indexesIn([waiting0, waiting1]).map((index) => ({ event_id: eventAt(bundle, index), attempts: 0 })),
   );
 }
 
-/** Neighbours of one bundle together: it is loaded once for all of them that a lease takes. */
+/** Events of one bundle together, so that it is loaded once for all of them that a lease covers. */
 function byBundle(list: readonly Found[]): Found[][] {
   return [...Map.groupBy(list, ({ event_id }) => bundleOf(event_id)).values()];
 }
@@ -279,22 +289,20 @@ function interleaved<T>(lists: readonly (readonly T[])[]): T[] {
   return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat();
 }
 
-// §§ The ends of what waits, without an attempt: its age limit is over, its destination is deleted, or its event
-// is gone. Looked for first, then ended together with the count of the replays that set it to wait.
+// ── Ends without an attempt: expired, destination deleted, or event removed ──
 
 type End = Readonly<{
   state: "dead" | "cancelled";
-  reason: string;
-  /** Ends only what may not be delivered after this, epoch ms. */
+  reason: DeadReason | CancelReason;
+  /** Ends only deliveries whose age limit is at or before this, epoch ms. */
   dueBy?: number;
 }>;
 
 const END = `
   UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
-  WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
-    AND state = 'waiting' AND give_up_at <= ?5`;
+  WHERE ${STILL_WAITING("?1", "?5")}`;
 
-/** Those that wait in packs get rows of their own. */
+/** Those that wait in packs get rows of their own; the trigger clears their bits. */
 const END_PACKED = `
   INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
   SELECT p.destination_id, w.value ->> 1, ?2, ?3, p.give_up_at, ?4
@@ -303,7 +311,7 @@ const END_PACKED = `
   WHERE p.give_up_at <= ?5 AND ${hasBit(waitingOf("p"), "(w.value ->> 1)")}
   ON CONFLICT DO NOTHING RETURNING 1`;
 
-/** Ends what still waits of these; returns how many. */
+/** Ends those of the deliveries that still wait, and counts them in their replays; returns how many. */
 async function endWaiting(
   db: D1Database,
   deliveries: readonly DeliveryName[],
@@ -323,12 +331,12 @@ async function endWaiting(
 
 const SOME = "SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2";
 
-const SOME_PACKS = `SELECT * FROM packs INDEXED BY packs_waiting WHERE destination_id = ?1 AND ${WAITS} LIMIT ?2`;
+const SOME_PACKS = `SELECT * FROM ${PACKS} LIMIT ?2`;
 
-/** So many packs are as quickly cancelled as ten times as many rows. */
+/** A pack is cancelled about as quickly as this many rows. */
 const ROWS_PER_PACK = 10;
 
-/** Cancels waiting deliveries of a deleted destination, those of up to `limit` rows and a tenth as many packs; returns how many. */
+/** Cancels the waiting deliveries of a deleted destination in up to `limit` rows and a tenth as many packs; returns how many. */
 export async function cancelWaiting(
   db: D1Database,
   destination: string,
@@ -346,7 +354,7 @@ export async function cancelWaiting(
   return waiting.length + (await endWaiting(db, keysOf(destination, events), end, now));
 }
 
-/** What waits in the pack, as it is to be: what has gone on its way meanwhile is left alone. */
+/** The waiting deliveries of the pack as cancelled ones. Those in flight by now are not affected: see `settingBits`. */
 function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
   const waiting = packedRows(pack, null).filter(({ state }) => state === "waiting");
   return waiting.map((row) => ({
@@ -358,7 +366,7 @@ function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
   }));
 }
 
-/** Ends those that wait of events that somebody has removed, for which nothing is left to send; how many. */
+/** Ends waiting deliveries of events that an operator removed, which cannot be sent; returns how many. */
 export async function endRemoved(
   databases: Databases,
   destination: string,
@@ -367,30 +375,28 @@ export async function endRemoved(
 ): Promise<number> {
   const shares = sharesOf(databases, events, (event) => event);
   const end = { state: "dead", reason: "event_removed" } as const;
-  const buried = [...shares].map(([db, share]) => endWaiting(db, keysOf(destination, share), end, now));
-  return (await Promise.all(buried)).reduce((sum, count) => sum + count, 0);
+  const counts = [...shares].map(([db, share]) => endWaiting(db, keysOf(destination, share), end, now));
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
-/** The indexes are named, because the planner would rather walk all that was ever delivered. */
 const NEXT = `
   SELECT destination_id AS destination, event_id AS event, give_up_at AS giveUpAt
-  FROM deliveries INDEXED BY deliveries_waiting
-  WHERE state = 'waiting' AND (destination_id, event_id) > (?1, ?2) ORDER BY destination_id, event_id LIMIT ?3`;
+  FROM ${WAITING_ROWS} AND (destination_id, event_id) > (?1, ?2) ORDER BY destination_id, event_id LIMIT ?3`;
 
 const NEXT_PACKS = `
-  SELECT * FROM packs INDEXED BY packs_waiting
-  WHERE ${WAITS} AND (destination_id, bundle_id) > (?1, ?2) ORDER BY destination_id, bundle_id LIMIT ?3`;
+  SELECT * FROM ${WAITING_PACKS} AND (destination_id, bundle_id) > (?1, ?2)
+  ORDER BY destination_id, bundle_id LIMIT ?3`;
 
-export type Expired = Readonly<{
-  /** The last one looked at; undefined when there is none after it. */
+type Expired = Readonly<{
+  /** The last delivery looked at; undefined when none comes after it. */
   upto: DeliveryName | undefined;
-  /** Rows or packs. */
+  /** Rows or packs looked at. */
   looked: number;
-  /** How many have ended, by destination. */
+  /** How many deliveries have ended, by destination. */
   ended: ReadonlyMap<string, number>;
 }>;
 
-/** Ends those of the next `limit` waiting deliveries with rows, of all destinations, whose age limit is over. */
+/** Looks at the next `limit` waiting rows of all destinations, and ends those whose age limit is over. */
 export async function expireWaiting(
   db: D1Database,
   after: DeliveryName,
@@ -407,10 +413,10 @@ export async function expireWaiting(
   };
 }
 
-/** Deliveries of packs ended by one statement, unless one pack alone has more. */
+/** No more packs are looked at once this many deliveries are to be ended by one statement. */
 const ENDED = 2_000;
 
-/** The same of the next `limit` packs, or fewer where much ends: the events named are the last of their bundles. */
+/** The same for packs. `after` and `upto` name the last event of a bundle. */
 export async function expireWaitingPacks(
   db: D1Database,
   after: DeliveryName,
@@ -442,7 +448,7 @@ export async function expireWaitingPacks(
   };
 }
 
-/** Where one has been brought meanwhile, who it was is not asked: these are figures. */
+/** By destination. If some were sent meanwhile, which ones is not looked up: the counts are for logs. */
 async function expired(
   db: D1Database,
   over: readonly DeliveryName[],

@@ -1,22 +1,24 @@
 /**
- * Which destinations are looked at when there are many. Shown are those in which something goes on: what waits
- * first, then what is due next, then what the newest events are for. Rates are made of some that chance chose:
- * of those in trouble they would be worse than they are.
+ * Which destinations are looked at when there are too many to look at all of them.
+ *
+ * Overviews and alerts look at those in which something goes on: those with waiting deliveries first, then those whose
+ * retries are due next, then those that the newest events are for. Rates of the whole fleet are estimated from a random
+ * sample instead: those with retries would make it look worse than it is.
  */
 import { BUNDLE_BITS } from "../core/placement.ts";
-import { bundleIdOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { type Destination, listDestinations } from "./destinations.ts";
-import { WAITS } from "./packs.ts";
+import { type Destination, destinationsByIds, listDestinations } from "./destinations.ts";
 import { destinations } from "./schema.ts";
 import { allOf, type Databases } from "./shards.ts";
+import { bundleIdOf, countUpTo, OWN_DESTINATIONS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";
 
-/** Retries, the newest bundles, and destinations of these looked at. */
+/** How many retries are looked at, how many of the newest bundles, and how many destinations of these. */
 const LOOKED_AT = 1_000;
 /** Destinations counted at most. */
 const COUNTED = 10_000;
 
+/** Active destinations with their ranks, in one statement whose rows read are bounded whatever is stored. */
 const ACTIVE_CTE = `
   WITH RECURSIVE waiting (id) AS (
     SELECT ${nextWaiting("''")}
@@ -41,22 +43,18 @@ const ACTIVE = `${ACTIVE_CTE}
     GROUP BY id) a JOIN destinations d ON d.id = a.id
   WHERE d.deleted_at IS NULL ORDER BY a.rank, d.id LIMIT ?2`;
 
-const COUNT = `SELECT count(*) AS count FROM (SELECT 1 FROM destinations WHERE deleted_at IS NULL LIMIT ${COUNTED})`;
+const COUNT = `SELECT ${countUpTo(COUNTED, "destinations WHERE deleted_at IS NULL")} AS count`;
 
-const OWN_IDS = `SELECT id FROM destinations INDEXED BY destinations_by_tenant
-  WHERE tenant = ?1 AND deleted_at IS NULL LIMIT ${COUNTED}`;
+const OWN_IDS = `SELECT id FROM ${OWN_DESTINATIONS} AND tenant = ?1 LIMIT ${COUNTED}`;
 
-/** Four seeks for each: whether something waits, and the last event that came of it anything, as its bundle tells. */
-const LIVELINESS = `
+/** Four seeks for each: whether something waits, and the newest bundle with a delivery on record. */
+const ACTIVITY = `
   SELECT value AS id,
-    EXISTS (SELECT 1 FROM deliveries INDEXED BY deliveries_waiting
-      WHERE destination_id = value AND state = 'waiting')
-    OR EXISTS (SELECT 1 FROM packs INDEXED BY packs_waiting WHERE destination_id = value AND ${WAITS}) AS waits,
+    EXISTS (SELECT 1 FROM ${WAITING_ROWS} AND destination_id = value)
+    OR EXISTS (SELECT 1 FROM ${WAITING_PACKS} AND destination_id = value) AS waits,
     max(coalesce(${bundleIdOf("(SELECT max(event_id) FROM deliveries WHERE destination_id = value)")}, 0),
       coalesce((SELECT max(bundle_id) FROM packs WHERE destination_id = value), 0)) AS newest
   FROM json_each(?1)`;
-
-const BY_IDS = "SELECT d.* FROM json_each(?1) j CROSS JOIN destinations d ON d.id = j.value ORDER BY j.key";
 
 export type Watched = Readonly<{
   destinations: readonly Destination[];
@@ -64,7 +62,7 @@ export type Watched = Readonly<{
   total: number;
 }>;
 
-/** Up to `limit` destinations of the tenant, or of all: all of them, or those in which something goes on. */
+/** All destinations of the tenant, or of all tenants; if there are more than `limit`, the most active ones. */
 export async function watchedDestinations(
   databases: Databases,
   tenant: string | undefined,
@@ -72,10 +70,10 @@ export async function watchedDestinations(
 ): Promise<Watched> {
   const all = await listDestinations(databases.db, { tenant, after: undefined, limit: limit + 1 });
   if (all.length <= limit) return { destinations: all, total: all.length };
-  return tenant === undefined ? liveliestOfAll(databases, limit) : liveliestOf(databases, tenant, limit);
+  return tenant === undefined ? mostActiveOfAll(databases, limit) : mostActiveOf(databases, tenant, limit);
 }
 
-async function liveliestOfAll({ db, further = [] }: Databases, limit: number): Promise<Watched> {
+async function mostActiveOfAll({ db, further = [] }: Databases, limit: number): Promise<Watched> {
   const others = await Promise.all(further.map((one) => one.prepare(ACTIVE_IDS).bind(null, limit).all()));
   const elsewhere = JSON.stringify(others.flatMap(({ results }) => results));
   const [active, count] = await db.batch<RawRow>([
@@ -86,28 +84,28 @@ async function liveliestOfAll({ db, further = [] }: Databases, limit: number): P
   return { destinations: found, total: Number(count?.results[0]?.count ?? 0) };
 }
 
-type Liveliness = Readonly<{ id: string; waits: number; newest: number }>;
+type Activity = Readonly<{ id: string; waits: number; newest: number }>;
 
-/** The tenant's own are judged one by one, so that nothing that others have crowds any of them out. */
-async function liveliestOf(databases: Databases, tenant: string, limit: number): Promise<Watched> {
+/** The tenant's own are looked at one by one, so that the activity of other tenants crowds none of them out. */
+async function mostActiveOf(databases: Databases, tenant: string, limit: number): Promise<Watched> {
   const ids = await ownIds(databases.db, tenant);
   const json = JSON.stringify(ids);
   const answers = await Promise.all(
-    allOf(databases).map((db) => db.prepare(LIVELINESS).bind(json).all<Liveliness>()),
+    allOf(databases).map((db) => db.prepare(ACTIVITY).bind(json).all<Activity>()),
   );
   const known = Map.groupBy(
     answers.flatMap(({ results }) => results),
     ({ id }) => id,
   );
   const ranked = ids
-    .map((id) => ({ id, ...livelinessOf(known.get(id) ?? []) }))
+    .map((id) => ({ id, ...activityOf(known.get(id) ?? []) }))
     .toSorted((a, b) => b.waits - a.waits || b.newest - a.newest);
   const chosen = ranked.slice(0, limit).map(({ id }) => id);
   return { destinations: await destinationsByIds(databases.db, chosen), total: ids.length };
 }
 
-/** Over all databases, whose events are numbered apart, at about the same pace. */
-function livelinessOf(found: readonly Liveliness[]) {
+/** Over all databases. Each numbers its bundles from its own start, at about the same pace. */
+function activityOf(found: readonly Activity[]) {
   return {
     waits: Math.max(0, ...found.map(({ waits }) => waits)),
     newest: Math.max(0, ...found.map(({ newest }) => newest % 2 ** BUNDLE_BITS)),
@@ -119,13 +117,7 @@ async function ownIds(db: D1Database, tenant: string): Promise<readonly string[]
   return results.map(({ id }) => id);
 }
 
-/** In the order given; those that are not there are left out. */
-export async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
-  const { results } = await db.prepare(BY_IDS).bind(JSON.stringify(ids)).all<RawRow>();
-  return results.map((raw) => modelOf(destinations, raw));
-}
-
-/** Rows of deleted destinations are drawn too, and passed over: so more are drawn than wanted. */
+/** Deleted destinations are drawn too, and passed over: so this many times as many are drawn as are wanted. */
 const DRAWN = 4;
 
 const DRAW = `SELECT d.* FROM json_each(?1) j CROSS JOIN destinations d ON d.rowid = j.value
@@ -142,7 +134,7 @@ export async function drawnDestinations(
   size: number,
   random: () => number,
 ): Promise<readonly Destination[]> {
-  if (tenant !== undefined) return destinationsByIds(db, drawn(await ownIds(db, tenant), size, random));
+  if (tenant !== undefined) return destinationsByIds(db, sampleOf(await ownIds(db, tenant), size, random));
   const newest = await db.prepare("SELECT max(rowid) AS newest FROM destinations").first<number>("newest");
   const rows = Array.from({ length: DRAWN * size }, () => 1 + Math.floor(random() * (newest ?? 0)));
   const { results } = await db
@@ -152,8 +144,8 @@ export async function drawnDestinations(
   return results.map((raw) => modelOf(destinations, raw));
 }
 
-/** So many of them, chosen by chance: the beginning of a shuffle. */
-function drawn<T>(all: readonly T[], size: number, random: () => number): T[] {
+/** A random sample: the beginning of a shuffle. */
+function sampleOf<T>(all: readonly T[], size: number, random: () => number): T[] {
   const rest = [...all];
   return Array.from({ length: Math.min(size, all.length) }, () => {
     const [one] = rest.splice(Math.floor(random() * rest.length), 1);

@@ -75,7 +75,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       reason: null,
       attempts: 0,
       nextAttemptAt: event.deliverAt ?? null,
-      life: 0,
+      generation: 0,
       firstAttemptAt: null,
       giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event)),
       endedAt: null,
@@ -102,7 +102,7 @@ export function inFlightRow(delivery: LoadedDelivery, recoverAt: number): Delive
 export function overRow(
   delivery: LoadedDelivery,
   state: "dead" | "cancelled",
-  reason: string,
+  reason: NonNullable<DeliveryRow["reason"]>,
   now: number,
 ): DeliveryRow {
   return { ...currentRow(delivery), state, reason, nextAttemptAt: null, endedAt: now };

@@ -3,8 +3,13 @@ import type { SettleResult } from "../core/settle.ts";
 import type { Destination } from "../db/destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "../db/notifications.ts";
 import { faultOf } from "../log.ts";
-import { noticeEvent } from "../notifications/operational-events.ts";
-import { findUnpublished, isTold, publishStatusChanges, scheduleDigest } from "../notifications/publish.ts";
+import { alertEvent } from "../notifications/operational-events.ts";
+import {
+  findUnpublished,
+  publishStatusChanges,
+  raisesNotifications,
+  scheduleDigest,
+} from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
 
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
@@ -23,9 +28,9 @@ export async function applySettleResults(
     logStorm(services, one);
     paused.push(...(await disableIfFailing(services, one)));
   }
-  const published = results.filter(({ destination }) => isTold(destination));
+  const published = results.filter(({ destination }) => raisesNotifications(destination));
   const alerts = published.flatMap(({ destination, result }) =>
-    result.alerts.map((alert) => noticeEvent(destination, alert, result)),
+    result.alerts.map((alert) => alertEvent(destination, alert, result)),
   );
   await publishStatusChanges(services, paused, alerts);
   for (const { destination, result } of published)

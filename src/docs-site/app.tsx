@@ -1,62 +1,17 @@
 /**
- * The API's reference at /docs, for people: rendered from the document that validation and /openapi.json come
- * from, so that it cannot say anything else. It asks nobody else for anything and runs no script at all.
+ * The reference of the API at /docs, rendered from the OpenAPI document, so that it cannot differ from what is
+ * validated. The page loads nothing from elsewhere and runs no script.
  */
 import { Hono } from "hono";
 import { etag } from "hono/etag";
 import { secureHeaders } from "hono/secure-headers";
 import type { Document } from "../api/openapi/document.ts";
-import { kinds } from "../api/problems.ts";
+import { problemTypes } from "../api/problems.ts";
 import { versionOf } from "../dashboard/assets.ts";
 import { forms, page, parts, tokens } from "../dashboard/style.ts";
 import { Reference } from "./reference.tsx";
 
-/** What the reference has that no other page has: an index beside the text, fields, and answers. */
-const reference = /* css */ `
-html { scroll-padding-top: 1rem; }
-.reference { display: grid; gap: 0 clamp(1.5rem, 5vw, 4rem); grid-template-columns: minmax(0, 1fr); }
-.reference section { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
-.reference section.scroll { display: block; }
-.reference .scroll th, .reference .scroll td { font-size: 0.8125rem; white-space: normal; }
-.reference .lede { margin-top: 0; }
-.reference h2 { font-size: 1.375rem; letter-spacing: -0.018em; }
-.reference h3 { font-size: 1.0625rem; }
-.reference h4 { font-size: 0.8125rem; font-weight: 400; color: var(--soft); margin: 0.5rem 0 0; }
-.reference h3 a { text-decoration: none; }
-.reference h3 a:hover { text-decoration: underline; }
-.index { padding-top: clamp(1.25rem, 4vw, 2.75rem); font-size: 0.875rem; }
-.index a { text-decoration: none; display: inline-block; padding: 0.1875rem 0; }
-.index > ol { display: flex; flex-wrap: wrap; gap: 0 1.25rem; }
-.index ol ol { display: none; }
-.index li li a { color: var(--soft); }
-.index li li a:hover { color: var(--accent); }
-.operation { display: grid; gap: 0.75rem; grid-template-columns: minmax(0, 1fr); padding-top: 1.5rem; margin-top: 0.5rem; border-top: 1px solid var(--line); }
-.operation:target { border-top-color: var(--accent); }
-.operation h3:target a { color: var(--accent); }
-.reference pre { max-height: none; }
-.route { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; justify-content: space-between; font-size: 0.875rem; }
-.route code { font-size: 0.875rem; overflow-wrap: anywhere; }
-.fields-of > div { padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
-.fields-of > div:last-child { border-bottom: 0; }
-.fields-of dt { overflow-wrap: anywhere; }
-.fields-of dt code { font-weight: 600; margin-right: 0.25rem; }
-.fields-of dd { font-size: 0.875rem; overflow-wrap: anywhere; }
-.answers > div { display: grid; grid-template-columns: 2.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.25rem 0; }
-.answers details { margin: 0.25rem 0; }
-.answers details[open] > summary { margin-bottom: 0.5rem; }
-@media (min-width: 62rem) {
-  .reference { grid-template-columns: 15rem minmax(0, 1fr); }
-  .index { position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto; padding-bottom: 2rem; }
-  .index > ol { display: grid; gap: 0.75rem; }
-  .index ol ol { display: block; }
-}
-@media print { .index { display: none; } }
-`;
-
-const style = [tokens, page, parts, forms, reference].join("");
-const styleAt = `/docs/${versionOf(style)}/style.css`;
-
-/** Everything under /docs, and what the types of problems lead to. The document is asked for once, when somebody first looks. */
+/** Everything under /docs and /problems. The page is rendered once for each origin, when it is first requested. */
 export function createDocs(documentOf: () => Document) {
   let rendered: Readonly<{ origin: string; html: string }> | undefined;
   const app = new Hono();
@@ -86,7 +41,7 @@ export function createDocs(documentOf: () => Document) {
 }
 
 function statusOf(slug: string): string | undefined {
-  return Object.entries(kinds).find(([, kind]) => kind.slug === slug)?.[0];
+  return Object.entries(problemTypes).find(([, kind]) => kind.slug === slug)?.[0];
 }
 
 const guarded = secureHeaders({
@@ -101,3 +56,48 @@ const guarded = secureHeaders({
   referrerPolicy: "same-origin",
   xFrameOptions: "DENY",
 });
+
+/** The styles that only the reference needs: an index beside the text, fields, and responses. */
+const reference = /* css */ `
+html { scroll-padding-top: 1rem; }
+.reference { display: grid; gap: 0 clamp(1.5rem, 5vw, 4rem); grid-template-columns: minmax(0, 1fr); }
+.reference section { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
+.reference section.scroll { display: block; }
+.reference .scroll th, .reference .scroll td { font-size: 0.8125rem; white-space: normal; }
+.reference .lede { margin-top: 0; }
+.reference h2 { font-size: 1.375rem; letter-spacing: -0.018em; }
+.reference h3 { font-size: 1.0625rem; }
+.reference h4 { font-size: 0.8125rem; font-weight: 400; color: var(--soft); margin: 0.5rem 0 0; }
+.reference h3 a { text-decoration: none; }
+.reference h3 a:hover { text-decoration: underline; }
+.index { padding-top: clamp(1.25rem, 4vw, 2.75rem); font-size: 0.875rem; }
+.index a { text-decoration: none; display: inline-block; padding: 0.1875rem 0; }
+.index > ol { display: flex; flex-wrap: wrap; gap: 0 1.25rem; }
+.index ol ol { display: none; }
+.index li li a { color: var(--soft); }
+.index li li a:hover { color: var(--accent); }
+.operation { display: grid; gap: 0.75rem; grid-template-columns: minmax(0, 1fr); padding-top: 1.5rem; margin-top: 0.5rem; border-top: 1px solid var(--line); }
+.operation:target { border-top-color: var(--accent); }
+.operation h3:target a { color: var(--accent); }
+.reference pre { max-height: none; }
+.route { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; justify-content: space-between; font-size: 0.875rem; }
+.route code { font-size: 0.875rem; overflow-wrap: anywhere; }
+.fields-of > div { padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
+.fields-of > div:last-child { border-bottom: 0; }
+.fields-of dt { overflow-wrap: anywhere; }
+.fields-of dt code { font-weight: 600; margin-right: 0.25rem; }
+.fields-of dd { font-size: 0.875rem; overflow-wrap: anywhere; }
+.responses > div { display: grid; grid-template-columns: 2.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.25rem 0; }
+.responses details { margin: 0.25rem 0; }
+.responses details[open] > summary { margin-bottom: 0.5rem; }
+@media (min-width: 62rem) {
+  .reference { grid-template-columns: 15rem minmax(0, 1fr); }
+  .index { position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto; padding-bottom: 2rem; }
+  .index > ol { display: grid; gap: 0.75rem; }
+  .index ol ol { display: block; }
+}
+@media print { .index { display: none; } }
+`;
+
+const style = [tokens, page, parts, forms, reference].join("");
+const styleAt = `/docs/${versionOf(style)}/style.css`;

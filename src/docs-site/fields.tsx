@@ -1,9 +1,12 @@
-/** Small pieces of the reference: code to read or to copy, and lists of fields. */
+/**
+ * Components of the reference: code, and lists of fields. The fields of inner objects follow with dotted names, as in
+ * `retry.preset`; a named schema is only linked to, because it is described once, in a place of its own.
+ */
 import type { FC } from "hono/jsx";
 import { type JsonSchema, resolved, type Schemas } from "../api/openapi/examples.ts";
 import { Prose } from "../dashboard/components/parts.tsx";
 
-/** Something to read or to copy, as it is. */
+/** Code to read or to copy. */
 export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
   <figure aria-label={label}>
     <pre>
@@ -12,24 +15,18 @@ export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
   </figure>
 );
 
-const Type: FC<{ words: readonly TypeWord[] }> = ({ words }) => (
-  <span class="soft">
-    {words.map(({ text, schema }) => (schema === undefined ? text : <a href={`#${schema}`}>{text}</a>))}
-  </span>
-);
-
-/** Fields with their types and limits. `must` says of a field whether that is worth saying. */
-export const Fields: FC<{ label: string; fields: readonly Field[]; must?: boolean }> = ({
+/** Fields with their types and limits. `marksRequired` is for requests: of a response it would say nothing useful. */
+export const Fields: FC<{ label: string; fields: readonly Field[]; marksRequired?: boolean }> = ({
   label,
   fields,
-  must = true,
+  marksRequired = true,
 }) => (
   <dl class="fields-of" aria-label={label}>
     {fields.map((field) => (
       <div>
         <dt>
           <code>{field.name}</code> <Type words={field.type} />
-          {must && field.isRequired && <strong class="small"> required</strong>}
+          {marksRequired && field.isRequired && <strong class="small"> required</strong>}
         </dt>
         <dd>
           {field.description !== undefined && <Prose text={field.description} />} <Limits field={field} />
@@ -37,6 +34,12 @@ export const Fields: FC<{ label: string; fields: readonly Field[]; must?: boolea
       </div>
     ))}
   </dl>
+);
+
+const Type: FC<{ words: readonly TypeWord[] }> = ({ words }) => (
+  <span class="soft">
+    {words.map(({ text, schema }) => (schema === undefined ? text : <a href={`#${schema}`}>{text}</a>))}
+  </span>
 );
 
 const Limits: FC<{ field: Field }> = ({ field: { values, limits } }) => (
@@ -52,10 +55,7 @@ const Limits: FC<{ field: Field }> = ({ field: { values, limits } }) => (
   </span>
 );
 
-// §§ The fields that a schema describes, one after the other, those of inner objects with dotted names. What has
-// a name of its own is not gone into: it is described once, in a place of its own.
-
-/** A piece of a type's name; `schema` where that is the name of a schema. */
+/** A part of a type's name; `schema` where it is the name of a schema. */
 type TypeWord = Readonly<{ text: string; schema?: string }>;
 
 export type Field = Readonly<{
@@ -63,9 +63,9 @@ export type Field = Readonly<{
   name: string;
   type: readonly TypeWord[];
   isRequired: boolean;
-  /** Its limits, its default, its form. */
+  /** Its limits, its pattern and its default, in words. */
   limits: readonly string[];
-  /** The values that it may have, where they are few. */
+  /** The values of an enum. */
   values: readonly string[];
   description: string | undefined;
 }>;
@@ -135,8 +135,8 @@ function limitsOf(schema: JsonSchema): string[] {
   ].filter((limit) => limit !== undefined);
 }
 
-function between(least: number | undefined, most: number | undefined, unit: string): string | undefined {
-  if (least !== undefined && most !== undefined) return `${least} to ${most}${unit}`;
-  if (most !== undefined) return `at most ${most}${unit}`;
-  return least === undefined ? undefined : `at least ${least}${unit}`;
+function between(min: number | undefined, max: number | undefined, unit: string): string | undefined {
+  if (min !== undefined && max !== undefined) return `${min} to ${max}${unit}`;
+  if (max !== undefined) return `at most ${max}${unit}`;
+  return min === undefined ? undefined : `at least ${min}${unit}`;
 }

@@ -1,56 +1,131 @@
-/** The reference, whole: an index, how requests are made, every operation, every thing, every problem. */
+/** The page of the reference: an index, how to make requests, every operation, schema and problem, and troubleshooting. */
 import { raw } from "hono/html";
 import type { FC } from "hono/jsx";
 import type { Document, Method, Operation, Parameter } from "../api/openapi/document.ts";
 import { type JsonSchema, resolved } from "../api/openapi/examples.ts";
-import { kinds, problemExample } from "../api/problems.ts";
-import { quoted } from "../dashboard/format.ts";
+import { problemExample, problemTypes } from "../api/problems.ts";
 import { Brand, Head, Skip } from "../dashboard/components/layout.tsx";
 import { Prose } from "../dashboard/components/parts.tsx";
+import { quoted } from "../dashboard/format.ts";
 import { PolicyTable } from "../dashboard/simulator/page.tsx";
 import { Code, type Field, Fields, fieldsOf, typeWords } from "./fields.tsx";
-import { Stuck } from "./troubleshooting.tsx";
+import { Troubleshooting } from "./troubleshooting.tsx";
 
-// §§ A request that one can paste into a shell, made of an operation's examples.
+type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
 
-type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;
+export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
+  <>
+    {raw("<!doctype html>")}
+    <html lang="en">
+      <Head title="API" styleAt={styleAt} />
+      <body>
+        <Skip />
+        <header class="top">
+          <div class="wide">
+            <Brand />
+            <nav aria-label="Pages">
+              <a href="/dashboard">Overview</a>
+              <a href="/docs" aria-current="page">
+                API
+              </a>
+            </nav>
+          </div>
+        </header>
+        <div class="wide reference">
+          <Index document={document} />
+          <main id="main" tabindex={-1}>
+            <Introduction document={document} origin={origin} />
+            <Sections document={document} origin={origin} />
+            <RetryPolicies />
+            <SchemaList document={document} />
+            <Problems />
+            <Troubleshooting />
+          </main>
+        </div>
+      </body>
+    </html>
+  </>
+);
 
-/** `$KEY` stands for the key: an example is copied, and a key has no business in a page. */
-export function curlOf({ method, path, operation, origin }: Named): string {
-  const { security, parameters = [], requestBody } = operation;
-  const body = requestBody?.content["application/json"]?.example;
-  return [
-    [`curl ${flagOf(method, body)}${word(`${origin}${filled(path, parameters)}`)}`],
-    security.length > 0 ? ['-H "Authorization: Bearer $KEY"'] : [],
-    body === undefined ? [] : [`--json ${word(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
-  ]
-    .flat()
-    .join(" \\\n  ");
-}
+const Index: FC<{ document: Document }> = ({ document }) => (
+  <nav class="index" aria-label="Contents">
+    <ol>
+      {document.tags.map(({ name }) => (
+        <li>
+          <a href={`#${anchorOf(name)}`}>{name}</a>
+          <ol>
+            {operationsOf(document, name).map(({ operation }) => (
+              <li>
+                <a href={`#${operation.operationId}`}>{operation.summary}</a>
+              </li>
+            ))}
+          </ol>
+        </li>
+      ))}
+      <li>
+        <a href="#retry-policies">Retry policies</a>
+      </li>
+      <li>
+        <a href="#schemas">Schemas</a>
+      </li>
+      <li>
+        <a href="#problems">Problems</a>
+      </li>
+      <li>
+        <a href="#troubleshooting">Troubleshooting</a>
+      </li>
+    </ol>
+  </nav>
+);
 
-/** What curl would not do by itself. */
-function flagOf(method: Method, body: unknown): string {
-  const itself = body === undefined ? "get" : "post";
-  return method === itself ? "" : `-X ${method.toUpperCase()} `;
-}
+const Introduction: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
+  <section>
+    <h1>API</h1>
+    <p class="lede">
+      <Prose text={document.info.description} />
+    </p>
+    <p class="lede">
+      A request needs an API key, as <code>Authorization: Bearer …</code>, with the scope that is shown beside
+      the operation; some need none. This page is generated from <a href="/openapi.json">/openapi.json</a>,
+      which tools can read. <a href="/openapi.d.ts">/openapi.d.ts</a> has the same as TypeScript types.
+    </p>
+    <Code text={`export BREAKWATER_KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
+  </section>
+);
 
-function filled(path: string, parameters: readonly Parameter[]): string {
-  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-    encodeURIComponent(String(parameters.find((parameter) => parameter.name === name)?.example ?? name)),
+const Sections: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
+  <>
+    {document.tags.map(({ name, description }) => (
+      <section aria-labelledby={anchorOf(name)}>
+        <h2 id={anchorOf(name)}>{name}</h2>
+        <p class="lede">{description}</p>
+        {operationsOf(document, name).map((described) => (
+          <OperationPart described={described} document={document} origin={origin} />
+        ))}
+      </section>
+    ))}
+  </>
+);
+
+/** The operations of a tag, in the order of their paths. */
+function operationsOf(document: Document, tag: string): Described[] {
+  const inOrder = Object.entries(document.paths).sort(([a], [b]) => (a < b ? -1 : 1));
+  return inOrder.flatMap(([path, methods]) =>
+    Object.entries(methods).flatMap(([method, operation]) =>
+      operation.tags?.includes(tag) ? [{ method: method as Method, path, operation }] : [],
+    ),
   );
 }
 
-/** Quoted where it has to be: most addresses read better without. */
-function word(text: string): string {
-  return /^[\w:/.-]+$/.test(text) ? text : quoted(text);
+function anchorOf(tag: string): string {
+  return tag.toLowerCase().replaceAll(" ", "-");
 }
-
-// §§ One operation of the API: what it does, takes and answers.
 
 type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
 
 type OperationProps = Readonly<{ described: Described; document: Document; origin: string }>;
 
+/** One operation: what it does, its parameters, its body and its responses. */
 const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
   const { method, path, operation } = described;
   const { operationId: id, summary, description } = operation;
@@ -73,7 +148,7 @@ const OperationPart: FC<OperationProps> = ({ described, document, origin }) => {
       <Parameters operation={operation} />
       <Body operation={operation} document={document} />
       <Code text={curlOf({ ...described, origin })} label={`Example: ${summary}`} />
-      <Answers operation={operation} document={document} />
+      <Responses operation={operation} document={document} />
     </article>
   );
 };
@@ -122,10 +197,10 @@ const Body: FC<{ operation: Operation; document: Document }> = ({ operation, doc
   );
 };
 
-const Answers: FC<{ operation: Operation; document: Document }> = ({ operation, document }) => (
+const Responses: FC<{ operation: Operation; document: Document }> = ({ operation, document }) => (
   <>
-    <h4>Answers</h4>
-    <dl class="answers">
+    <h4>Responses</h4>
+    <dl class="responses">
       {Object.entries(operation.responses).map(([status, { description, content = {} }]) => (
         <div>
           <dt>
@@ -140,7 +215,7 @@ const Answers: FC<{ operation: Operation; document: Document }> = ({ operation, 
             {Object.entries(content)
               .filter(([type]) => !type.includes("problem"))
               .map(([type, { schema, example }]) => (
-                <Shape type={type} schema={schema} example={example} document={document} />
+                <ResponseBody type={type} schema={schema} example={example} document={document} />
               ))}
           </dd>
         </div>
@@ -149,10 +224,10 @@ const Answers: FC<{ operation: Operation; document: Document }> = ({ operation, 
   </>
 );
 
-type ShapeProps = Readonly<{ type: string; schema: JsonSchema; example: unknown; document: Document }>;
+type BodyProps = Readonly<{ type: string; schema: JsonSchema; example: unknown; document: Document }>;
 
-/** What an answer is: the schema's name where it has one, else its fields; and what one looks like. */
-const Shape: FC<ShapeProps> = ({ type, schema, example, document }) => {
+/** The name of the schema where it has one, else its fields; and an example. */
+const ResponseBody: FC<BodyProps> = ({ type, schema, example, document }) => {
   const names = [schema, ...(schema.allOf ?? [])].flatMap(({ $ref }) => $ref?.split("/").at(-1) ?? []);
   const own = schema.allOf?.filter(({ $ref }) => $ref === undefined) ?? (schema.$ref ? [] : [schema]);
   const fields = own.flatMap((part) => fieldsOf(part, document.components.schemas));
@@ -166,7 +241,7 @@ const Shape: FC<ShapeProps> = ({ type, schema, example, document }) => {
           {own.length > 0 && ", and:"}
         </>
       ))}
-      {fields.length > 0 && <Fields label="Fields of the answer" fields={fields} must={false} />}
+      {fields.length > 0 && <Fields label="Fields of the response" fields={fields} marksRequired={false} />}
       {fields.length === 0 && names.length === 0 && <span class="soft"> {typeWords(schema)[0]?.text}</span>}
       <details>
         <summary>
@@ -178,141 +253,31 @@ const Shape: FC<ShapeProps> = ({ type, schema, example, document }) => {
   );
 };
 
-type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
-
-export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
-  <>
-    {raw("<!doctype html>")}
-    <html lang="en">
-      <Head title="API" styleAt={styleAt} />
-      <body>
-        <Skip />
-        <header class="top">
-          <div class="wide">
-            <Brand />
-            <nav aria-label="Pages">
-              <a href="/dashboard">Overview</a>
-              <a href="/docs" aria-current="page">
-                API
-              </a>
-            </nav>
-          </div>
-        </header>
-        <div class="wide reference">
-          <Index document={document} />
-          <main id="main" tabindex={-1}>
-            <Beginning document={document} origin={origin} />
-            <Sections document={document} origin={origin} />
-            <RetryPolicies />
-            <Things document={document} />
-            <Problems />
-            <Stuck />
-          </main>
-        </div>
-      </body>
-    </html>
-  </>
-);
-
-/** What a tag holds, in the order of paths: the whole before its parts. */
-function operationsOf(document: Document, tag: string): Described[] {
-  const inOrder = Object.entries(document.paths).sort(([a], [b]) => (a < b ? -1 : 1));
-  return inOrder.flatMap(([path, methods]) =>
-    Object.entries(methods).flatMap(([method, operation]) =>
-      operation.tags?.includes(tag) ? [{ method: method as Method, path, operation }] : [],
-    ),
-  );
-}
-
-function anchorOf(tag: string): string {
-  return tag.toLowerCase().replaceAll(" ", "-");
-}
-
-const Index: FC<{ document: Document }> = ({ document }) => (
-  <nav class="index" aria-label="Contents">
-    <ol>
-      {document.tags.map(({ name }) => (
-        <li>
-          <a href={`#${anchorOf(name)}`}>{name}</a>
-          <ol>
-            {operationsOf(document, name).map(({ operation }) => (
-              <li>
-                <a href={`#${operation.operationId}`}>{operation.summary}</a>
-              </li>
-            ))}
-          </ol>
-        </li>
-      ))}
-      <li>
-        <a href="#retry-policies">Retry policies</a>
-      </li>
-      <li>
-        <a href="#things">Things</a>
-      </li>
-      <li>
-        <a href="#problems">Problems</a>
-      </li>
-      <li>
-        <a href="#stuck-in-retries">Stuck in retries</a>
-      </li>
-    </ol>
-  </nav>
-);
-
-const Beginning: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
-  <section>
-    <h1>API</h1>
-    <p class="lede">
-      <Prose text={document.info.description} />
-    </p>
-    <p class="lede">
-      Every request but those marked so carries a key, as <code>Authorization: Bearer …</code>; beside each
-      operation stands the scope that it needs. This page is made of <a href="/openapi.json">/openapi.json</a>
-      , which tools can read; <a href="/openapi.d.ts">/openapi.d.ts</a> says the same to TypeScript.
-    </p>
-    <Code text={`export KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
-  </section>
-);
-
-const Sections: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
-  <>
-    {document.tags.map(({ name, description }) => (
-      <section aria-labelledby={anchorOf(name)}>
-        <h2 id={anchorOf(name)}>{name}</h2>
-        <p class="lede">{description}</p>
-        {operationsOf(document, name).map((described) => (
-          <OperationPart described={described} document={document} origin={origin} />
-        ))}
-      </section>
-    ))}
-  </>
-);
-
-/** What the field `retry` of a destination chooses between. */
 const RetryPolicies: FC = () => (
   <section aria-labelledby="retry-policies">
     <h2 id="retry-policies">Retry policies</h2>
     <p class="lede">
-      What a destination's <code>retry.preset</code> stands for; any field of <code>retry</code> overrides it.
+      The presets that a destination's <code>retry.preset</code> can name. Any other field of{" "}
+      <code>retry</code> overrides the preset's.
     </p>
     <PolicyTable />
   </section>
 );
 
-/** The schemas that are referred to by name; the bodies of requests stand with their operations. */
-const Things: FC<{ document: Document }> = ({ document: { components, paths } }) => {
-  const asked = Object.values(paths)
+/** The named schemas of responses; those of request bodies are shown with their operations. */
+const SchemaList: FC<{ document: Document }> = ({ document: { components, paths } }) => {
+  const ofRequests = Object.values(paths)
     .flatMap((methods) => Object.values(methods))
     .flatMap(({ requestBody }) => Object.values(requestBody?.content ?? {}))
     .map(({ schema }) => schema.$ref?.split("/").at(-1));
   const elsewhere = JSON.stringify(components.schemas);
   const names = Object.keys(components.schemas).filter(
-    (name) => !asked.includes(name) || elsewhere.includes(`"#/components/schemas/${name}"`),
+    (name) => !ofRequests.includes(name) || elsewhere.includes(`"#/components/schemas/${name}"`),
   );
   return (
-    <section aria-labelledby="things">
-      <h2 id="things">Things</h2>
-      <p class="lede">What answers are made of. Fields that are not always there say when they are.</p>
+    <section aria-labelledby="schemas">
+      <h2 id="schemas">Schemas</h2>
+      <p class="lede">The objects in responses. A field that is not always present says when it is.</p>
       {names.sort().map((name) => (
         <article class="operation" aria-labelledby={name}>
           <h3 id={name}>
@@ -321,7 +286,7 @@ const Things: FC<{ document: Document }> = ({ document: { components, paths } })
           <Fields
             label={`Fields of ${name}`}
             fields={fieldsOf(components.schemas[name] ?? {}, components.schemas)}
-            must={false}
+            marksRequired={false}
           />
         </article>
       ))}
@@ -333,10 +298,10 @@ const Problems: FC = () => (
   <section aria-labelledby="problems">
     <h2 id="problems">Problems</h2>
     <p class="lede">
-      Whatever is refused is answered with <code>application/problem+json</code> (RFC 9457): each field that
-      is at fault, what is wrong with it, and what would be right.
+      A request that fails is answered with <code>application/problem+json</code> (RFC 9457). Where fields are
+      at fault, each is listed with what is wrong and what is expected.
     </p>
-    {Object.entries(kinds).map(([status, { title }]) => (
+    {Object.entries(problemTypes).map(([status, { title }]) => (
       <article class="operation" aria-labelledby={`problem-${status}`}>
         <h3 id={`problem-${status}`}>
           <a href={`#problem-${status}`}>
@@ -344,10 +309,42 @@ const Problems: FC = () => (
           </a>
         </h3>
         <Code
-          text={JSON.stringify(problemExample(Number(status) as keyof typeof kinds), null, 2)}
+          text={JSON.stringify(problemExample(Number(status) as keyof typeof problemTypes), null, 2)}
           label="Example"
         />
       </article>
     ))}
   </section>
 );
+
+type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;
+
+/** A request that can be pasted into a shell, from the operation's examples. `$BREAKWATER_KEY` stands for the API key. */
+export function curlOf({ method, path, operation, origin }: Named): string {
+  const { security, parameters = [], requestBody } = operation;
+  const body = requestBody?.content["application/json"]?.example;
+  return [
+    [`curl ${flagOf(method, body)}${word(`${origin}${filled(path, parameters)}`)}`],
+    security.length > 0 ? ['-H "Authorization: Bearer $BREAKWATER_KEY"'] : [],
+    body === undefined ? [] : [`--json ${word(JSON.stringify(body, null, 2).replaceAll("\n", "\n  "))}`],
+  ]
+    .flat()
+    .join(" \\\n  ");
+}
+
+/** The method, where it is not curl's default. */
+function flagOf(method: Method, body: unknown): string {
+  const byDefault = body === undefined ? "get" : "post";
+  return method === byDefault ? "" : `-X ${method.toUpperCase()} `;
+}
+
+function filled(path: string, parameters: readonly Parameter[]): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
+    encodeURIComponent(String(parameters.find((parameter) => parameter.name === name)?.example ?? name)),
+  );
+}
+
+/** Quoted where the shell needs it. */
+function word(text: string): string {
+  return /^[\w:/.-]+$/.test(text) ? text : quoted(text);
+}

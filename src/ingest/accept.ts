@@ -1,9 +1,9 @@
 /**
- * Accepting events: commit, then promise. When this answers `accepted`, the events and their plans are in D1.
+ * Accepting events. When the result is `accepted`, the events and their plans are in D1.
  *
- * A request with many events makes its bundles itself. A single event goes to intake, the object that commits for
- * everybody who asks at the same time; only when intake has certainly not taken it, it is committed here, alone.
- * The messages are sent behind the answer; whatever becomes of them, the sweep finds what has no outcome.
+ * A request with several events commits its own bundles. A single event goes to intake, the Durable Object that
+ * commits the events of concurrent requests together; only when intake has certainly not taken it is it committed
+ * here, by itself. Queue messages are sent after the answer; if that fails, the sweep finds what has no outcome.
  */
 
 import { placeByKey, placeByTime } from "../core/placement.ts";
@@ -13,29 +13,31 @@ import { addToCount } from "../db/stats.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { isoTime } from "../time.ts";
+import { isoTime, within } from "../time.ts";
 import type { CommitResult, Entry, PreparedEvent } from "./bundle.ts";
-import { answerByKey, commitEntries, WAIT_MS } from "./commit.ts";
+import { commitEntries, resultByKey, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { commitByIntake } from "./intake-client.ts";
+import { INTAKE_VERSION, type IntakeResult } from "./intake-protocol.ts";
 
-/** `data` is any JSON value, or a value whose numbers were kept with `JSON.rawJSON`. */
 export type PostedEvent = Readonly<{
   tenant: string;
   type: string;
+  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. */
   data: unknown;
-  /** Not before this, epoch ms; at once when it is over already. */
+  /** Not to be delivered before this, epoch ms; at once when it has passed. */
   deliverAt?: number | undefined;
 }>;
 
-/** Characters of five random bits each: nobody else has the same while it matters. */
+/** Characters of five random bits each. */
 const TOKEN_LENGTH = 16;
+/** Calls to intake for one entry. */
+const INTAKE_ATTEMPTS = 2;
 
 const encoder = new TextEncoder();
 
 /**
- * Stores the events, all or none, in the order given, and has them delivered. Under a key at most once: a repeat
- * stores and delivers nothing, and gets what was answered first. The key is one of the last event's tenant.
+ * Stores the events, all or none, in the order given, and enqueues their deliveries. Under a key at most once: a
+ * repeat stores and delivers nothing, and gets the first result. The key belongs to the tenant of the last event.
  */
 export async function accept(
   services: Services,
@@ -57,36 +59,22 @@ export async function accept(
     (await storedElsewhere(services, database, entry)) ??
     (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
     (await commitHere(services, database, entry));
-  if (outcome.kind === "replayed") services.background(noteRepeat(services, posted));
+  if (outcome.kind === "replayed") services.background(countRepeat(services, posted));
   return outcome;
 }
 
-async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitResult> {
-  const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
-  services.background(enqueueCommitted(services, bundles));
-  return outcomes[0] ?? { kind: "unavailable" };
-}
-
-function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
-  const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
-  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
-}
-
-/** An event of our own. Its key says which it is: it is stored once, however often it is told. */
-export type OperationalNotice = PostedEvent & Readonly<{ key: string }>;
+/** An operational event. It is stored once by its key, however often it is posted. */
+export type KeyedEvent = PostedEvent & Readonly<{ key: string }>;
 
 /**
- * Stores events of our own in the first database, beside the destinations that they are for; only those that somebody
+ * Stores operational events in the first database, where the destinations are; only those that at least one of them
  * takes. Throws when they cannot be stored.
  */
-export async function acceptOperational(
-  services: Services,
-  notices: readonly OperationalNotice[],
-): Promise<void> {
+export async function acceptOperational(services: Services, keyed: readonly KeyedEvent[]): Promise<void> {
   const now = services.now();
-  const tenants = [...new Set(notices.map(({ tenant }) => tenant))];
+  const tenants = [...new Set(keyed.map(({ tenant }) => tenant))];
   const routes = await services.routing.read(services.db, tenants);
-  const wanted = notices.filter(({ tenant, type, data }) => {
+  const wanted = keyed.filter(({ tenant, type, data }) => {
     return routed(routes.get(tenant)?.routes ?? [], type, () => data).length > 0;
   });
   const entries = wanted.map(
@@ -103,8 +91,8 @@ export async function acceptOperational(
 }
 
 /**
- * A key leads to one database, where two requests at once are told apart. When there were fewer databases it may have
- * led to another: so those are asked first.
+ * The result of the key in another database than the one it maps to now. A key maps to one database, in which
+ * concurrent requests under it are told apart; while there were fewer databases, it may have mapped to another.
  */
 async function storedElsewhere(
   services: Services,
@@ -113,7 +101,7 @@ async function storedElsewhere(
 ): Promise<CommitResult | undefined> {
   const others = entry.key ? allOf(services).filter((_, number) => number !== database) : [];
   try {
-    const found = await Promise.all(others.map((db) => answerByKey(services, db, entry)));
+    const found = await Promise.all(others.map((db) => resultByKey(services, db, entry)));
     return found.find((outcome) => outcome !== undefined);
   } catch (error) {
     services.log({ what: "keys_unavailable", error: faultOf(error) });
@@ -122,8 +110,59 @@ async function storedElsewhere(
 }
 
 /**
- * What a request says, in a few bytes, as hexadecimal SHA-256: the same content has the same fingerprint, whether it
- * came alone, in a list or in lines, and however it was spaced. Numbers count as they were written.
+ * Has intake commit an entry of one event. Undefined when intake has certainly not taken it, so that the caller may
+ * commit it. If the answer is lost, the call is repeated once with the same token; if that fails too, the result is
+ * uncertain: a commit from here could race with an object that is still working on the entry.
+ */
+async function commitByIntake(
+  services: Services,
+  database: number,
+  { token, events: [event], key, deadlineAt }: Entry,
+): Promise<CommitResult | undefined> {
+  const { intake, config } = services;
+  if (!intake || !event) return undefined;
+  const { tenant, type, body, deliverAt } = event;
+  const shard = Math.floor(services.random() * config.intakeShards);
+  const location = config.intakeLocation && { locationHint: config.intakeLocation };
+  const posted = { database, token, tenant, type, body, deliverAt, key, deadlineAt };
+  const unavailable: CommitResult = { kind: "unavailable" };
+  let triedAt: number | undefined;
+  for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
+    const calledAt = services.now();
+    if (calledAt >= deadlineAt) break;
+    const notTaken = triedAt === undefined ? undefined : unavailable;
+    const call = async (): Promise<IntakeResult> =>
+      intake
+        .get(intake.idFromName(`${database}.${shard}`), location)
+        .accept({ version: INTAKE_VERSION, ...posted, triedAt });
+    try {
+      const result = await within(services, deadlineAt - calledAt, call());
+      if (result.kind === "done") return result.outcome;
+      return result.kind === "full" ? unavailable : notTaken;
+    } catch (error) {
+      services.log({ what: "intake_unreachable", attempt, error: faultOf(error) });
+      // An overloaded object has taken nothing: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
+      if ((error as { overloaded?: boolean }).overloaded) return notTaken;
+      triedAt ??= calledAt;
+    }
+  }
+  return unavailable;
+}
+
+async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitResult> {
+  const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
+  services.background(enqueueCommitted(services, bundles));
+  return outcomes[0] ?? { kind: "unavailable" };
+}
+
+function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
+  const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
+  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+}
+
+/**
+ * A digest of a request's content, as hexadecimal SHA-256. It is the same for a single event, a list and lines of JSON,
+ * whatever the white space; numbers are compared as they were written.
  */
 async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
   const content = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
@@ -131,11 +170,8 @@ async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
   return new Uint8Array(digest).toHex();
 }
 
-/**
- * A request that was answered from what is stored is logged and counted: it shows how senders behave. A failure is
- * logged, not thrown: the answer does not depend on it.
- */
-async function noteRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
+/** Logs and counts a request that was answered from its key. A failure is logged: the answer does not depend on it. */
+async function countRepeat(services: Services, posted: readonly PostedEvent[]): Promise<void> {
   services.log({ what: "deduplicated", tenant: posted.at(-1)?.tenant, events: posted.length });
   try {
     await addToCount(services.db, "deduplicated", 1);

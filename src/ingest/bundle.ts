@@ -1,6 +1,7 @@
 /**
- * Drafts: entries in the bundles that they are to be committed in. An entry is what one request posted, and is stored
- * as a whole or not at all; single events share bundles with those that came at the same time.
+ * Entries and bundle drafts. An entry is what one request posts, and is stored as a whole or not at all. A draft
+ * arranges entries in the bundles that they are committed in: single events share bundles with those that were posted
+ * at the same time.
  */
 import { bundled, planOf, storedHeader } from "../core/bundle.ts";
 import { routed } from "../core/routing.ts";
@@ -10,7 +11,7 @@ import type { Routes } from "./routing-cache.ts";
 export type PreparedEvent = Readonly<{
   tenant: string;
   type: string;
-  /** What filters are applied to; asked for only where there is one. */
+  /** The value that filters are applied to; evaluated only where there is one. */
   data: () => unknown;
   /** The exact bytes that every attempt sends. */
   body: Uint8Array;
@@ -23,72 +24,48 @@ export type Entry = Readonly<{
   /** Random: a repeat of the same entry carries the same. */
   token: string;
   events: readonly PreparedEvent[];
-  /** The sender's name for it, of its last event's tenant, and the digest of its content. */
+  /** Its idempotency key, which belongs to the tenant of its last event, and the digest of its content. */
   key?: Readonly<{ key: string; fingerprint: string }> | undefined;
-  /** Whoever posted it waits no longer than this, epoch ms: no commit is begun for it afterwards. */
+  /** Until when its sender waits, epoch ms: no commit is begun for it afterwards. */
   deadlineAt: number;
-  /** The highest bundle that was known when it came in: its tokens are in none before. Absent: whatever is known now. */
+  /** The highest bundle id known when it arrived: its tokens are in no earlier bundle. Absent: the highest known now. */
   floor?: number | undefined;
-  /** It has been handed in before, at this time, epoch ms, and nobody knows whether it was committed then. */
+  /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
 }>;
 
-/** What has become of an entry. */
 export type AcceptedEvent = Readonly<{
-  /** Its number. */
+  /** The event's number. */
   id: number;
-  /** The destinations that are to get it. */
+  /** The destinations that it is delivered to. */
   plan: readonly string[];
-  /** When it is to be delivered, epoch ms, unless at once. */
+  /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number;
-  /** It was stored once and is there no more: who was to get it is not known any more. */
+  /** It was stored and has been removed since: its plan is not known any more. */
   isRemoved?: true;
 }>;
 
+/** The result of an entry. */
 export type CommitResult =
   /** `replayed`: stored before, by another request under the same key. */
   | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
-  /** The key stands for something else. */
+  /** The key was used with other content. */
   | Readonly<{ kind: "conflict" }>
-  /** It would make more deliveries than a request may: nothing was stored. */
+  /** It would plan more deliveries than a request may: nothing was stored. */
   | Readonly<{ kind: "too_many"; planned: number }>
-  /** Nobody knows, or nothing was stored. */
+  /** Nothing was stored, or the result is uncertain. */
   | Readonly<{ kind: "unavailable" }>;
 
-export const INTAKE_VERSION = 1;
-
-export type IntakeRequest = Readonly<{
-  version: typeof INTAKE_VERSION;
-  database: number;
-  tenant: string;
-  type: string;
-  body: Uint8Array;
-  deliverAt?: number | undefined;
-}> &
-  Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
-
-/** What the Worker may call of the object that commits single events for everybody. */
-export type IntakeRpc = Rpc.DurableObjectBranded & {
-  accept(request: IntakeRequest): Promise<IntakeAnswer>;
-};
-
-export type IntakeAnswer =
-  | Readonly<{ kind: "done"; outcome: CommitResult }>
-  /** Not taken, for there is too much already. */
-  | Readonly<{ kind: "full" }>
-  /** Not taken: of a version that this object does not know. */
-  | Readonly<{ kind: "unknown" }>;
-
-/** Entries that are committed all or none, their events in bundles: one entry of several events, or some of one each. */
+/** Entries that are committed all or none: one entry of several events, or some of one event each. */
 export type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
 
 export type DraftBundle = Readonly<{
-  /** Of each event in order, or one for all of them where an entry of several events has made the bundle. */
+  /** One for each event in order, or one for all of them where the bundle is of one entry of several events. */
   tokens: readonly string[];
   items: readonly Item[];
 }>;
 
-/** An event, and its place among those of its entry. */
+/** An event, and its place in its entry. */
 type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
 
 /** A request with several events, and each with a key after a miss, is a draft of its own; single events share. */
@@ -99,13 +76,13 @@ export function draftsOf(entries: readonly Entry[]): Draft[] {
   return [...shared, ...own].filter((some) => some.length > 0).map(draftOf);
 }
 
-/** As before, but those with keys apart: one whose key is taken keeps no other waiting. */
+/** As `draftsOf`, but each entry with a key is a draft of its own: one whose key is taken delays no other. */
 export function apart(entries: readonly Entry[]): Draft[] {
   const keyed = entries.filter(({ key }) => key).map((entry) => draftOf([entry]));
   return [...draftsOf(entries.filter(({ key }) => !key)), ...keyed];
 }
 
-/** The drafts with no other entries than these. */
+/** The drafts without the entries that are not kept. */
 export function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
   return drafts.flatMap((draft) => {
     const rest = draft.entries.filter(isKept);
@@ -124,7 +101,7 @@ export function draftOf(entries: readonly Entry[]): Draft {
   return { entries, bundles };
 }
 
-/** The draft as it is stored, routed by these routes. */
+/** The draft as it is stored, routed by `routes`. */
 export async function unitOf(
   draft: Draft,
   database: number,
@@ -143,7 +120,7 @@ async function newBundle(
   const events = items.map(({ event }) => event);
   const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
   const headers = events.map(({ tenant, type, body }) => ({ tenant, type, bytes: body.byteLength }));
-  // A key goes with the bundle of its first event.
+  // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
   );
@@ -157,7 +134,7 @@ async function newBundle(
   };
 }
 
-/** The keys of the entries that have one, and where their events are. */
+/** The keys of the entries that have one, and where their events are stored. */
 function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
   const keys = new Map<Entry, NewKey & { tokens: string[]; places: EventPlace[] }>();
   for (const { tokens, items } of bundles) {
@@ -173,7 +150,7 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
   return [...keys.values()];
 }
 
-/** Where an event goes. */
+/** The destinations of an event. */
 export function routeOf(
   { tenant, type, data }: PreparedEvent,
   routes: ReadonlyMap<string, Routes>,
@@ -181,7 +158,7 @@ export function routeOf(
   return routed(routes.get(tenant)?.routes ?? [], type, data);
 }
 
-/** Whose the key of a request is: the last event's tenant. */
+/** The tenant that an entry's key belongs to: that of its last event. */
 export function ownerOf({ events }: Entry): string {
   return events.at(-1)?.tenant ?? "";
 }

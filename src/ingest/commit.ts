@@ -1,8 +1,9 @@
 /**
- * Committing what was posted: routed, bundled and written in one transaction by whoever has gathered it.
+ * Commits entries: routes them, arranges them in bundles and writes these in one transaction.
  *
- * What is missed, because a tenant's destinations have changed, a key is taken or a token is known, is looked up, and
- * what is not found is committed again.
+ * Every insert is guarded: it changes nothing where a tenant's destinations have changed since they were read, a key
+ * is taken, or a token is stored already. Entries that were not inserted are looked up by key and token; those that
+ * are not found are routed and committed again.
  */
 import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
@@ -36,41 +37,41 @@ import {
 } from "./bundle.ts";
 import type { Routes } from "./routing-cache.ts";
 
-/** How long whoever posts something waits for its commit. */
+/** How long the sender of an entry waits for its commit. */
 export const WAIT_MS = 10_000;
 
-/** A bundle that is to be sent on its way. */
+/** A bundle to enqueue. */
 export type CommittedBundle = Readonly<{ id: number; plan: Plan; deliverAt?: number }>;
 
 export type Committed = Readonly<{
-  /** In the order of the entries. */
+  /** The results, in the order of the entries. */
   outcomes: readonly CommitResult[];
   bundles: readonly CommittedBundle[];
 }>;
 
-/** Misses one after the other before it counts as trouble: each needs a destination changed at that very moment. */
+/** Rounds of commit and look-up: each further one needs a destination to have changed at that very moment. */
 const ROUNDS = 5;
-/** A call that has not been answered for so long is not waited for: there is time for another one. */
-const PATIENCE_MS = 5_000;
+/** The timeout of a call of D1: within `WAIT_MS` there is time for a second one. */
+const CALL_TIMEOUT_MS = 5_000;
 /**
- * What is committed has a number above everything that was accepted so long before it was handed in: clocks may
- * differ, and the commits of others may be slow.
+ * A commit tried at a time has an id above every bundle accepted so long before it: a margin for clocks that differ and
+ * for slow commits.
  */
-const EARLIER_MS = 60_000;
-/** Before an uncertain commit is repeated, spread over as much again. */
+const CLOCK_MARGIN_MS = 60_000;
+/** The pause before an uncertain commit is repeated, with as much again as jitter. */
 const PAUSE_MS = 50;
 
 type Context = Readonly<{
   services: Services;
   database: number;
   acceptedAt: number;
-  /** The tokens of all entries are looked for above it, in every round: what is known by then is too late. */
+  /** The tokens of all entries are looked for above this bundle, in every round: one known later could be too high. */
   floor: number;
   outcomes: Map<Entry, CommitResult>;
   bundles: Map<number, CommittedBundle>;
 }>;
 
-/** Commits the entries to the database of that number. Never throws: where there is trouble, entries are unavailable. */
+/** Commits the entries to the database of that number. Never throws: on a failure, entries are `unavailable`. */
 export async function commitEntries(
   services: Services,
   database: number,
@@ -95,19 +96,22 @@ export async function commitEntries(
   };
 }
 
-/** The lowest of the entries' floors. What was handed in before may be anywhere since then. */
+/** The lowest of the entries' floors. An entry that was tried before may be in any bundle since that time. */
 async function floorFor(services: Services, database: number, entries: readonly Entry[]): Promise<number> {
   const { routing } = services;
   const db = databaseAt(services, database);
-  if (!routing.hasFloor(database)) await answered(services, routing.readFloor(db, database));
+  if (!routing.hasFloor(database)) await withTimeout(services, routing.readFloor(db, database));
   const known = routing.floor(database);
   const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
   const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
   if (tried.length === 0) return least;
-  return Math.min(least, await answered(services, highestBefore(db, Math.min(...tried) - EARLIER_MS)));
+  return Math.min(
+    least,
+    await withTimeout(services, highestBefore(db, Math.min(...tried) - CLOCK_MARGIN_MS)),
+  );
 }
 
-/** Of entries with the same key or token the first goes first: the others then find what became of it. */
+/** Of entries with the same key or token the first is committed first: the others then find its result. */
 async function commitInTurn(context: Context, entries: readonly Entry[]): Promise<void> {
   const { services, outcomes } = context;
   const firsts = new Map<string, Entry>();
@@ -134,33 +138,33 @@ function namesOf(entry: Entry): string[] {
 }
 
 /**
- * Rounds of committing and looking up what was missed. Trouble that passes ends them, after one repeat: what has no
- * outcome is unavailable. An error that lies in the content is looked for by halves, so that it takes only its own.
+ * Rounds of commit and look-up. A transient error ends them, after one repeat: entries without an outcome are
+ * unavailable. A deterministic error is searched for by bisection, so that only the entry that causes it fails.
  */
 async function commitTogether(context: Context, drafts: readonly Draft[]): Promise<void> {
   let open = drafts;
   try {
     for (let round = 1; open.length > 0 && round <= ROUNDS; round++) {
-      const missed = await commitRound(context, inTime(context, open));
+      const missed = await commitRound(context, beforeDeadline(context, open));
       open = missed.length > 0 ? apart(await lookUp(context, missed)) : [];
     }
   } catch (error) {
     const entries = open.flatMap((draft) => draft.entries);
     context.services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
-    if (!isOfContent(error) || entries.length < 2) return;
+    if (!isDeterministic(error) || entries.length < 2) return;
     const middle = Math.ceil(entries.length / 2);
     await commitTogether(context, apart(entries.slice(0, middle)));
     await commitTogether(context, apart(entries.slice(middle)));
   }
 }
 
-/** Without the entries that nobody waits for any more. */
-function inTime({ services }: Context, drafts: readonly Draft[]): readonly Draft[] {
+/** The drafts without the entries whose senders wait no longer. */
+function beforeDeadline({ services }: Context, drafts: readonly Draft[]): readonly Draft[] {
   const now = services.now();
   return kept(drafts, ({ deadlineAt }) => now <= deadlineAt);
 }
 
-/** Answers the entries of the drafts that changed nothing. */
+/** Commits the drafts in one transaction; returns the entries of those that were not inserted. */
 async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
   if (given.length === 0) return [];
   const { services, database, acceptedAt, floor } = context;
@@ -176,12 +180,12 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
   return drafts.flatMap((draft, i) => {
     const ids = committed[i];
     if (!ids) return draft.entries;
-    accept(context, draft, units[i]?.bundles ?? [], ids);
+    keepAccepted(context, draft, units[i]?.bundles ?? [], ids);
     return [];
   });
 }
 
-/** The drafts without the entries that would make more deliveries than a request may. */
+/** The drafts without the entries that would plan more deliveries than a request may. */
 function withinCap(
   { services, outcomes }: Context,
   drafts: readonly Draft[],
@@ -200,7 +204,8 @@ function withinCap(
   return kept(drafts, (entry) => !outcomes.has(entry));
 }
 
-function accept(
+/** Keeps the ids of an inserted draft as the outcomes of its entries. */
+function keepAccepted(
   { services, database, outcomes, bundles }: Context,
   draft: Draft,
   planned: readonly NewBundle[],
@@ -225,30 +230,14 @@ function eventOf(bundle: number, index: number, plan: Plan, deliverAt: number | 
 }
 
 /**
- * Answers missed entries as far as they are known, and returns the others: their tenants are read anew. An entry whose
- * token is known was committed by a try whose answer got lost; it is sent on its way once more, which is harmless.
+ * Looks up entries that were not inserted, keeps the outcomes of those that are stored, and returns the others. Their
+ * tenants' destinations are read again.
  */
 async function lookUp(context: Context, missed: readonly Entry[]): Promise<readonly Entry[]> {
-  const { services, database, floor, outcomes, bundles } = context;
+  const { services, database, outcomes } = context;
   const db = databaseAt(services, database);
-  const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
-  const asked = missed.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
-  const tokens = asked.flatMap(({ bundles }) => bundles.flatMap((bundle) => bundle.tokens));
-  const [known] = await answered(
-    services,
-    Promise.all([
-      findCommitted(db, floor, tokens, keys),
-      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
-    ]),
-  );
-  const byToken = new Map(known.tokens.map((found) => [found.token, found]));
-  const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
-  const found = asked.map(({ entry, bundles }) => {
-    const own = numbersByToken(bundles, byToken);
-    const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
-    return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
-  });
-  const plans = await answered(
+  const found = await findStored(context, db, missed);
+  const plans = await withTimeout(
     services,
     plansOf(
       db,
@@ -257,15 +246,57 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
   );
   for (const { entry, own, stored, numbers } of found) {
     const events = storedEvents(plans, numbers);
-    if (own) {
-      for (const number of own) {
-        const bundle = plans.get(bundleOf(number));
-        if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, bundle);
-      }
-      outcomes.set(entry, { kind: "accepted", events });
-    } else if (stored) outcomes.set(entry, answerTo(entry, stored, events));
+    if (own) keepCommittedBefore(context, entry, events, plans);
+    else if (stored) outcomes.set(entry, keyResult(entry, stored, events));
   }
   return missed.filter((entry) => !outcomes.has(entry));
+}
+
+/** What is stored of an entry: `own` under its token, by an earlier try; `stored` under its key, by another request. */
+type Found = Readonly<{
+  entry: Entry;
+  own: readonly number[] | undefined;
+  stored: StoredKey | undefined;
+  /** Of the events of either. */
+  numbers: readonly number[];
+}>;
+
+async function findStored(
+  { services, database, floor }: Context,
+  db: D1Database,
+  missed: readonly Entry[],
+): Promise<readonly Found[]> {
+  const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
+  const drafts = missed.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
+  const tokens = drafts.flatMap(({ bundles }) => bundles.flatMap((bundle) => bundle.tokens));
+  const [known] = await withTimeout(
+    services,
+    Promise.all([
+      findCommitted(db, floor, tokens, keys),
+      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
+    ]),
+  );
+  const byToken = new Map(known.tokens.map((found) => [found.token, found]));
+  const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
+  return drafts.map(({ entry, bundles }) => {
+    const own = numbersByToken(bundles, byToken);
+    const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
+    return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
+  });
+}
+
+/** An earlier try of the entry was committed, and its result got lost. Its bundles are enqueued again, which is harmless. */
+function keepCommittedBefore(
+  { outcomes, bundles }: Context,
+  entry: Entry,
+  events: readonly AcceptedEvent[],
+  plans: Plans,
+): void {
+  for (const { id } of events) {
+    const bundle = plans.get(bundleOf(id));
+    if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, bundle);
+  }
+  outcomes.set(entry, { kind: "accepted", events });
 }
 
 type Plans = ReadonlyMap<number, CommittedBundle>;
@@ -275,31 +306,31 @@ async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plan
   return new Map(found.map((bundle) => [bundle.id, bundle]));
 }
 
-/** What was answered under the entry's key in one of the databases; undefined where it is not known. */
-export async function answerByKey(
+/** The result stored under the entry's key in one of the databases; undefined where the key is unknown. */
+export async function resultByKey(
   services: Services,
   db: D1Database,
   entry: Entry,
 ): Promise<CommitResult | undefined> {
   if (!entry.key) return undefined;
   const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
-  const { keys } = await answered(services, findCommitted(db, 0, [], names));
+  const { keys } = await withTimeout(services, findCommitted(db, 0, [], names));
   const [stored] = keys;
   if (!stored) return undefined;
   const numbers = numbersOf(stored);
-  return answerTo(entry, stored, storedEvents(await answered(services, plansOf(db, numbers)), numbers));
+  return keyResult(entry, stored, storedEvents(await withTimeout(services, plansOf(db, numbers)), numbers));
 }
 
 function numbersOf({ bundles, places }: StoredKey): number[] {
   return places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
 }
 
-/** @param events those that stand under the key */
-function answerTo({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): CommitResult {
+/** @param events those stored under the key */
+function keyResult({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): CommitResult {
   return stored.fingerprint === key?.fingerprint ? { kind: "replayed", events } : { kind: "conflict" };
 }
 
-/** Events by their numbers. Of one that is there no more, its plan is over. */
+/** Events by their numbers. One that has been removed has no plan any more. */
 function storedEvents(plans: Plans, numbers: readonly number[]): AcceptedEvent[] {
   return numbers.map((number) => {
     const bundle = plans.get(bundleOf(number));
@@ -308,7 +339,7 @@ function storedEvents(plans: Plans, numbers: readonly number[]): AcceptedEvent[]
   });
 }
 
-/** The numbers of an entry's events where its tokens are known; undefined where they are not. */
+/** The numbers of an entry's events, if its tokens are stored. */
 function numbersByToken(
   bundles: readonly DraftBundle[],
   known: ReadonlyMap<string, KnownToken>,
@@ -322,38 +353,41 @@ function numbersByToken(
   return numbers;
 }
 
-/** In the first database revisions are compared at the commit; for another they are read once the request is there. */
+/**
+ * In the first database the commit compares the revisions. In another it cannot, so they are read after the request's
+ * arrival.
+ */
 async function routesFor(
   services: Services,
   database: number,
   tenants: readonly string[],
 ): Promise<ReadonlyMap<string, Routes>> {
-  if (database > 0) return answered(services, services.routing.fresh(services.db, tenants));
+  if (database > 0) return withTimeout(services, services.routing.fresh(services.db, tenants));
   return (
-    services.routing.known(tenants) ?? (await answered(services, services.routing.read(services.db, tenants)))
+    services.routing.known(tenants) ??
+    (await withTimeout(services, services.routing.read(services.db, tenants)))
   );
 }
 
-/** An uncertain answer is followed by the same commit: the tokens keep it from being stored twice. */
+/** Repeats the commit once after an uncertain result: the tokens keep it from being stored twice. */
 async function repeatedOnce<T>(services: Services, deadlineAt: number, commit: () => Promise<T>): Promise<T> {
   try {
-    return await answered(services, commit());
+    return await withTimeout(services, commit());
   } catch (error) {
-    if (isOfContent(error)) throw error;
+    if (isDeterministic(error)) throw error;
     services.log({ what: "commit_repeated", error: faultOf(error) });
     await services.sleep(PAUSE_MS * (1 + services.random()));
     if (services.now() > deadlineAt) throw error;
-    return answered(services, commit());
+    return withTimeout(services, commit());
   }
 }
 
-/** What the database answers, if it does in time. */
-function answered<T>(services: Services, call: Promise<T>): Promise<T> {
-  return within(services, PATIENCE_MS, call);
+function withTimeout<T>(services: Services, call: Promise<T>): Promise<T> {
+  return within(services, CALL_TIMEOUT_MS, call);
 }
 
-/** What SQLite refuses for what is in it comes back however often it is repeated; everything else may pass. */
-function isOfContent(error: unknown): boolean {
+/** SQLite refuses the content of a statement however often it is repeated; every other error may be transient. */
+function isDeterministic(error: unknown): boolean {
   return (
     error instanceof Error && /SQLITE_(CONSTRAINT|TOOBIG|MISMATCH|RANGE)|too (big|large)/i.test(error.message)
   );

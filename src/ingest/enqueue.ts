@@ -1,19 +1,19 @@
-/** Putting committed bundles on the queue: ids only, in as few messages as name about a hundred deliveries each. */
+/** Puts committed bundles on the queue, in messages of ids only that name about a hundred deliveries each. */
 import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import type { CommittedBundle } from "./commit.ts";
 
-/** Deliveries that one message names: what an invocation can work on in a few seconds. */
-const DELIVERIES = 100;
+/** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
+const MESSAGE_DELIVERIES = 100;
 
-/** How far ahead the sweep looks for what is scheduled: to the next one, and half as far again, should that one be late. */
+/** How far ahead the sweep enqueues scheduled bundles: to the next sweep, and half as far again in case that one is late. */
 export const AHEAD_MS = 90_000;
-/** What is due sooner is put on the queue when it is accepted: as far ahead, and the time to commit it. */
+/** A bundle due sooner is enqueued when it is accepted: as far ahead as the sweep looks, and the time that a commit takes. */
 const SOON_MS = AHEAD_MS + 60_000;
 
-/** What has just been committed goes on the queue, unless it is due so late that the sweep will see to it. */
+/** Enqueues bundles that have just been committed, but those due so late that the sweep will enqueue them. */
 export async function enqueueCommitted(
   services: Services,
   bundles: readonly CommittedBundle[],
@@ -25,7 +25,7 @@ export async function enqueueCommitted(
   );
 }
 
-/** A failure is logged, not thrown: the sweep finds what has no outcome. */
+/** Enqueues bundles. A failure is logged: the sweep finds deliveries without an outcome. */
 export async function enqueueBundles(services: Services, bundles: readonly CommittedBundle[]): Promise<void> {
   for (const batch of batchesOf(messagesFor(bundles, services.now()))) {
     try {
@@ -36,31 +36,32 @@ export async function enqueueBundles(services: Services, bundles: readonly Commi
   }
 }
 
-/** The messages for bundles, delayed until those are due. Pure. */
-export function messagesFor(
+/** The messages for bundles, delayed until those are due. */
+function messagesFor(
   bundles: readonly CommittedBundle[],
   now: number,
 ): MessageSendRequest<DeliveryMessage>[] {
   const byTime = Map.groupBy(bundles, ({ deliverAt }) => deliverAt);
   return [...byTime].flatMap(([deliverAt, some]) => {
     const delay = deliverAt === undefined ? {} : { delaySeconds: delaySecondsUntil(deliverAt, now) };
-    return packed(some).map((parts) => ({ body: { bundles: parts }, ...delay }));
+    return partsByMessage(some).map((parts) => ({ body: { bundles: parts }, ...delay }));
   });
 }
 
-function packed(bundles: readonly CommittedBundle[]): BundlePart[][] {
+/** Fills one message after the other; a destination's deliveries of one bundle stay together. */
+function partsByMessage(bundles: readonly CommittedBundle[]): BundlePart[][] {
   const messages: { bundle: number; destinations: string[] }[][] = [];
-  let room = 0;
+  let free = 0;
   for (const { id, plan } of bundles) {
     let open: string[] | undefined;
     for (const [destination, runs] of Object.entries<Runs>(plan)) {
       const count = countOf(runs);
-      if (count > room) {
+      if (count > free) {
         messages.push([]);
-        room = DELIVERIES;
+        free = MESSAGE_DELIVERIES;
         open = undefined;
       }
-      room -= count;
+      free -= count;
       if (open) open.push(destination);
       else {
         open = [destination];

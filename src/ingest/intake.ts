@@ -1,83 +1,74 @@
 /**
- * Intake: the object that commits single events for everybody who posts at the same time, as databases commit groups.
- *
- * While one commit is under way the next bundles gather. It waits for nobody: with one caller it commits at once. A
- * linger is for traffic so dense that a few milliseconds fill bundles. What is pending is bounded: whoever comes
- * beyond that is told to come later, and nothing of it is kept.
+ * Intake: a Durable Object that commits the single events of concurrent requests together, as databases do with group
+ * commit. While one commit is under way, the next bundles gather. With one caller it commits at once; the linger
+ * (`INTAKE_LINGER_MS`) is for traffic so dense that a few milliseconds fill bundles. Pending events are bounded: beyond
+ * that a request is refused as a whole.
  */
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type Entry, INTAKE_VERSION, type IntakeAnswer, type IntakeRequest } from "./bundle.ts";
+import type { Entry } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
+import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
 
-type Pending = Readonly<{ entry: Entry; bytes: number; answer: (answer: IntakeAnswer) => void }>;
-
-/** Pending at once. At a thousand a second this is some seconds of traffic. */
+/** Events pending at once: some seconds of traffic at a thousand a second. */
 const MOST_PENDING = 5_000;
 const MOST_BYTES = 16 * 1024 * 1024;
-/** What one commit takes: bytes of bodies, on the wire twice as many. */
+/** The events of one commit, and the bytes of their bodies, which are twice as many on the wire. */
 const COMMIT_EVENTS = 10 * MAX_EVENTS;
 const COMMIT_BYTES = 2 * 1024 * 1024;
-/** Sends to the queue at once; what is committed meanwhile gathers for the next. */
+/** Concurrent sends to the queue; bundles committed meanwhile gather for the next. */
 const MOST_SENDS = 2;
-/** Bundles that wait for a send. What is beyond that is left to the sweep. */
+/** Bundles that wait for a send. Those beyond are left to the sweep. */
 const MOST_UNSENT = 10_000;
 
 export class Intake extends DurableObject<Env> {
   readonly #commits = new GroupCommit(servicesOf(this.env, this.ctx));
 
-  /** Commits one event together with those of others; answers when it is in D1. */
-  accept(request: IntakeRequest): Promise<IntakeAnswer> {
+  /** Commits one event together with those of other requests; resolves when it is in D1. */
+  accept(request: IntakeRequest): Promise<IntakeResult> {
     return this.#commits.accept(request);
   }
 }
 
-/** What gathers, what is being committed, and what is on its way to the queue: of one database. */
+type Pending = Readonly<{ entry: Entry; bytes: number; resolve: (result: IntakeResult) => void }>;
+
+/** Pending events and the commit under way, of one database. */
 export class GroupCommit {
   readonly #services: Services;
   readonly #outbox: Outbox;
   #pending: Pending[] = [];
   #bytes = 0;
-  #isBusy = false;
+  #isCommitting = false;
 
   constructor(services: Services) {
     this.#services = services;
     this.#outbox = new Outbox(services);
   }
 
-  accept(request: IntakeRequest): Promise<IntakeAnswer> {
+  accept(request: IntakeRequest): Promise<IntakeResult> {
     if (request.version !== INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
     const bytes = request.body.byteLength;
     const isFull = this.#pending.length >= MOST_PENDING || this.#bytes + bytes > MOST_BYTES;
     if (isFull) return Promise.resolve({ kind: "full" });
-    return new Promise((answer) => {
-      this.#pending.push({ entry: this.#entryOf(request), bytes, answer });
+    return new Promise((resolve) => {
+      this.#pending.push({ entry: this.#entryOf(request), bytes, resolve });
       this.#bytes += bytes;
-      if (!this.#isBusy) this.#services.background(this.#work(request.database));
+      if (!this.#isCommitting) this.#services.background(this.#commitPending(request.database));
     });
   }
 
-  #entryOf({
-    database,
-    token,
-    tenant,
-    type,
-    body,
-    deliverAt,
-    key,
-    deadlineAt,
-    triedAt,
-  }: IntakeRequest): Entry {
+  #entryOf(request: IntakeRequest): Entry {
+    const { database, token, tenant, type, body, deliverAt, key, deadlineAt, triedAt } = request;
     const data = () => (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data;
     const { routing } = this.#services;
     const floor = routing.hasFloor(database) ? routing.floor(database) : undefined;
     return { token, events: [{ tenant, type, data, body, deliverAt }], key, deadlineAt, triedAt, floor };
   }
 
-  async #work(database: number): Promise<void> {
-    this.#isBusy = true;
+  async #commitPending(database: number): Promise<void> {
+    this.#isCommitting = true;
     try {
       while (this.#pending.length > 0) {
         await this.#linger();
@@ -85,17 +76,17 @@ export class GroupCommit {
         const entries = taken.map(({ entry }) => entry);
         const now = this.#services.now();
         const { outcomes, bundles } = await commitEntries(this.#services, database, entries, now);
-        for (const [i, { answer }] of taken.entries()) {
-          answer({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
+        for (const [i, { resolve }] of taken.entries()) {
+          resolve({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
         }
         this.#outbox.add(bundles);
       }
     } finally {
-      this.#isBusy = false;
+      this.#isCommitting = false;
     }
   }
 
-  /** Those that are called at the same moment come in one after the other: they are let in first. */
+  /** Without a linger it waits for one microtask: calls of the same moment arrive one after the other. */
   async #linger(): Promise<void> {
     const { intakeLingerMs } = this.#services.config;
     await (this.#pending.length > 1 && intakeLingerMs > 0
@@ -117,7 +108,7 @@ export class GroupCommit {
   }
 }
 
-/** Committed bundles on their way to the queue: a few sends at once, each with all that has gathered by then. */
+/** Committed bundles that are not on the queue yet: a few sends at once, each of all that has gathered by then. */
 class Outbox {
   readonly #services: Services;
   #unsent: CommittedBundle[] = [];
@@ -128,9 +119,10 @@ class Outbox {
   }
 
   add(bundles: readonly CommittedBundle[]): void {
-    const room = Math.max(0, MOST_UNSENT - this.#unsent.length);
-    if (bundles.length > room) this.#services.log({ what: "unsent", bundles: bundles.length - room });
-    this.#unsent.push(...bundles.slice(0, room));
+    const free = Math.max(0, MOST_UNSENT - this.#unsent.length);
+    if (bundles.length > free)
+      this.#services.log({ what: "bundles_not_enqueued", bundles: bundles.length - free });
+    this.#unsent.push(...bundles.slice(0, free));
     if (this.#unsent.length > 0 && this.#sends < MOST_SENDS) this.#services.background(this.#send());
   }
 

@@ -1,14 +1,14 @@
 /**
- * The destinations of tenants as routing needs them, kept in memory by the tenant's revision: a number that every
- * change of a destination raises, by trigger, so that an edit by hand counts too. Nothing here has to be fresh: a
- * commit compares the revisions, and whoever is told that they are outdated reads again.
+ * The destinations of tenants as routing needs them, cached in memory with the tenant's revision: a number that every
+ * change of a destination raises, by trigger, so that an edit by hand counts too. The cache may be stale: a commit
+ * compares the revisions, and where one has changed the tenant's destinations are read again.
  */
 import type { Route } from "../core/routing.ts";
 
 export type Routes = Readonly<{ revision: number; routes: readonly Route[] }>;
 
-/** Destinations kept over all tenants; the tenants that were used longest ago are forgotten first. */
-const KEPT = 20_000;
+/** Destinations kept over all tenants; the least recently used tenants are evicted first. */
+const MOST_KEPT = 20_000;
 
 const REVISIONS = `
   SELECT w.value AS tenant, coalesce(t.revision, 0) AS revision
@@ -28,10 +28,10 @@ export class RoutingCache {
   readonly #known = new Map<string, Routes>();
   #size = 0;
 
-  /** The highest bundle number known of each database. */
+  /** The highest bundle id known of each database. */
   readonly #floors: number[] = [];
 
-  /** The highest bundle of a database that is known here: what is committed from now on comes after it. */
+  /** The highest bundle id known of a database: later commits get higher ones. */
   floor(database: number): number {
     return this.#floors[database] ?? 0;
   }
@@ -45,11 +45,11 @@ export class RoutingCache {
   }
 
   async readFloor(db: D1Database, database: number): Promise<void> {
-    if (!this.hasFloor(database))
-      this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
+    if (this.hasFloor(database)) return;
+    this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
   }
 
-  /** What is known of the tenants; undefined as soon as one of them is not known. */
+  /** The cached destinations of the tenants; undefined when one of the tenants is not cached. */
   known(tenants: readonly string[]): ReadonlyMap<string, Routes> | undefined {
     const found = tenants.map((tenant) => [tenant, this.#known.get(tenant)] as const);
     if (found.some(([, routes]) => routes === undefined)) return undefined;
@@ -57,7 +57,7 @@ export class RoutingCache {
     return new Map(found as [string, Routes][]);
   }
 
-  /** The tenants' destinations as they are by now: only of those that have changed are they read. */
+  /** The tenants' current destinations: reads the revisions, and the destinations only where a revision has changed. */
   async fresh(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const known = this.known(tenants);
     if (!known) return this.read(db, tenants);
@@ -71,7 +71,7 @@ export class RoutingCache {
     return new Map([...known, ...read]);
   }
 
-  /** Reads the tenants' destinations. One transaction: revisions and destinations belong together. */
+  /** Reads the tenants' destinations; in one transaction with their revisions, so that the two agree. */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const wanted = JSON.stringify(tenants);
     const [revisions, rows] = await db.batch<Record<string, unknown>>([
@@ -84,7 +84,7 @@ export class RoutingCache {
         [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
     );
     for (const [tenant, found] of read) this.#keep(tenant, found);
-    this.#forget(tenants);
+    this.#evict(tenants);
     return new Map(read);
   }
 
@@ -94,10 +94,10 @@ export class RoutingCache {
     this.#known.set(tenant, routes);
   }
 
-  /** @param but these, which are needed now */
-  #forget(but: readonly string[]): void {
+  /** @param but tenants to keep, because they are needed now */
+  #evict(but: readonly string[]): void {
     for (const [tenant, routes] of this.#known) {
-      if (this.#size <= KEPT) return;
+      if (this.#size <= MOST_KEPT) return;
       if (but.includes(tenant)) continue;
       this.#known.delete(tenant);
       this.#size -= weightOf(routes);
@@ -105,7 +105,7 @@ export class RoutingCache {
   }
 }
 
-/** A tenant without a destination takes room too. */
+/** A tenant without destinations counts too. */
 function weightOf(routes: Routes | undefined): number {
   return routes ? routes.routes.length + 1 : 0;
 }
@@ -115,7 +115,7 @@ function routeOf({ id, types, filter }: RouteRow): Route {
   return { destination: id, types: Array.isArray(parsed) ? parsed : null, filter: jsonOr(filter, null) };
 }
 
-/** What a person has edited into no JSON reads as `fallback`. */
+/** Text that an edit by hand has made invalid JSON reads as `fallback`. */
 function jsonOr(text: string | null, fallback: unknown): unknown {
   try {
     return text === null ? fallback : JSON.parse(text);

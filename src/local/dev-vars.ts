@@ -1,12 +1,13 @@
 /**
- * The development secrets, `.dev.vars`: made from the example when they are missing, so that a fresh clone
- * runs at once. A file that is there keeps what it says; what an older one does not name yet is added.
+ * The development secrets, `.dev.vars`. It is copied from the example when it is missing, so that a fresh clone runs
+ * at once; variables that an older file does not have yet are appended.
  */
 import { appendFileSync, constants, copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { parseEnv } from "node:util";
 import { projectRoot } from "./wrangler.ts";
 
-/** Makes `.dev.vars` exist, and complete; answers whether it had to be made. */
+/** Makes `.dev.vars` exist and be complete; returns whether it was missing. */
 export function ensureDevVars(root = projectRoot): boolean {
   const [example, own] = [join(root, ".dev.vars.example"), join(root, ".dev.vars")];
   try {
@@ -14,29 +15,21 @@ export function ensureDevVars(root = projectRoot): boolean {
     return true;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    addMissing(example, own);
+    appendMissing(example, own);
     return false;
   }
 }
 
-function addMissing(example: string, own: string): void {
-  const named = new Set(settingsIn(own).map(nameOf));
-  const missing = settingsIn(example).filter((line) => !named.has(nameOf(line)));
-  if (missing.length > 0) appendFileSync(own, `\n${missing.join("\n")}\n`);
+function appendMissing(example: string, own: string): void {
+  const known = parseEnv(readFileSync(own, "utf8"));
+  const missing = Object.entries(parseEnv(readFileSync(example, "utf8"))).filter(
+    ([name]) => !(name in known),
+  );
+  const lines = missing.map(([name, value]) => `${name}="${value}"`);
+  if (lines.length > 0) appendFileSync(own, `\n${lines.join("\n")}\n`);
 }
 
-function settingsIn(file: string): string[] {
-  return readFileSync(file, "utf8")
-    .split("\n")
-    .filter((line) => /^[A-Z_]+=/.test(line));
-}
-
-function nameOf(line: string): string {
-  return line.slice(0, line.indexOf("="));
-}
-
-/** The value of a development secret; empty when the file does not name it. */
+/** The value of a development variable; empty when the file does not have it. */
 export function devVar(name: string, root = projectRoot): string {
-  const line = settingsIn(join(root, ".dev.vars")).findLast((setting) => nameOf(setting) === name);
-  return line?.slice(name.length + 1).replace(/^"(.*)"$/, "$1") ?? "";
+  return parseEnv(readFileSync(join(root, ".dev.vars"), "utf8"))[name] ?? "";
 }

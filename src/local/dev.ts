@@ -1,10 +1,10 @@
-/** `npm run dev`: the whole of Breakwater on this machine. Secrets, tables, Worker, and the minute's cron. */
+/** `npm run dev`: all of Breakwater on this machine: secrets, tables, the Worker, and a cron every minute. */
 
 import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
-import { whenOrphaned } from "./lifetime.ts";
-import { applyMigrations } from "./migrations.ts";
-import { keepFiring, POLITE_MS, type Stack, startStack } from "./stack.ts";
+import { applyMigrations } from "./migrate.ts";
+import { whenOrphaned } from "./process-groups.ts";
+import { keepFiring, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
 const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.
@@ -12,7 +12,7 @@ const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sou
   --port N          listen on this port (8787)
   --ip ADDRESS      listen on this address (localhost)
   --persist-to DIR  keep the database there (.wrangler/state)
-  --strict          enforce the quotas that Cloudflare enforces; a breach is a loud line here
+  --strict          enforce the quotas that Cloudflare enforces; each breach is printed here
   --latency SEED    with --strict: calls to D1, gates and queues take as long as they do in production
   --var NAME:VALUE  override a variable of wrangler.toml or .dev.vars
   -h, --help        this
@@ -21,8 +21,8 @@ Other flags of wrangler dev that work here: --log-level, --local-protocol, --htt
 --host, --local-upstream, --upstream-protocol, --env, --env-file.`;
 
 const text = { type: "string" } as const;
-const own = { strict: { type: "boolean" }, latency: text } as const;
-const wranglers = {
+const ownFlags = { strict: { type: "boolean" }, latency: text } as const;
+const wranglerFlags = {
   port: text,
   ip: text,
   "persist-to": text,
@@ -39,21 +39,21 @@ const wranglers = {
 } as const;
 
 function read(): Flags {
-  return readFlags(process.argv.slice(2), own, wranglers);
+  return readFlags(process.argv.slice(2), ownFlags, wranglerFlags);
 }
 
 async function dev({ values, others }: Flags): Promise<number> {
-  const started = endBySignals();
+  const endOnSignals = handleSignals();
   if (ensureDevVars()) console.log("Made .dev.vars from .dev.vars.example: development secrets.");
-  const place = values["persist-to"];
-  await applyMigrations(typeof place === "string" ? place : undefined);
+  const directory = values["persist-to"];
+  await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;
   const latency = values.latency === undefined ? undefined : Number(values.latency);
   const stack = await startStack({
-    args: isStrict ? [STRICT_WORKER, ...strictFlags(), ...others] : others,
+    args: isStrict ? [STRICT_WORKER, ...(await strictFlags()), ...others] : others,
     vars: isStrict ? strictVars({ latency }) : {},
   });
-  started(stack);
+  endOnSignals(stack);
   void announce(stack.url, others);
   const stopFiring = keepFiring(stack.url, {
     onFailure: (error) => console.error("The cron failed:", error),
@@ -64,11 +64,10 @@ async function dev({ values, others }: Flags): Promise<number> {
 }
 
 /**
- * Ends the stack by whatever signal this process gets, and when its parent is gone. One that does not end
- * is killed after a while, or by a second signal. Until there is a stack, this process ends at once, and its
- * children with it.
+ * Passes signals on to the stack, and ends it when this process's parent is gone. A stack that does not end is killed
+ * after a while, or by a second signal. Before there is a stack, this process ends at once, and its children with it.
  */
-function endBySignals(): (stack: Stack) => void {
+function handleSignals(): (stack: Stack) => void {
   let end = (_signal: NodeJS.Signals): void => process.exit(1);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => end(signal));
   whenOrphaned(() => end("SIGTERM"));
@@ -76,12 +75,12 @@ function endBySignals(): (stack: Stack) => void {
     end = (signal) => {
       stack.signal(signal);
       end = () => stack.signal("SIGKILL");
-      setTimeout(() => end("SIGKILL"), POLITE_MS).unref();
+      setTimeout(() => end("SIGKILL"), STOP_TIMEOUT_MS).unref();
     };
   };
 }
 
-/** Once the Worker answers, so that it is the last thing said. */
+/** Waits until the Worker answers, so that this is printed last. */
 async function announce(url: string, args: readonly string[]): Promise<void> {
   await fetch(`${url}/v1/health`);
   const key = args.findLast((arg) => arg.startsWith("ADMIN_KEY:"))?.slice("ADMIN_KEY:".length);

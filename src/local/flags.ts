@@ -1,4 +1,4 @@
-/** The flags of the scripts for developers, and what is said of them. */
+/** Command lines of the scripts for developers: flags, help, errors and exit codes. */
 import { parseArgs } from "node:util";
 
 type Flag = Readonly<{ type: "boolean" | "string"; short?: string }>;
@@ -6,23 +6,23 @@ type Flag = Readonly<{ type: "boolean" | "string"; short?: string }>;
 export type Flags = Readonly<{
   /** The last value of each flag that was given. */
   values: Readonly<Record<string, string | boolean | undefined>>;
-  /** Those that are not the script's own, as they were given. */
+  /** The flags for the program that the script starts, as they were given. */
   others: readonly string[];
 }>;
 
-/** A mistake in what somebody has typed: for them to read, without a stack. */
+/** A mistake in the command line; printed without a stack trace. */
 export class UsageError extends Error {}
 
 /**
- * Reads the script's own flags, and those of the program that it hands others on to.
- * @throws UsageError for a flag that neither knows, for one without its value, and for what is no flag
+ * Reads the script's own flags, and separates those that it passes on to another program.
+ * @throws UsageError for an unknown flag, a missing or superfluous value, and a positional argument
  */
 export function readFlags(
   args: readonly string[],
   own: Readonly<Record<string, Flag>>,
-  handedOn: Readonly<Record<string, Flag>> = {},
+  passedOn: Readonly<Record<string, Flag>> = {},
 ): Flags {
-  const options = { help: { type: "boolean", short: "h" } as const, ...own, ...handedOn };
+  const options = { help: { type: "boolean", short: "h" } as const, ...own, ...passedOn };
   const { tokens } = parseArgs({
     args: [...args],
     options,
@@ -49,7 +49,7 @@ export function readFlags(
   return { values, others };
 }
 
-/** Runs a script: help for who asks, one line for who has mistyped, and the exit code. */
+/** Runs a script and returns its exit code: 0 after --help, 2 after a mistake in the command line. */
 export async function runScript(
   help: string,
   read: () => Flags,
@@ -61,13 +61,24 @@ export async function runScript(
     console.log(help);
     return 0;
   } catch (error) {
-    if (error instanceof UsageError) console.error(`${error.message}\n\n${help}`);
-    else console.error(error instanceof Error ? error.message : error);
-    return error instanceof UsageError ? 2 : 1;
+    if (!(error instanceof UsageError)) return reportFailure(() => Promise.reject(error));
+    console.error(`${error.message}\n\n${help}`);
+    return 2;
   }
 }
 
-/** Where to look, and what to sign in with. */
+/** Returns 0, or 1 after printing the error's message without its stack trace. */
+export async function reportFailure(script: () => Promise<void>): Promise<number> {
+  try {
+    await script();
+    return 0;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    return 1;
+  }
+}
+
+/** The addresses of a running stack, and the key. */
 export function whereabouts(url: string, key: string): string {
   return [`  Dashboard  ${url}/dashboard`, `  API docs   ${url}/docs`, `  Key        ${key}`].join("\n");
 }

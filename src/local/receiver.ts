@@ -1,8 +1,8 @@
 /**
- * Customers' endpoints, all on one local server, told apart by their paths. It checks signatures with the
- * public library that a customer would use, answers what it is told to answer, and remembers every request:
- * what it has seen is the only proof of what was delivered.
+ * A local server with customers' endpoints, one for each path. It verifies signatures with the public library that a
+ * customer would use, answers as the caller decides, and keeps every request: its log is the proof of what was sent.
  */
+import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,6 +15,8 @@ export type Hit = {
   readonly id: string;
   readonly body: string;
   readonly verified: boolean;
+  /** Why the signature is not verified. */
+  readonly rejection?: string;
   readonly at: number;
   answeredAt?: number;
   status?: number;
@@ -31,18 +33,29 @@ export type Reply = Readonly<{
 export type Receiver = Readonly<{
   url: string;
   hits: readonly Hit[];
-  /** The signing secret of each path. A request to a path without one does not verify. */
+  /** The signing secret of each path; a request to a path without one is not verified. */
   secrets: Map<string, string>;
   close: () => void;
 }>;
 
+type Options = Readonly<{
+  /** Any free one unless given. */
+  port?: number;
+  address?: string;
+  /** The signing secret of every path that has none in `secrets`. */
+  secret?: string;
+}>;
+
 /** @param answer decides when a request has arrived; it is in the list of hits already */
-export async function startReceiver(answer: (hit: Hit) => Reply): Promise<Receiver> {
+export async function startReceiver(
+  answer: (hit: Hit) => Reply,
+  { port = 0, address = "127.0.0.1", secret }: Options = {},
+): Promise<Receiver> {
   const hits: Hit[] = [];
   const secrets = new Map<string, string>();
   const server = createServer(async (request, response) => {
-    const hit = await readHit(request, secrets).catch(() => undefined);
-    // Its sender has died before it was through: nothing has arrived.
+    const hit = await readHit(request, (path) => secrets.get(path) ?? secret).catch(() => undefined);
+    // The sender died before the end of the body: nothing has arrived.
     if (!hit) return;
     hits.push(hit);
     response.once("close", () => {
@@ -53,31 +66,40 @@ export async function startReceiver(answer: (hit: Hit) => Reply): Promise<Receiv
     Object.assign(hit, { status, answeredAt: Date.now() });
     response.writeHead(status, headers).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  server.listen(port, address);
+  await once(server, "listening");
   const close = () => {
     server.close();
     server.closeAllConnections();
   };
-  return { url: `http://127.0.0.1:${port}`, hits, secrets, close };
+  return { url: urlOf(server.address() as AddressInfo), hits, secrets, close };
 }
 
-async function readHit(request: IncomingMessage, secrets: ReadonlyMap<string, string>): Promise<Hit> {
+function urlOf({ address, family, port }: AddressInfo): string {
+  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+async function readHit(
+  request: IncomingMessage,
+  secretOf: (path: string) => string | undefined,
+): Promise<Hit> {
   const at = Date.now();
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
   const body = Buffer.concat(chunks).toString();
   const path = request.url ?? "/";
   const id = String(request.headers["webhook-id"] ?? "");
-  return { path, id, body, at, verified: isSigned(request, body, secrets.get(path)) };
+  const rejection = rejectionOf(request, body, secretOf(path));
+  return { path, id, body, at, verified: rejection === undefined, ...(rejection && { rejection }) };
 }
 
-function isSigned(request: IncomingMessage, body: string, secret: string | undefined): boolean {
+/** Undefined when the signature verifies. */
+function rejectionOf(request: IncomingMessage, body: string, secret: string | undefined): string | undefined {
+  if (secret === undefined) return "no secret";
   try {
-    if (secret === undefined) return false;
     new Webhook(secret).verify(body, request.headers as Record<string, string>);
-    return true;
-  } catch {
-    return false;
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
   }
 }

@@ -1,35 +1,31 @@
 /**
- * `ADMIN_KEY=… npm run reseal -- https://breakwater.example`: seals every secret of a deployment with the
- * first of its `MASTER_KEYS`, so that the others can be taken away. May be broken off and run again.
+ * `BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example`: seals every secret of a deployment with
+ * the first of its `MASTER_KEYS`, so that the others can be removed. It can be interrupted and run again.
  */
+import { reportFailure, UsageError } from "./flags.ts";
 import { apiClient } from "./stack.ts";
 
-type Step = Readonly<{ resealed: number; unreadable: readonly string[]; next_cursor: string | null }>;
+type Step = Readonly<{ rotated: number; unreadable: readonly string[]; next_cursor: string | null }>;
 
 const [url] = process.argv.slice(2);
-const key = process.env.ADMIN_KEY;
+const key = process.env.BREAKWATER_KEY;
 
-async function reseal(at: string, adminKey: string): Promise<number> {
-  const api = apiClient(at.replace(/\/+$/, ""), adminKey);
-  let resealed = 0;
+async function rotate(): Promise<void> {
+  if (!url || !key)
+    throw new UsageError("Usage: BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example");
+  const api = apiClient(url.replace(/\/+$/, ""), key);
+  let rotated = 0;
   const unreadable: string[] = [];
   for (let query = ""; ; ) {
-    const step = await api.post<Step>(`/v1/master-keys/reseal${query}`, {});
-    resealed += step.resealed;
+    const step = await api.post<Step>(`/v1/rotate-master-key${query}`, {});
+    rotated += step.rotated;
     unreadable.push(...step.unreadable);
     if (step.next_cursor === null) break;
     query = `?cursor=${step.next_cursor}`;
   }
-  console.log(`Sealed anew: the secrets of ${resealed} destinations.`);
-  if (unreadable.length === 0) return 0;
-  console.error(`No key opens the secrets of ${unreadable.join(", ")}: rotate them.`);
-  return 1;
+  console.log(`Sealed the secrets of ${rotated} destinations.`);
+  if (unreadable.length > 0)
+    throw new Error(`No key opens the secrets of ${unreadable.join(", ")}: rotate them.`);
 }
 
-try {
-  if (!url || !key) throw new Error("Usage: ADMIN_KEY=… npm run reseal -- https://breakwater.example");
-  process.exitCode = await reseal(url, key);
-} catch (error) {
-  console.error(error instanceof Error ? error.message : error);
-  process.exitCode = 1;
-}
+process.exitCode = await reportFailure(rotate);

@@ -1,4 +1,5 @@
-/** Randomness that can be repeated: the same seed gives the same run. */
+/** Random numbers that can be repeated: the same seed gives the same numbers. */
+
 /** Uniform in [0, 1): mulberry32. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;

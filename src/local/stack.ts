@@ -1,19 +1,19 @@
 /**
- * Breakwater on this machine: `wrangler dev` as a child that is ready when this says so, and that can be
- * ended politely, or at once and completely, as a power cut would.
+ * A stack: `wrangler dev` as a child process that can be stopped, or killed as a power cut would; its cron, and a
+ * client for its API.
  */
 import type { ChildProcess } from "node:child_process";
-import { signalGroup } from "./lifetime.ts";
+import { signalGroup } from "./process-groups.ts";
 import { exitOf, spawnWrangler } from "./wrangler.ts";
 
 export type StackOptions = Readonly<{
-  /** Handed on to `wrangler dev`. */
+  /** Passed on to `wrangler dev`. */
   args?: readonly string[];
   /** Variables and secrets that override those of wrangler.toml and .dev.vars. */
   vars?: Readonly<Record<string, string>>;
-  /** Of wrangler's own process. */
+  /** Environment of wrangler's process. */
   env?: Readonly<Record<string, string>>;
-  /** A file descriptor for what wrangler says; this process's own output when absent. */
+  /** A file descriptor for wrangler's output; this process's own output when absent. */
   output?: number | "ignore";
 }>;
 
@@ -26,8 +26,8 @@ export type Stack = Readonly<{
 }>;
 
 const READY_MS = 60_000;
-/** What is asked to end is killed when it has not done so for so long. */
-export const POLITE_MS = 5_000;
+/** A stack that has not ended so long after a signal is killed. */
+export const STOP_TIMEOUT_MS = 5_000;
 
 /** Starts a stack; resolves when it answers. Rejects, and leaves nothing running, when it never does. */
 export async function startStack({
@@ -50,22 +50,22 @@ export async function startStack({
   }
 }
 
-/** Ends a stack: politely, and after a while not. Resolves when it is gone. */
+/** Ends a stack with SIGTERM, or after a while with SIGKILL. Resolves when it is gone. */
 export async function stopStack(stack: Stack): Promise<void> {
-  const impatience = setTimeout(() => stack.signal("SIGKILL"), POLITE_MS);
+  const timer = setTimeout(() => stack.signal("SIGKILL"), STOP_TIMEOUT_MS);
   stack.signal("SIGTERM");
   await stack.exited;
-  clearTimeout(impatience);
+  clearTimeout(timer);
   stack.signal("SIGKILL");
 }
 
-/** The power cut: everything dies at once, with whatever it had in memory. */
+/** Kills everything at once, with whatever it had in memory, as a power cut would. */
 export async function killStack(stack: Stack): Promise<void> {
   stack.signal("SIGKILL");
   await stack.exited;
 }
 
-/** Wrangler tells its parent the address once the Worker answers. */
+/** Wrangler sends its parent the address once the Worker answers. */
 function readyUrl(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new Error(`wrangler dev was not ready after ${READY_MS / 1000} s`));
@@ -80,7 +80,7 @@ function readyUrl(child: ChildProcess): Promise<string> {
   });
 }
 
-/** An address that means "every interface" is listened on, but not called. */
+/** An address that means "every interface" can be listened on, but not called. */
 function reachable(ip: string): string {
   if (ip === "0.0.0.0" || ip === "*") return "127.0.0.1";
   return ip.includes(":") && !ip.startsWith("[") ? `[${ip}]` : ip;
@@ -90,29 +90,28 @@ async function failed(exited: Promise<number>): Promise<never> {
   throw new Error(`wrangler dev ended with code ${await exited} before it was ready`);
 }
 
-/**
- * The cron that `wrangler dev` does not have: it only offers an address at which a person may fire it.
- * Without this the sweep would be dead locally, and whatever was lost would stay lost.
- */
-const MINUTE_MS = 60_000;
-const PATIENCE_MS = 30_000;
+const CRON_MS = 60_000;
+const CRON_TIMEOUT_MS = 30_000;
 
 /** Fires the scheduled handler once; rejects when it failed or nobody answers. */
 export async function fireCron(url: string): Promise<void> {
   const response = await fetch(`${url}/cdn-cgi/local/scheduled`, {
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
   });
-  const said = await response.text();
+  const text = await response.text();
   if (!response.ok)
-    throw new Error(`The scheduled handler answered ${response.status}: ${said.slice(0, 200)}`);
+    throw new Error(`The scheduled handler answered ${response.status}: ${text.slice(0, 200)}`);
 }
 
-type Options = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => void }>;
+type CronOptions = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => void }>;
 
-/** Fires now and then every minute, until the returned function is called. */
+/**
+ * Fires the cron at once and then every minute, until the returned function is called. `wrangler dev` never fires it
+ * by itself, and without the sweep a lost message would stay lost.
+ */
 export function keepFiring(
   url: string,
-  { everyMs = MINUTE_MS, onFailure = () => {} }: Options = {},
+  { everyMs = CRON_MS, onFailure = () => {} }: CronOptions = {},
 ): () => void {
   const fire = () => void fireCron(url).catch(onFailure);
   const timer = setInterval(fire, everyMs);
@@ -120,10 +119,9 @@ export function keepFiring(
   return () => clearInterval(timer);
 }
 
-// §§ Breakwater's public HTTP API, as its users call it. Whatever is not a success is an error that says why.
+const API_TIMEOUT_MS = 20_000;
 
-const API_PATIENCE_MS = 20_000;
-
+/** Breakwater's public HTTP API. An answer that is no success throws, with the beginning of its body. */
 export type ApiClient = Readonly<{
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown) => Promise<T>;
@@ -135,7 +133,7 @@ export function apiClient(url: string, key: string): ApiClient {
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      signal: AbortSignal.timeout(API_PATIENCE_MS),
+      signal: AbortSignal.timeout(API_TIMEOUT_MS),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     const text = await response.text();

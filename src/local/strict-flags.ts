@@ -1,28 +1,24 @@
-/** What wrangler is told so that the Worker runs under production's quotas: see strict/worker.ts. */
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+/** Wrangler's flags and variables for running the Worker under production's quotas: see strict/worker.ts. */
 import type { Quotas } from "./strict/quotas.ts";
-import { projectRoot } from "./wrangler.ts";
+import { readWranglerConfig } from "./wrangler.ts";
 
 export const STRICT_WORKER = "src/local/strict/worker.ts";
 
 export type Strict = Readonly<{
-  /** The seed of the time that each call takes; none takes time when absent. */
+  /** The seed of the calls' latencies; no latency is added when absent. */
   latency?: number | undefined;
   /** Limits other than the paid plan's. */
   quotas?: Partial<Quotas>;
 }>;
 
-/** The flags that `wrangler dev` and `wrangler deploy --dry-run` need besides the name of the Worker's file. */
-export function strictFlags(): string[] {
-  const toml = readFileSync(join(projectRoot, "wrangler.toml"), "utf8");
-  const [, list = ""] = /^compatibility_flags = \[([^\]]*)\]/m.exec(toml) ?? [];
-  // A flag on the command line takes the place of all those in the file.
-  const flags = [...list.matchAll(/^\s*"([^"]+)"/gm)].map(([, flag = ""]) => flag);
-  return [...flags, "nodejs_als"].flatMap((flag) => ["--compatibility-flag", flag]);
+/** For `wrangler dev` and `wrangler deploy --dry-run`, besides the entry point. */
+export async function strictFlags(): Promise<string[]> {
+  // A flag on the command line replaces all those in the file.
+  const { compatibility_flags } = await readWranglerConfig();
+  return [...compatibility_flags, "nodejs_als"].flatMap((flag) => ["--compatibility-flag", flag]);
 }
 
-/** What the strict Worker is told. */
+/** Variables of the strict Worker. */
 export function strictVars({ latency, quotas }: Strict): Record<string, string> {
   return {
     ...(latency !== undefined && { STRICT_LATENCY: String(latency) }),

@@ -1,23 +1,37 @@
 /**
- * Wrangler as a child process: the one in node_modules, run by this very Node, in a process group of its
- * own, because workerd is a grandchild and a signal meant for the stack must reach all of it.
+ * Wrangler: its configuration file, and its commands as child processes. Each command runs in a process group of its
+ * own, because workerd is a grandchild and a signal to the stack must reach all of it.
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { endGroupWithUs, signalGroup, watchOver } from "./lifetime.ts";
+import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url).href);
 
-const home = join(createRequire(import.meta.url).resolve("wrangler/package.json"), "..");
+const wranglerRoot = join(createRequire(import.meta.url).resolve("wrangler/package.json"), "..");
 
-/** No banner, no update check, no telemetry, no look-up of where this machine is: nothing needs a network. */
+/** No banner, telemetry or look-up of the location: nothing needs a network. */
 const quiet = {
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_SEND_METRICS: "false",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
 };
+
+type WranglerConfig = Readonly<{
+  d1_databases: readonly Readonly<{ binding: string }>[];
+  compatibility_flags: readonly string[];
+}>;
+
+/** The configuration as wrangler reads it, with its defaults. */
+export async function readWranglerConfig(
+  config = join(projectRoot, "wrangler.toml"),
+): Promise<WranglerConfig> {
+  // Loaded when needed: it takes most of a second.
+  const { unstable_readConfig } = await import("wrangler");
+  return unstable_readConfig({ config }, { hideWarnings: true });
+}
 
 /** Starts `wrangler …` in the project. It leads its own process group, which ends with this process. */
 export function spawnWrangler(
@@ -25,14 +39,14 @@ export function spawnWrangler(
   stdio: StdioOptions,
   env: Readonly<Record<string, string>> = {},
 ): ChildProcess {
-  watchOver();
-  const child = spawn(process.execPath, [join(home, "bin/wrangler.js"), ...args], {
+  startWatchdog();
+  const child = spawn(process.execPath, [join(wranglerRoot, "bin/wrangler.js"), ...args], {
     cwd: projectRoot,
     stdio,
     detached: true,
     env: { ...process.env, ...quiet, ...env },
   });
-  endGroupWithUs(child);
+  endGroupOnExit(child);
   return child;
 }
 
@@ -44,11 +58,9 @@ export function exitOf(child: ChildProcess): Promise<number> {
   });
 }
 
-// §§ A wrangler command that does its work and ends. It says nothing unless it fails.
+const TIMEOUT_MS = 60_000;
 
-const PATIENCE_MS = 60_000;
-
-/** Rejects with all that wrangler said when it fails, or when it has not ended after a minute. */
+/** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than a minute. */
 export async function runWrangler(args: readonly string[]): Promise<void> {
   const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
   let output = "";
@@ -57,19 +69,17 @@ export async function runWrangler(args: readonly string[]): Promise<void> {
       output += chunk;
     });
   }
-  const impatience = setTimeout(() => signalGroup(child, "SIGKILL"), PATIENCE_MS);
+  const timer = setTimeout(() => signalGroup(child, "SIGKILL"), TIMEOUT_MS);
   const code = await exitOf(child);
-  clearTimeout(impatience);
+  clearTimeout(timer);
   if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output}`);
 }
 
-// §§ The Worker as one file that nobody edits. `wrangler dev` watches the sources and restarts the Worker, its
-// queues and all, whenever one of them is saved; what runs from a bundle runs as it was when it began.
-
 /**
- * Bundles the Worker into a directory; answers the path of the file.
- * @param main its first file; that of wrangler.toml unless given
- * @param flags wrangler's own, besides
+ * Bundles the Worker into a directory and returns the path of the file. `wrangler dev` watches the sources and
+ * restarts the Worker and its queues whenever one is saved; a bundle stays as it was.
+ * @param main the entry point
+ * @param flags further flags for wrangler
  */
 export async function bundleWorker(
   directory: string,

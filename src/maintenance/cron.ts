@@ -1,26 +1,26 @@
-/** Every minute: what the clock is for. Each by itself, so that the failure of one keeps none of the others. */
+/** The cron, every minute. Its tasks run side by side, so that the failure of one does not keep the others from running. */
 
 import { countKeyed } from "../db/stats.ts";
 import { faultOf } from "../log.ts";
 import { checkStall, publishLeftovers } from "../notifications/publish.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
-import { wakeReplays } from "../replay/run.ts";
+import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { removeDeleted, removeMore, removeOld } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
 
-/** The silence of the sweep is noticed before the next one ends it. */
-const duties = [checkStall, sweep, wakeReplays, removeOld, removeDeleted, publishLeftovers, countKeyed];
+/** `checkStall` comes before the sweep whose heartbeat would end the stall unnoticed. */
+const tasks = [checkStall, sweep, recoverReplays, removeOld, removeDeleted, publishLeftovers, countKeyed];
 
-/** Throws what the first of them threw, once all have ended, so that the platform counts a failure too. */
+/** Throws the first task's error once all have ended, so that the platform counts the invocation as failed. */
 export async function runCron(services: Services): Promise<void> {
-  const results = await Promise.allSettled(duties.map((duty) => duty(services)));
+  const results = await Promise.allSettled(tasks.map((task) => task(services)));
   const failed = results.filter((result) => result.status === "rejected");
-  for (const { reason } of failed) services.log({ what: "tick_failed", error: faultOf(reason) });
+  for (const { reason } of failed) services.log({ what: "cron_task_failed", error: faultOf(reason) });
   if (failed[0]) throw failed[0].reason;
 }
 
-/** Goes on with what a tick has left, as its message says. */
-export function goOnWith(services: Services, message: UpkeepMessage): Promise<void> {
+/** Continues the sweep or retention where the invocation before has stopped. */
+export function continueUpkeep(services: Services, message: UpkeepMessage): Promise<void> {
   return "sweep" in message ? sweepPage(services, message) : removeMore(services, message);
 }

@@ -12,7 +12,7 @@ import { publishDigest } from "../notifications/publish.ts";
 import { digestMessage, drainMessage, replayMessage, upkeepMessage } from "../queue-messages.ts";
 import { stepReplay } from "../replay/run.ts";
 import type { Services } from "../services.ts";
-import { goOnWith } from "./cron.ts";
+import { continueUpkeep } from "./cron.ts";
 
 /** Before a message that failed is tried again. */
 const PAUSE_S = 10;
@@ -43,5 +43,5 @@ async function handle(context: DrainContext, { body, attempts }: Message): Promi
   const digest = digestMessage(body);
   if (digest) await publishDigest(services, digest.deadLetterDigest);
   const upkeep = upkeepMessage(body);
-  if (upkeep) await goOnWith(services, upkeep);
+  if (upkeep) await continueUpkeep(services, upkeep);
 }

@@ -1,24 +1,24 @@
 /**
- * Retention, every minute: what is older than the deployment keeps is removed, in bounded steps.
+ * Retention, every minute: removes events older than `RETENTION_DAYS` with their deliveries, in bounded steps.
  *
- * A walk goes over the events of each database by their numbers. What has not ended, or what a replay under
- * way may yet come to, is passed; when the walk has reached what is too young it begins again from the lowest,
- * so that nothing is passed for ever. Where nothing is old, it reads two rows and writes none.
+ * A walk goes over the bundles of each database in the order of their ids. It passes bundles with deliveries that have
+ * not ended, or that a running replay may still come to; when it reaches bundles that are too young, it begins again
+ * from the lowest, so that nothing is passed for ever. Where nothing is old, it reads two rows and writes none.
  *
- * A deleted destination stays as a tombstone as long as one of its deliveries does. Then its gate forgets it, and
- * its row goes.
+ * A deleted destination stays as a tombstone as long as one of its deliveries does. Then its gate's state is removed,
+ * and then its row.
  *
- * A tick has so many queries for it; what is old and left then is gone on with by pages over the queue. Two that
- * come together remove the same, once.
+ * A step has a budget of D1 queries; what is left then is continued by pages over the queue. Two steps at once remove
+ * the same bundles, once.
  */
 
 import {
+  destinationFacts,
   oldBundles,
   oldTombstones,
   type Removed,
   removeEnded,
   removeTombstones,
-  standingsOf,
   withoutDeliveries,
 } from "../db/retention.ts";
 import { countQueries, inTurn } from "../db/shards.ts";
@@ -30,26 +30,26 @@ import type { Services } from "../services.ts";
 
 /** What one statement looks at: a step with one database gets through 3,000 full bundles. */
 const PAGE = { bundles: 500, deliveries: 25_000 };
-/** Queries after which a step begins nothing more. */
+/** Queries after which a step starts no further work. */
 const QUERIES = 100;
-/** A step begins nothing more after this. */
+/** A step starts no further work after this. */
 const STEP_MS = 15_000;
-/** No page is sent for after this: then the next tick is about to go on. */
+/** No page is enqueued later than this after the cron: the next one is about to continue. */
 const PAGES_MS = 35_000;
-const PAGES = 20;
-/** Deleted destinations looked at in one tick. */
+const MOST_PAGES = 20;
+/** Deleted destinations checked each minute. */
 const TOMBSTONES = 100;
 /** Gates called at once. */
 const GATES = 6;
 
-/** The tick's part of it. */
+/** The cron's step. */
 export async function removeOld(services: Services): Promise<void> {
   await removeEvents(services, 0, services.now() + PAGES_MS);
 }
 
 type RetentionMessage = Extract<UpkeepMessage, { retention: number }>;
 
-/** Goes on with what the step before has left. */
+/** Continues where the step before has stopped. */
 export async function removeMore(services: Services, { retention, until }: RetentionMessage): Promise<void> {
   await removeEvents(services, retention, until);
 }
@@ -60,7 +60,7 @@ async function removeEvents(services: Services, page: number, until: number): Pr
   const counted = { ...services, ...databases };
   const mayGoOn = () => queries() < QUERIES && services.now() - now < STEP_MS;
   const removed: Removed[] = [];
-  // Begins somewhere else each time, so that none of many databases is left out for ever.
+  // Begins with a random one, so that none of many databases is left out for ever.
   const first = Math.floor(services.random() * (1 + (services.further ?? []).length));
   const { more, failure } = await inTurn(counted, first, mayGoOn, async (db) => {
     const { done, more } = await removeFrom(counted, db, now, mayGoOn);
@@ -69,9 +69,9 @@ async function removeEvents(services: Services, page: number, until: number): Pr
   });
   const [events, deliveries] = [sum(removed, "events"), sum(removed, "deliveries")];
   if (events > 0) services.log({ what: "removed", events, deliveries, took_ms: services.now() - now });
-  // Where the walk is behind with what cannot go yet, there is no haste.
-  if (more && events > 0 && page < PAGES && services.now() < until)
-    await sendForMore(services, page + 1, until);
+  // A walk that finds only bundles which cannot be removed yet may take its time.
+  if (more && events > 0 && page < MOST_PAGES && services.now() < until)
+    await enqueuePage(services, page + 1, until);
   if (failure !== undefined) throw failure;
 }
 
@@ -86,25 +86,25 @@ async function removeFrom(
   const bounds = { ...PAGE, horizon: now - services.config.retentionMs };
   const from = await readCursor(db, "retention");
   const done: Removed[] = [];
-  let after = from.event;
+  let after = from.row;
   let isEnd = false;
   do {
     const { bundles, upto, isLast } = await oldBundles(db, after, bounds);
     if (bundles.length > 0)
-      done.push(await removeEnded(db, bundles, await standingsOf(services.db, bundles), now));
+      done.push(await removeEnded(db, bundles, await destinationFacts(services.db, bundles), now));
     after = isLast ? 0 : upto;
     isEnd = isLast;
   } while (!isEnd && mayGoOn());
-  if (after !== from.event) await moveCursor(db, "retention", { at: 0, event: after });
+  if (after !== from.row) await moveCursor(db, "retention", { at: 0, row: after });
   return { done, more: !isEnd };
 }
 
-function sum(removed: readonly Removed[], what: keyof Removed): number {
-  return removed.reduce((total, one) => total + one[what], 0);
+function sum(removed: readonly Removed[], count: keyof Removed): number {
+  return removed.reduce((total, one) => total + one[count], 0);
 }
 
-/** A failure is logged, not thrown: the next tick goes on. */
-async function sendForMore(services: Services, page: number, until: number): Promise<void> {
+/** A failure is logged: the next cron continues. */
+async function enqueuePage(services: Services, page: number, until: number): Promise<void> {
   try {
     await services.drains.send({ retention: page, until });
   } catch (error) {
@@ -113,30 +113,34 @@ async function sendForMore(services: Services, page: number, until: number): Pro
 }
 
 /**
- * Removes the next of the destinations that were deleted as long ago as events are kept, and of which nothing is
- * left. The gate forgets first: a row that is left is looked at again, a gate without a row by nobody.
+ * Removes the next destinations that were deleted longer ago than `RETENTION_DAYS` and have no deliveries left. The
+ * gate's state goes first: a row that is left is checked again, but nothing would find a gate without a row.
  */
 export async function removeDeleted(services: Services): Promise<void> {
   const { db } = services;
   const deletedBy = services.now() - services.config.retentionMs;
   const from = await readCursor(db, "tombstones");
   const old = await oldTombstones(db, from, deletedBy, TOMBSTONES);
-  const last = old.length < TOMBSTONES ? undefined : old.at(-1);
-  const after = last ? { at: last.at, event: last.row } : { at: 0, event: 0 };
-  if (old.length > 0) {
-    const bare = await withoutDeliveries(
+  if (old.length > 0)
+    await removeBare(
       services,
       old.map(({ id }) => id),
     );
-    const forgotten: string[] = [];
-    for (let i = 0; i < bare.length; i += GATES)
-      await Promise.all(
-        bare.slice(i, i + GATES).map(async (id) => {
-          if (await forgetGate(services, id)) forgotten.push(id);
-        }),
-      );
-    await removeTombstones(db, forgotten);
-    if (forgotten.length > 0) services.log({ what: "destinations_removed", destinations: forgotten.length });
-  }
-  if (after.at !== from.at || after.event !== from.event) await moveCursor(db, "tombstones", after);
+  const last = old.length < TOMBSTONES ? undefined : old.at(-1);
+  const after = last ? { at: last.at, row: last.row } : { at: 0, row: 0 };
+  if (after.at !== from.at || after.row !== from.row) await moveCursor(db, "tombstones", after);
+}
+
+/** Removes those of the destinations that have no deliveries and whose gates could be reached. */
+async function removeBare(services: Services, destinations: readonly string[]): Promise<void> {
+  const bare = await withoutDeliveries(services, destinations);
+  const forgotten: string[] = [];
+  for (let i = 0; i < bare.length; i += GATES)
+    await Promise.all(
+      bare.slice(i, i + GATES).map(async (id) => {
+        if (await forgetGate(services, id)) forgotten.push(id);
+      }),
+    );
+  await removeTombstones(services.db, forgotten);
+  if (forgotten.length > 0) services.log({ what: "destinations_removed", destinations: forgotten.length });
 }

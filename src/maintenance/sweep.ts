@@ -1,175 +1,100 @@
 /**
- * The sweep, every minute: whatever waits is rung for, what falls due is sent for, and whatever was lost on the way
- * is made to wait.
+ * The sweep, every minute: schedules drains for waiting deliveries, enqueues scheduled events that fall due, and repairs
+ * what was lost.
  *
- * It repairs with the mechanism that is there anyway: a lost delivery becomes a waiting one, and the drain
- * brings it through the gate like any other, so that a mass recovery cannot become a storm. Everything it
- * does is safe to repeat: the row is written before the watermark moves past it.
+ * A lost delivery becomes a waiting one, and a drain delivers it through the gate like any other, so that a mass
+ * recovery cannot become a storm. Everything is safe to repeat: a row is written before the watermark moves past it, so
+ * a sweep that dies is repeated from a place before which nothing is missing.
  *
- * It consists of parts, and one that fails keeps none of the others. Each has so many queries of an invocation; what
- * is left then is gone on with by pages over the queue, one after the other, each an invocation of its own. A lease
- * lets one sweep at a time be at work, and ends by itself with a sweep that dies. The heartbeat says when that part
- * last got on that has been without progress for longest.
+ * A lease in D1 keeps two sweeps from running at once, and expires by itself when a sweep dies. What the cron invocation
+ * could not do is continued by pages over the queue, one after the other (sweep-step.ts).
  */
 
-import type { SweepPart } from "../db/schema.ts";
-import { countQueries } from "../db/shards.ts";
-import { beginSweep, beginSweepPage, type SweepLease, type SweepParts, saveSweep } from "../db/sweep.ts";
+import { inTurn } from "../db/shards.ts";
+import {
+  beginSweep,
+  beginSweepPage,
+  destinationsNamed,
+  findLost,
+  findLostScheduled,
+  type LostDelivery,
+  letWait,
+  moveCursor,
+  moveWatermark,
+  nextScheduled,
+  type Position,
+  readCursor,
+  readWatermark,
+  recoverOverdue,
+  type SweepLease,
+  type SweepParts,
+} from "../db/sweep.ts";
+import { waitingRow } from "../delivery/outcome.ts";
+import { AHEAD_MS, enqueueBundles } from "../ingest/enqueue.ts";
 import { faultOf } from "../log.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { enqueueScheduled, recoverLost, recoverRetries } from "./lost.ts";
-import type { PartResult, PartTurn } from "./sweep-part.ts";
-import { expireOverdue, wakeNamed, wakeWaiting } from "./waiting.ts";
+import { LEASE_MS, type Part, type PartResult, type PartTurn, SweepStep } from "./sweep-step.ts";
+import { expireOverdue, scheduleDrains, scheduleDrainsOf } from "./waiting.ts";
 
-type Part = Readonly<{
-  /** After so many queries of a step it goes no further: a handful more, for the work begun. */
-  queries: number;
-  run: (services: Services, turn: PartTurn) => Promise<PartResult>;
-}>;
-
-/** In their order: what waits is rung for before anything is repaired. */
+/** The parts in the order in which they run: drains of the backlog come before any repair. */
 const PARTS: Readonly<Record<string, Part>> = {
-  waiting: { queries: 20, run: wakeWaiting },
+  waiting: { queries: 20, run: scheduleDrains },
   scheduled: { queries: 50, run: enqueueScheduled },
   lost: { queries: 70, run: recoverLost },
   overdue: { queries: 30, run: recoverRetries },
   expired: { queries: 40, run: expireOverdue },
 };
 
-/** A step begins nothing more after this. */
-const STEP_MS = 15_000;
-/** No page is sent for after this: the next tick is to find the lease free. */
+/** No page is enqueued later than this after the cron: the next one has to find the lease free. */
 const PAGES_MS = 35_000;
-const PAGES = 20;
-/** Longer than a step and the message to the next, shorter than to the next tick. */
-const LEASE_MS = 50_000;
-/** A queue that is behind is not believed for longer than this: its oldest message may be a delayed retry. */
+/** A delivery counts as lost after this, however old the queue's oldest message is: that may be a delayed retry. */
 const SLOW_MS = 15 * 60_000;
+/** What one statement looks at. */
+const LOST_PAGE = { bundles: 1_000, deliveries: 20_000 };
+const SCHEDULED_PAGE = { bundles: 500, deliveries: 2_000 };
+/** Pages of the walk by time in one step, so that queries are left for the walk by id. */
+const PAGES_BY_TIME = 5;
+/** Retrying rows, and packs with deliveries in flight, that one statement makes wait. */
+const OVERDUE = 500;
 
-/** The tick's part of a sweep. Throws what the first part threw that failed, once all have ended. */
+/** The cron's step of a sweep. Throws the first error, once all parts have run. */
 export async function sweep(services: Services): Promise<void> {
   const now = services.now();
-  const held = { lease: crypto.randomUUID(), page: 0 };
-  const known = await beginSweep(services.db, held.lease, now + LEASE_MS, now);
-  if (known === undefined) return services.log({ what: "sweep_at_work" });
-  const { failures } = await step(services, held, known, Object.keys(PARTS), now + PAGES_MS);
+  const lease = { lease: crypto.randomUUID(), page: 0 };
+  const saved = await beginSweep(services.db, lease.lease, now + LEASE_MS, now);
+  if (saved === undefined) return services.log({ what: "sweep_already_running" });
+  const failures = await runStep(services, lease, saved, Object.keys(PARTS), now + PAGES_MS);
   if (failures.length > 0) throw failures[0];
 }
 
 type SweepMessage = Extract<UpkeepMessage, { sweep: string }>;
 
-/** Goes on with what the steps before have left. A page that has been begun before, or is of another sweep, is none. */
-export async function sweepPage(
-  services: Services,
-  { sweep: lease, page, until }: SweepMessage,
-): Promise<void> {
-  const held = { lease, page };
-  const known = await beginSweepPage(services.db, held, services.now() + LEASE_MS);
-  if (known === undefined) return;
-  const left = Object.keys(PARTS).filter((name) => known[name]?.behind);
-  await step(services, held, known, left, until);
+/** Continues the unfinished parts of a sweep. Does nothing for a page that was begun before, or of an earlier sweep. */
+export async function sweepPage(services: Services, { sweep: id, page, until }: SweepMessage): Promise<void> {
+  const lease = { lease: id, page };
+  const saved = await beginSweepPage(services.db, lease, services.now() + LEASE_MS);
+  if (saved === undefined) return;
+  const unfinished = Object.keys(PARTS).filter((name) => saved[name]?.behind);
+  await runStep(services, lease, saved, unfinished, until);
 }
 
-type Stepped = Readonly<{ failures: readonly unknown[] }>;
-
-/** Has the parts of that name do as much as they may; then lets the sweep go, or sends for its next page. */
-async function step(
+async function runStep(
   services: Services,
-  held: SweepLease,
-  known: SweepParts,
+  lease: SweepLease,
+  saved: SweepParts,
   names: readonly string[],
   until: number,
-): Promise<Stepped> {
+): Promise<readonly unknown[]> {
   const startedAt = services.now();
-  const { queries, ...databases } = countQueries(services);
-  const counted = { ...services, ...databases };
-  const hasTime = () => services.now() - startedAt < STEP_MS;
   const horizon = await horizonOf(services, startedAt);
-  const woken = new Set<string>();
-  const failures: unknown[] = [];
-  const left: string[] = [];
-  let counts: Record<string, number> = {};
-  let parts = withAll(known, startedAt);
-
-  const save = (leasedUntil: number) =>
-    saveSweep(services.db, held, { parts, heartbeatAt: heartbeatOf(parts), leasedUntil });
-
-  for (const [name, part] of Object.entries(PARTS)) {
-    const before = parts[name];
-    if (!before || !names.includes(name)) continue;
-    const from = queries();
-    const mayGoOn = () => queries() - from < part.queries && hasTime();
-    const turn = { now: startedAt, horizon, page: held.page, cursor: before.cursor, mayGoOn, hasTime };
-    const { failure, ...result } = await attempted(counted, part, turn);
-    const { cursor, more } = result;
-    const failed = { ...before, cursor, behind: more, failures: before.failures + 1 };
-    const gotOn = { at: startedAt, cursor, behind: more, failures: 0 };
-    parts = { ...parts, [name]: failure === undefined ? gotOn : failed };
-    counts = { ...counts, ...result.counts };
-    for (const id of result.woken ?? []) woken.add(id);
-    if (failure !== undefined) {
-      failures.push(failure);
-      const error = faultOf(failure);
-      services.log({ what: "sweep_part_failed", part: name, failures: failed.failures, error });
-    }
-    if (!more) continue;
-    left.push(name);
-    // At once: should this invocation end here, the next sweep is to go on elsewhere.
-    await save(startedAt + LEASE_MS);
-  }
-  await wakeNamed(counted, [...woken], hasTime);
-  const goesOn = left.length > 0 && held.page < PAGES && services.now() < until;
-  const isOurs = await save(goesOn ? services.now() + LEASE_MS : 0);
-  if (goesOn && isOurs && !(await isSentFor(services, { ...held, page: held.page + 1 }, until)))
-    await save(0);
-  services.log({
-    what: "sweep",
-    ...(held.page > 0 && { page: held.page }),
-    ...counts,
-    ...(left.length > 0 && { left: left.join(" ") }),
-    queries: queries(),
-    took_ms: services.now() - startedAt,
-  });
-  return { failures };
-}
-
-async function attempted(services: Services, { run }: Part, turn: PartTurn): Promise<PartResult> {
-  try {
-    return await run(services, turn);
-  } catch (failure) {
-    return { counts: {}, cursor: turn.cursor, more: false, failure };
-  }
-}
-
-/** The parts of this version, each of which has until its first success the time of its first try. */
-function withAll(known: SweepParts, now: number): SweepParts {
-  const fresh: SweepPart = { at: now, behind: false, failures: 0, cursor: [] };
-  return Object.fromEntries(Object.keys(PARTS).map((name) => [name, known[name] ?? fresh]));
-}
-
-function heartbeatOf(parts: SweepParts): number {
-  return Math.min(...Object.values(parts).map(({ at }) => at));
-}
-
-/** Whether the next page is on its way. It goes on where this one ended: nothing is lost with it but time. */
-async function isSentFor(
-  { drains, log }: Services,
-  { lease, page }: SweepLease,
-  until: number,
-): Promise<boolean> {
-  try {
-    await drains.send({ sweep: lease, page, until });
-    return true;
-  } catch (error) {
-    log({ what: "sweep_page_not_sent", error: faultOf(error) });
-    return false;
-  }
+  const plan = { parts: PARTS, names, lease, saved, startedAt, horizon, until };
+  return new SweepStep(services, { ...plan, scheduleDrains: scheduleDrainsOf }).run();
 }
 
 /**
- * Whatever was due before this and has no outcome counts as lost. Slow is not lost: what was accepted after
- * the oldest message in the queue may still be in it.
+ * A delivery that was due before this and has no outcome counts as lost. Slow is not lost: what was accepted after the
+ * oldest message of the queue may still be in it.
  */
 async function horizonOf({ config, deliveries, log }: Services, now: number): Promise<number> {
   const overdue = now - config.graceMs;
@@ -180,4 +105,126 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
     log({ what: "queue_metrics_unavailable", error: faultOf(error) });
     return overdue;
   }
+}
+
+/**
+ * Enqueues scheduled bundles that fall due before the next sweep can be counted on. A queue keeps a message for a day at
+ * most, and may lose it, so a scheduled bundle is in D1 alone until shortly before its time, and is then enqueued with
+ * the rest as a delay. A bundle due sooner is enqueued when it is accepted; where both happen, the second message finds
+ * nothing to do.
+ */
+async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
+  let scheduled = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    let after = await readCursor(db, "scheduled");
+    let more = false;
+    do {
+      const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
+      if (due.bundles.length === 0) return false;
+      await enqueueBundles(services, due.bundles);
+      after = due.upto;
+      await moveCursor(db, "scheduled", after);
+      scheduled += due.bundles.length;
+      more = due.more;
+    } while (more && turn.mayGoOn());
+    return more;
+  });
+  return { ...walked, counts: { scheduled }, cursor: [walked.next] };
+}
+
+/**
+ * Makes planned deliveries wait that were due by the horizon and have neither a bit nor a row.
+ *
+ * Two walks look at every event once when it is overdue. The walk by id passes events that are scheduled for later; the
+ * walk by time comes to those when they are due.
+ */
+async function recoverLost(services: Services, turn: PartTurn): Promise<PartResult> {
+  const undrained = new Set<string>();
+  let lost = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    const recover = async (found: readonly LostDelivery[]) => {
+      await makeLostWait(services, db, found, turn.now);
+      for (const { destination } of found) undrained.add(destination);
+      lost += found.length;
+    };
+    const walk = { db, turn, recover };
+    const scheduled = await walkByTime(walk);
+    const isMoreById = await walkById(walk, scheduled.upto);
+    return scheduled.more || isMoreById;
+  });
+  return { ...walked, counts: { lost }, cursor: [walked.next], undrained };
+}
+
+/** Over the events of one database. */
+type Walk = Readonly<{
+  db: D1Database;
+  turn: PartTurn;
+  recover: (lost: readonly LostDelivery[]) => Promise<void>;
+}>;
+
+async function walkByTime({ db, turn, recover }: Walk): Promise<{ upto: Position; more: boolean }> {
+  let after = await readCursor(db, "scheduled_checked");
+  let pages = 0;
+  let more = false;
+  do {
+    const found = await findLostScheduled(db, after, turn.horizon, LOST_PAGE);
+    await recover(found.lost);
+    if (found.upto !== after) await moveCursor(db, "scheduled_checked", found.upto);
+    after = found.upto;
+    more = found.more;
+    pages += 1;
+  } while (more && pages < PAGES_BY_TIME && turn.mayGoOn());
+  return { upto: after, more };
+}
+
+/** @param scheduledUpto how far the walk by time has got */
+async function walkById({ db, turn, recover }: Walk, scheduledUpto: Position): Promise<boolean> {
+  let watermark = await readWatermark(db);
+  let more = false;
+  do {
+    const found = await findLost(db, watermark, { horizon: turn.horizon, scheduledUpto }, LOST_PAGE);
+    await recover(found.lost);
+    if (found.upto > watermark) await moveWatermark(db, found.upto);
+    watermark = found.upto;
+    more = found.more;
+  } while (more && turn.mayGoOn());
+  return more;
+}
+
+/** Deliveries to a destination whose row has been removed by hand are dropped. */
+async function makeLostWait(
+  services: Services,
+  db: D1Database,
+  lost: readonly LostDelivery[],
+  now: number,
+): Promise<void> {
+  if (lost.length === 0) return;
+  const ids = new Set(lost.map(({ destination }) => destination));
+  const known = new Map((await destinationsNamed(services.db, ids)).map((one) => [one.id, one]));
+  const rows = lost.flatMap(({ event: id, destination: name, acceptedAt, deliverAt }) => {
+    const destination = known.get(name);
+    // The row has nothing of the event's content in it.
+    const event = { id, acceptedAt, deliverAt, tenant: "", type: "", body: "" };
+    return destination
+      ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
+      : [];
+  });
+  await letWait(db, rows);
+}
+
+/** Makes retries wait that were due by the horizon and that no message has delivered. */
+async function recoverRetries(services: Services, turn: PartTurn): Promise<PartResult> {
+  const undrained = new Set<string>();
+  let overdue = 0;
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    let more = false;
+    do {
+      const found = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);
+      for (const destination of found.destinations) undrained.add(destination);
+      overdue += found.recovered;
+      more = found.more;
+    } while (more && turn.mayGoOn());
+    return more;
+  });
+  return { ...walked, counts: { overdue }, cursor: [walked.next], undrained };
 }

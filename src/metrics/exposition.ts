@@ -10,7 +10,7 @@ export type Sample = Readonly<{
   /** What a histogram's samples add to the family's name: `_bucket`, `_sum`, `_count`. */
   suffix?: string;
   labels?: Labels;
-  /** Null when it is not known: no sample then, which is not the same as zero. */
+  /** Null when it is not known: there is no sample then, which is not the same as zero. */
   value: number | null;
 }>;
 
@@ -21,7 +21,7 @@ export type Family = Readonly<{
   samples: readonly Sample[];
 }>;
 
-/** Families without a sample keep their help and type, so that it is known that they exist. */
+/** The text of the families. Those without samples keep their help and type, so that readers know of them. */
 export function expose(families: readonly Family[]): string {
   return families.map(familyText).join("");
 }
@@ -51,7 +51,7 @@ function numberText(value: number): string {
   return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
 }
 
-/** A histogram's samples from counts between `boundsMs`, in seconds, each bucket with all below it. */
+/** A histogram's samples, in seconds and with cumulative buckets, from counts between `boundsMs`. */
 export function histogramSamples(
   labels: Labels,
   counts: readonly number[],
@@ -72,8 +72,7 @@ export function histogramSamples(
   ];
 }
 
-// §§ Families of Breakwater's own: the name's prefix is put here.
-
+/** A constructor of Breakwater's families of this type, which adds the prefix of their names. */
 const family =
   (type: Family["type"]) =>
   (name: string, help: string, samples: readonly Sample[]): Family => ({

@@ -1,10 +1,10 @@
 /**
- * The figures of many destinations, asked of their gates when somebody looks: what nobody reads costs
- * nothing, and what is read is never older than the question.
+ * The figures of many destinations, read from their gates on demand: they cost nothing while nobody reads them, and are
+ * never stale.
  *
- * A look is bounded: so many gates, a few at a time. Where there are more destinations, those in which something
- * goes on are shown, and rates are estimated from others, as many, that chance has chosen: a share of those in
- * trouble is the share of nobody. Analytics Engine counts all of them.
+ * A read is bounded: so many gates, a few at a time. Where there are more destinations, the active ones are shown, and
+ * rates are estimated from as many random ones, because the active ones are not representative. Analytics Engine counts
+ * all of them.
  */
 
 import type { FiguresQuery, GateFigures } from "../core/gate-view.ts";
@@ -18,88 +18,88 @@ import { figuresAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 
-/** Destinations that are shown, and again those that rates are estimated from: so many gates are asked in one look. */
-export const GATES_ASKED = 100;
-/** Gates asked at once. */
+/** The most destinations that are shown, and again the most that rates are estimated from. */
+export const MOST_SHOWN = 100;
+/** Gates queried at once. */
 const AT_ONCE = 6;
-/** Gates that the watch asks: all of them, or none. */
-export const GATES_WATCHED = 2_000;
-/** Waiting and dead deliveries counted for each destination. */
+/** With more gates than these, threshold alerts query none. */
+export const MOST_CHECKED = 2_000;
+/** The most waiting and dead deliveries that are counted for a destination. */
 export const COUNTED = 1_000;
 
-/** What is not delivered, now. */
+/** How many deliveries are not delivered now. */
 export type Depth = Backlog & Readonly<{ retrying: number }>;
 
 export type Seen = Readonly<{
   row: Destination;
   depth: Depth;
-  /** Undefined when the gate could not be reached. */
+  /** Undefined when the gate did not answer. */
   figures: GateFigures | undefined;
 }>;
 
 export type Fleet = Readonly<{
-  /** Those that are shown: all, or those in which something goes on. */
+  /** The destinations that are shown: all, or the active ones. */
   seen: readonly Seen[];
-  /** The figures that sums and rates are made of: of those that are shown where they are all, else of some at random. */
+  /** The destinations that sums and rates are computed from: `seen` where that is all of them, else random ones. */
   sampled: readonly Pick<Seen, "row" | "figures">[];
-  /** Destinations there are, 10,000 at most: those that were not asked are the rest. */
+  /** The number of destinations, 10,000 at most. */
   total: number;
   unreachable: number;
 }>;
 
-/** Asks the gates of one destination, of a tenant's, or of all. Empty when there is no such destination. */
-export async function readFleet(services: Services, scope: Scope, look: FiguresQuery): Promise<Fleet> {
-  const { destinations, total } = await watched(services, scope);
-  const seen = await seeAll(services, destinations, look);
-  const sampled = total > seen.length ? await sample(services, scope, look, seen) : seen;
-  const asked = new Map([...seen, ...sampled].map(({ row, figures }) => [row.id, figures]));
-  const unreachable = [...asked.values()].filter((figures) => figures === undefined).length;
+/** Reads the figures of one destination, of a tenant's, or of all. Empty when there is no such destination. */
+export async function readFleet(services: Services, scope: Scope, query: FiguresQuery): Promise<Fleet> {
+  const { destinations, total } = await shown(services, scope);
+  const seen = await readDestinations(services, destinations, query);
+  const sampled = total > seen.length ? await sample(services, scope, query, seen) : seen;
+  const queried = new Map([...seen, ...sampled].map(({ row, figures }) => [row.id, figures]));
+  const unreachable = [...queried.values()].filter((figures) => figures === undefined).length;
   return { seen, sampled, total, unreachable };
 }
 
-/** As many as are shown, chosen by chance among all. No gate is asked twice. */
+/** As many random destinations as are shown. No gate is queried twice. */
 async function sample(
   services: Services,
   { tenant }: Scope,
-  look: FiguresQuery,
+  query: FiguresQuery,
   seen: readonly Seen[],
 ): Promise<Fleet["sampled"]> {
-  const rows = await drawnDestinations(services, tenant, GATES_ASKED, services.random);
+  const rows = await drawnDestinations(services, tenant, MOST_SHOWN, services.random);
   const known = new Map(seen.map((one) => [one.row.id, one]));
   const others = rows.filter(({ id }) => !known.has(id));
-  const answers = await askAll(services, others, look);
-  const asked = new Map(others.map(({ id }, i) => [id, answers[i]]));
-  return rows.map((row) => known.get(row.id) ?? { row, figures: asked.get(row.id) });
+  const figures = await queryGates(services, others, query);
+  const byId = new Map(others.map(({ id }, i) => [id, figures[i]]));
+  return rows.map((row) => known.get(row.id) ?? { row, figures: byId.get(row.id) });
 }
 
-/** What the gates of all destinations but those of one tenant have counted; undefined when they are too many to ask. */
-export async function askAllBut(
+/** The figures of all destinations but those of one tenant; undefined when there are more than `MOST_CHECKED`. */
+export async function readAllBut(
   services: Services,
   without: string,
-  look: FiguresQuery,
+  query: FiguresQuery,
 ): Promise<Fleet["sampled"] | undefined> {
-  const page = { tenant: undefined, after: undefined, limit: GATES_WATCHED + 1 };
+  const page = { tenant: undefined, after: undefined, limit: MOST_CHECKED + 1 };
   const all = await listDestinations(services.db, page);
-  if (all.length > GATES_WATCHED) return undefined;
+  if (all.length > MOST_CHECKED) return undefined;
   const rows = all.filter(({ tenant }) => tenant !== without);
-  const answers = await askAll(services, rows, look);
-  return rows.map((row, i) => ({ row, figures: answers[i] }));
+  const figures = await queryGates(services, rows, query);
+  return rows.map((row, i) => ({ row, figures: figures[i] }));
 }
 
-/** Asks the gates of these destinations, in their order. */
-export async function seeAll(
+/** Reads the figures of these destinations, in their order. */
+export async function readDestinations(
   services: Services,
   destinations: readonly Destination[],
-  look: FiguresQuery,
+  query: FiguresQuery,
 ): Promise<readonly Seen[]> {
   const [depths, figures] = await Promise.all([
     depthsOf(services, destinations),
-    askAll(services, destinations, look),
+    queryGates(services, destinations, query),
   ]);
   return depths.map((depth, i) => ({ ...depth, figures: figures[i] }));
 }
 
-/** What of these destinations is not delivered, in their order. It is read from D1: no gate is asked. */
+/** How many deliveries of each destination are not delivered, in their order. Read from D1 alone. */
 export async function depthsOf(
   databases: Databases,
   destinations: readonly Destination[],
@@ -115,45 +115,44 @@ export async function depthsOf(
   });
 }
 
-/** The tallies of a window, as one: of all destinations, or of those that stand for them. */
+/** The sum of the destinations' counters of a window. */
 export function fleetSum({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Counters {
   const sums = sampled.flatMap(({ figures }) => figures?.windows[window]?.sum ?? []);
   const [first = emptyCounters(0), ...others] = sums;
   return others.reduce<Counters>(sumOfCounters, first);
 }
 
-/** Their traffic over time, as one; empty when no gate was reached. */
+/** The sum of the destinations' traffic over time; empty when no gate answered. */
 export function fleetSeries({ sampled }: Pick<Fleet, "sampled">, window: StatsWindow): Series {
   return addedSeries(sampled.flatMap(({ figures }) => [figures?.windows[window]?.series ?? []]));
 }
 
-async function watched(services: Services, { tenant, destination }: Scope): Promise<Watched> {
-  if (destination === undefined) return watchedDestinations(services, tenant, GATES_ASKED);
+async function shown(services: Services, { tenant, destination }: Scope): Promise<Watched> {
+  if (destination === undefined) return watchedDestinations(services, tenant, MOST_SHOWN);
   const row = await findDestination(services.db, destination, tenant);
   return { destinations: row ? [row] : [], total: row ? 1 : 0 };
 }
 
-/** The answers in the order of the destinations, over a few lines of questions. */
-async function askAll(
+/** The gates' figures in the order of the destinations, a few queries at once. */
+async function queryGates(
   services: Services,
   destinations: readonly Destination[],
-  look: FiguresQuery,
+  query: FiguresQuery,
 ): Promise<(GateFigures | undefined)[]> {
-  const answers: (GateFigures | undefined)[] = [];
+  const figures: (GateFigures | undefined)[] = [];
   const open = destinations.entries();
-  const line = async () => {
+  const lane = async () => {
     for (const [i, row] of open)
-      answers[i] = await figuresAtGate(services, row.id, look, gateSettingsOf(row));
+      figures[i] = await figuresAtGate(services, row.id, query, gateSettingsOf(row));
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, line));
-  return answers;
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return figures;
 }
 
-// §§ How far the queues are behind, where the platform says so.
-
+/** How far a queue is behind. */
 export type QueueBacklog = Readonly<{
   queue: "deliveries" | "drains";
-  /** Null when it cannot be told. */
+  /** Null when the platform does not say. */
   messages: number | null;
   /** Epoch ms. */
   oldestAt: number | null;

@@ -1,7 +1,6 @@
 /**
- * What the operator is told, as events: who, what, when, and the figures. No secret and no body is in any of
- * them; of a destination's URL only the host. What they look like to a receiver is documented in
- * api/operational-events.ts.
+ * Operational events: whom they are about, what happened, when, and the figures. None contains a secret or a body; of a
+ * destination's URL only the host. Their schemas are documented for receivers in api/operational-events.ts.
  */
 
 import type { Alert, Crossing, DeadLetterDigest } from "../core/alerts.ts";
@@ -13,9 +12,9 @@ import { isoTime } from "../time.ts";
 
 export type OperationalEvent = Readonly<{
   type: OperationalType;
-  /** Which one it is: a repeat with the same key is not told again. */
+  /** Its idempotency key: a repeat is not stored again. */
   key: string;
-  /** What it is about, where that is one destination. */
+  /** The destination that it is about, if it is about one. */
   destination?: string;
   data: Readonly<Record<string, unknown>>;
 }>;
@@ -26,33 +25,33 @@ export type OperationalType =
   | "sweep.stalled"
   | "threshold.crossed";
 
-/** As much of a destination as is told. */
+/** The part of a destination that an event shows. */
 export type Named = Pick<Destination, "id" | "tenant" | "url">;
 
-/** Its door has turned, or a storm at it has begun or ended. */
-export function noticeEvent(
+/** A destination's circuit has opened or closed, or a retry storm has begun or ended. */
+export function alertEvent(
   destination: Named,
-  notice: Alert,
+  alert: Alert,
   { at, figures }: SettleResult,
 ): OperationalEvent {
   const { circuitUntil, traffic } = figures;
-  const until = notice === "circuit_opened" && circuitUntil !== null && { until: isoTime(circuitUntil) };
-  return about(destination, `destination.${notice}`, at, { ...until, last_15_minutes: trafficView(traffic) });
+  const until = alert === "circuit_opened" && circuitUntil !== null && { until: isoTime(circuitUntil) };
+  return about(destination, `destination.${alert}`, at, { ...until, last_15_minutes: trafficView(traffic) });
 }
 
-/** Traffic as people and receivers are shown it. */
+/** Traffic as the API and events show it. */
 export function trafficView({ first, retries, failures, retryRatio }: TrafficSum) {
   return { first_attempts: first, retries, failures, retry_ratio: Math.round(retryRatio * 100) / 100 };
 }
 
-/** It has been paused, by hand or for its answers, or resumed. */
+/** A destination has been paused, by hand or automatically, or resumed. */
 export function statusEvent(change: StatusChange): OperationalEvent {
   const { status, reason, changedAt } = change;
   const type = status === "paused" ? "destination.paused" : "destination.resumed";
   return about(change, type, changedAt, { reason: reason ?? "manual" });
 }
 
-/** So many of its deliveries have ended dead since then. */
+/** Deliveries of a destination have ended dead: its dead-letter digest. */
 export function deadEvent(
   destination: Named,
   { dead, since }: Pick<DeadLetterDigest, "dead" | "since">,
@@ -62,14 +61,14 @@ export function deadEvent(
   return { ...event, key: `delivery.dead ${destination.id} ${since}` };
 }
 
-/** The sweep has not got through for too long. Said once for each time it fell silent. */
+/** The sweep has stalled. Once for each heartbeat that stays the last. */
 export function stallEvent(heartbeatAt: number, at: number): OperationalEvent {
   const age = Math.floor((at - heartbeatAt) / 1000);
   const data = { at: isoTime(at), heartbeat_at: isoTime(heartbeatAt), age_s: age };
   return { type: "sweep.stalled", key: `sweep.stalled ${heartbeatAt}`, data };
 }
 
-/** A figure has crossed the bound beyond which somebody should look. Said once an hour while it lasts. */
+/** A figure has crossed its threshold. Once an hour while it lasts. */
 export function thresholdEvent(crossing: Crossing, at: number): OperationalEvent {
   const { threshold, value, limit, window, destinations } = crossing;
   const key = `threshold.crossed ${threshold} ${Math.floor(at / HOUR_MS)}`;

@@ -1,8 +1,8 @@
 /**
- * Telling the operator: an event for the destinations of the reserved tenant, and a mail where one is wanted.
+ * Notifications of the operator: operational events for the destinations of the reserved tenant, and mails.
  *
- * The events go the way of all events: stored, sent, retried, held. That of which they tell is never their own
- * delivery: trouble at a destination of the operator's raises none, so that nothing can go round in circles.
+ * Operational events are stored, sent, retried and held like all events. Trouble at a destination of the operator itself
+ * publishes nothing, so that no event can cause another one.
  */
 
 import { DIGEST_MS, isStalled } from "../core/alerts.ts";
@@ -18,56 +18,56 @@ import {
 import { readHeartbeat } from "../db/sweep.ts";
 import { digestAtGate, markDigestSent, reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
-import { acceptOperational, type OperationalNotice } from "../ingest/accept.ts";
+import { acceptOperational, type KeyedEvent } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { mail } from "./mail.ts";
 import { deadEvent, type OperationalEvent, stallEvent, statusEvent } from "./operational-events.ts";
 
 /**
- * Safe to repeat: an event is stored once, by its key. A failure is logged, not thrown: what is told has happened all
- * the same.
- * @param told changes of status that are no longer untold once the events are stored
+ * Stores the events and mails them. Safe to repeat: an event is stored once, by its key. A failure is logged, not thrown,
+ * because the caller's own work is done whether or not anybody is notified of it.
+ * @param published changes of status that count as published once the events are stored
  */
 export async function publish(
   services: Services,
   events: readonly OperationalEvent[],
-  told: readonly StatusChange[] = [],
+  published: readonly StatusChange[] = [],
 ): Promise<void> {
-  if (events.length + told.length === 0) return;
+  if (events.length + published.length === 0) return;
   try {
-    // Once more at once: whoever has this to tell says it only once. What is stored already is not stored again.
+    // Tried twice at once, because callers publish an event only once. A stored event is not stored again.
     const store = async () => {
-      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(noticeOf));
+      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(postedEvent));
     };
     if (events.length > 0) await store().catch(store);
-    const forgotten = forgetStatements(services.db, told);
-    if (forgotten.length > 0) await services.db.batch([...forgotten]);
+    const statements = forgetStatements(services.db, published);
+    if (statements.length > 0) await services.db.batch([...statements]);
     for (const event of events) await mail(services, event);
   } catch (error) {
     const types = [...new Set(events.map(({ type }) => type))].join(" ");
-    services.log({ what: "announcements_lost", types, error: faultOf(error) });
+    services.log({ what: "notifications_lost", types, error: faultOf(error) });
   }
 }
 
-function noticeOf({ type, key, data }: OperationalEvent): OperationalNotice {
+function postedEvent({ type, key, data }: OperationalEvent): KeyedEvent {
   return { tenant: OPERATOR, type, data, key };
 }
 
-/** Whether trouble at this destination is told of. */
-export function isTold({ tenant }: Readonly<{ tenant: string }>): boolean {
+/** Whether the operator is notified of trouble at this destination: it is, unless the destination is its own. */
+export function raisesNotifications({ tenant }: Readonly<{ tenant: string }>): boolean {
   return tenant !== OPERATOR;
 }
 
-// §§ Destinations have been paused or resumed: a line in the log for each, and the operator is told.
-//
-// What is told comes from what D1 has on record, and not from having been the one who changed it: D1's answer may be
-// lost, and a Worker may be killed behind the write. The event comes once, by its key; the line at least once.
-
-/** What is older than this has been left behind by whoever changed it. */
+/** A recorded change of status that is older has not been published by the invocation that made it. */
 const LEFT_BEHIND_MS = 30_000;
 
-/** Tells of changes together with `others`, in one round trip. */
+/**
+ * Logs and publishes destinations that were paused or resumed, together with `others` in one round trip.
+ *
+ * The changes come from D1's record of them and not from the statement that made them, because D1's answer may be lost,
+ * and a Worker may be killed after the write. The event is published once, by its key; the line is logged at least once.
+ */
 export async function publishStatusChanges(
   services: Services,
   changes: readonly StatusChange[],
@@ -77,28 +77,32 @@ export async function publishStatusChanges(
     const what = status === "paused" ? "destination_paused" : "destination_resumed";
     services.log({ what, destination: id, reason: reason ?? "manual" });
   }
-  await publish(services, [...changes.filter(isTold).map(statusEvent), ...others], changes);
+  await publish(services, [...changes.filter(raisesNotifications).map(statusEvent), ...others], changes);
 }
 
-/** Those that are on record as untold. A failure is logged, not thrown: the next tick finds what is left. */
+/** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */
 export async function findUnpublished(
   services: Services,
-  untold: UnpublishedChanges,
+  wanted: UnpublishedChanges,
 ): Promise<readonly StatusChange[]> {
   try {
-    return (await unpublishedChanges(services.db, untold).all<StatusChange>()).results;
+    return (await unpublishedChanges(services.db, wanted).all<StatusChange>()).results;
   } catch (error) {
-    services.log({ what: "status_not_told", error: faultOf(error) });
+    services.log({ what: "status_changes_unavailable", error: faultOf(error) });
     return [];
   }
 }
 
-/** A change by hand: the destination has had its new status since `at`, epoch ms. */
-export async function publishTurned(services: Services, destination: string, at: number): Promise<void> {
+/** Publishes a change by hand: the destination has had its new status since `at`, epoch ms. */
+export async function publishStatusChangeOf(
+  services: Services,
+  destination: string,
+  at: number,
+): Promise<void> {
   await publishStatusChanges(services, await findUnpublished(services, { ids: [destination], at }));
 }
 
-/** For the clock: tells of what others were not able to tell. */
+/** For the cron: publishes changes that those who made them could not publish. */
 export async function publishLeftovers(services: Services): Promise<void> {
   await publishStatusChanges(
     services,
@@ -106,32 +110,28 @@ export async function publishLeftovers(services: Services): Promise<void> {
   );
 }
 
-// §§ The dead, told of together: with the first of them a message is sent that comes after a minute, and whoever
-// takes it asks the gate how many there are by then. So a storm of deaths is one event a minute for each
-// destination, and costs a row a minute; where nobody dies, nothing.
-
-/** A failure is logged, not thrown: the gate says it again with a later death. */
+/**
+ * Enqueues the destination's dead-letter digest, which is published a minute later with the number of deliveries that
+ * have ended dead by then. So however many end dead, it is one event and one written row a minute and destination. A
+ * failure is logged: the gate asks for a digest again with a later dead letter.
+ */
 export async function scheduleDigest(services: Services, destination: string): Promise<void> {
   try {
     await services.drains.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
   } catch (error) {
-    services.log({ what: "toll_not_sent", destination, error: faultOf(error) });
+    services.log({ what: "dead_letter_digest_not_sent", destination, error: faultOf(error) });
   }
 }
 
-/** Tells of the destination's dead. Safe to repeat. */
+/** Publishes the destination's dead-letter digest. Safe to repeat. */
 export async function publishDigest(services: Services, id: string): Promise<void> {
-  const deadLetterDigest = await digestAtGate(services, id);
-  if (!deadLetterDigest || deadLetterDigest.dead === 0) return;
+  const digest = await digestAtGate(services, id);
+  if (!digest || digest.dead === 0) return;
   const destination = await findDestination(services.db, id, undefined);
-  if (destination && isTold(destination))
-    await publish(services, [deadEvent(destination, deadLetterDigest, services.now())]);
-  if (await markDigestSent(services, id, deadLetterDigest)) await scheduleDigest(services, id);
+  if (destination && raisesNotifications(destination))
+    await publish(services, [deadEvent(destination, digest, services.now())]);
+  if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);
 }
-
-// §§ Deliveries that end dead without an attempt (expired while they waited, poisoned, their target forbidden)
-// appear in no attempt's line and in no settlement: each leaves a line of its own, and their gates are told of
-// them, behind everything that matters more.
 
 export type DeadDelivery = Readonly<{
   /** The event's number. */
@@ -140,7 +140,11 @@ export type DeadDelivery = Readonly<{
   reason: string | null;
 }>;
 
-/** @param dead ended without an attempt, and recorded */
+/**
+ * Logs deliveries that ended dead without an attempt (expired, poison, forbidden target) and counts them at their gates,
+ * in the background: no attempt's log line and no settlement has them.
+ * @param dead recorded already
+ */
 export function publishDead(services: Services, dead: readonly DeadDelivery[]): void {
   for (const { event, destination, reason } of dead) {
     const ids = { delivery: deliveryId(event, destination.id), event: eventId(event) };
@@ -152,24 +156,25 @@ export function publishDead(services: Services, dead: readonly DeadDelivery[]): 
   }
 }
 
-/** So many of the destination's deliveries have ended dead without an attempt. */
+/** Counts deliveries of the destination that ended dead without an attempt. */
 export async function countDead(
   services: Services,
   { id, tenant }: Pick<Destination, "id" | "tenant">,
   deliveries: number,
 ): Promise<void> {
   const isDue = await reportUnattemptedDead(services, id, deliveries);
-  if (isDue && isTold({ tenant })) await scheduleDigest(services, id);
+  if (isDue && raisesNotifications({ tenant })) await scheduleDigest(services, id);
 }
 
-// §§ The sweep's silence, told by whoever notices it: the tick that comes after it, or somebody who asks for health.
-
-/** Looks, and tells of it when the sweep has fallen silent. */
+/** For the cron: publishes a stall of the sweep. `/v1/health` notices one too, in case the cron does not run. */
 export async function checkStall(services: Services): Promise<void> {
   await publishStall(services, await readHeartbeat(services.db));
 }
 
-/** @param heartbeatAt when a sweep last got through, epoch ms. Told once for each time: its silence has a name. */
+/**
+ * Publishes a stall of the sweep, once for each heartbeat.
+ * @param heartbeatAt the sweep's heartbeat, epoch ms
+ */
 export async function publishStall(services: Services, heartbeatAt: number | null): Promise<void> {
   const now = services.now();
   if (!isStalled(heartbeatAt, now)) return;

@@ -1,8 +1,8 @@
 /**
- * The watch: every quarter of an hour the figures are held against their thresholds, and the operator is told of
- * those that are crossed. Only where somebody is told: to look costs a call for each gate.
+ * Threshold alerts: every 15 minutes the fleet's figures are compared with their thresholds, and those crossed are
+ * published. Only where somebody receives notifications, because it costs a call to each gate.
  *
- * What goes to the operator itself is left out, so that its trouble raises nothing.
+ * Destinations of the operator itself are left out, so that their trouble causes no notification.
  */
 
 import {
@@ -20,28 +20,28 @@ import { isOperatorListening, OPERATOR } from "../db/notifications.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../db/stats.ts";
 import { watchedDestinations } from "../db/watched-destinations.ts";
 import {
-  askAllBut,
   COUNTED,
   depthsOf,
   fleetSum,
-  GATES_ASKED,
-  GATES_WATCHED,
+  MOST_CHECKED,
+  MOST_SHOWN,
+  readAllBut,
   type Seen,
 } from "../metrics/fleet.ts";
 import type { Services } from "../services.ts";
 import { mailboxOf } from "./mail.ts";
 import { thresholdEvent } from "./operational-events.ts";
-import { isTold, publish } from "./publish.ts";
+import { publish, raisesNotifications } from "./publish.ts";
 
 const EVERY_MINUTES = 15;
-/** Destinations whose waiting deliveries are counted beyond what a look counts, and how far. */
+/** Destinations whose backlog is counted beyond `COUNTED`, and how far. */
 const DEEP = 10;
 const DEEP_COUNTED = 10_000;
-/** Destinations asked how many of theirs have been retried for a day, when those are too many in all. */
-const AGES_ASKED = 10;
+/** Destinations whose deliveries retrying for a day are counted, when those are too many in all. */
+const AGES_READ = 10;
 
-/** For the clock, which comes every minute. */
-export async function watch(services: Services): Promise<void> {
+/** For the cron: compares the figures with their thresholds every 15 minutes. */
+export async function checkThresholds(services: Services): Promise<void> {
   const now = services.now();
   if (Math.floor(now / MINUTE_MS) % EVERY_MINUTES !== 0) return;
   if (!mailboxOf(services) && !(await isOperatorListening(services.db))) return;
@@ -57,20 +57,20 @@ export async function watch(services: Services): Promise<void> {
 }
 
 /**
- * Rates are judged over all destinations or not at all: those of a part would be false alarms, or false calm.
- * Where there are too many to ask, a log line says that no rate is judged, and no gate is asked anything. Backlogs are
- * read from D1, of the destinations in which something goes on.
+ * The figures that have thresholds. Rates are checked over all destinations or not at all, because those of a sample
+ * would raise false alarms or miss true ones: where there are too many gates to query, a log line says that no rate is
+ * checked. Backlogs are read from D1, of the destinations that have deliveries under way.
  */
 async function figuresOfAll(services: Services, now: number): Promise<Watched> {
-  const [lively, sampled, old] = await Promise.all([
-    watchedDestinations(services, undefined, GATES_ASKED),
-    askAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
+  const [active, sampled, old] = await Promise.all([
+    watchedDestinations(services, undefined, MOST_SHOWN),
+    readAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
     retryingForADay(services, { without: OPERATOR }, now),
   ]);
-  if (sampled === undefined) services.log({ what: "rates_unwatched", destinations_above: GATES_WATCHED });
+  if (sampled === undefined) services.log({ what: "rates_not_checked", destinations_above: MOST_CHECKED });
   const figures = new Map(sampled?.map((one) => [one.row.id, one.figures]));
-  const busy = await watchedOnes(services, lively.destinations.filter(isTold), figures);
-  const looks = await saveBacklogSnapshot(services.db, { at: now, backlogs: backlogsOf(busy) });
+  const busy = await withBacklogs(services, active.destinations.filter(raisesNotifications), figures);
+  const snapshots = await saveBacklogSnapshot(services.db, { at: now, backlogs: backlogsOf(busy) });
   const known = new Set(busy.map(({ id }) => id));
   const quiet = (sampled ?? []).filter(({ row }) => !known.has(row.id));
   const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
@@ -79,18 +79,18 @@ async function figuresOfAll(services: Services, now: number): Promise<Watched> {
     day: fleetSum({ sampled: sampled ?? [] }, "24h"),
     retryingForADay: old,
     destinations: old > RETRYING_FOR_A_DAY ? await withAges(services, destinations, now) : destinations,
-    aQuarterAgo: snapshotAgo(looks, now, 15),
-    halfAnHourAgo: snapshotAgo(looks, now, 30),
+    aQuarterAgo: snapshotAgo(snapshots, now, 15),
+    halfAnHourAgo: snapshotAgo(snapshots, now, 30),
   };
 }
 
-/** Of one that is counted up to a bound today and beyond it tomorrow, nothing could be said: it is left out. */
+/** Leaves out backlogs that were not counted to their end: they cannot be compared with a later count. */
 function backlogsOf(busy: readonly WatchedDestination[]): Backlogs {
   const counted = busy.filter(({ isBacklogCut }) => !isBacklogCut);
   return Object.fromEntries(counted.map(({ id, backlog }) => [id, backlog]));
 }
 
-async function watchedOnes(
+async function withBacklogs(
   services: Services,
   destinations: readonly Destination[],
   figures: ReadonlyMap<string, Seen["figures"]>,
@@ -111,13 +111,13 @@ function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">, backlog: nu
   return { id: row.id, hour, backlog, isPaused: row.status === "paused" };
 }
 
-/** Asks those that have most to do: it is them whom somebody should look at. */
+/** Counts the deliveries retrying for a day of the destinations with the largest backlogs. */
 async function withAges(
   services: Services,
   destinations: readonly WatchedDestination[],
   now: number,
 ): Promise<readonly WatchedDestination[]> {
-  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_ASKED);
+  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_READ);
   const ages = new Map(
     await Promise.all(
       deepest.map(async ({ id }) => [id, await retryingForADay(services, { destination: id }, now)] as const),

@@ -1,47 +1,48 @@
 /**
- * The pace of a replay: how many deliveries a minute it sets to wait again.
+ * The pace of a replay: how many deliveries a minute it makes wait again.
  *
- * What is dead has waited for days; what is live has not. So a replay begins with what was asked for, doubles
- * in five minutes while nothing is wrong, and halves in one while something is. It never catches up on time
- * that it lost, and sets nothing to wait while the door is shut or what waits already does not get through.
+ * Dead letters have waited for days, live traffic has not. So a replay begins at the rate asked for, doubles it in five
+ * minutes while nothing is wrong, and halves it in one while something is. It never makes up for time that it lost, and
+ * makes nothing wait while the destination is blocked or the backlog does not shrink.
  */
-export type Sight = Readonly<{
-  /** The destination lets nothing in: paused, held, or its circuit is not closed. */
-  shut: boolean;
-  /** Attempts of the last minutes, live traffic's included, and those of them that failed. */
+export type Observed = Readonly<{
+  /** The destination admits nothing: it is paused or held, or its circuit is not closed. */
+  blocked: boolean;
+  /** Attempts of the last minutes, live traffic included, and those of them that failed. */
   attempts: number;
   failures: number;
-  /** Deliveries that wait for the destination, whoever made them wait. */
+  /** Deliveries waiting for the destination, those of live traffic included. */
   waiting: number;
   /** How the replay's own deliveries have ended so far. */
   delivered: number;
   failed: number;
 }>;
 
-/** `stuck`: nothing is to be set to wait now. */
+/** `stuck`: no deliveries are to be made waiting now. */
 export type Health = "stable" | "doubtful" | "stuck";
 
-/** A step of a replay: so many deliveries, and the next step after so long. */
+/** A step of a replay: how many deliveries to make wait, and the time until the next step. */
 export type Step = Readonly<{ portion: number; waitMs: number }>;
 
 const DOUBLES_IN_MS = 300_000;
 const HALVES_IN_MS = 60_000;
 /** The pace stays between a tenth and ten times the rate asked for. */
 const RANGE = 10;
-/** A pause between two steps, a restart or a night count as this much at most. */
+/** The most that a pause between two steps counts as: a replay may have been paused for a night. */
 const LONGEST_MS = 60_000;
 /** Steps are about this long, so that a minute's portion does not come at once. */
 const STEP_MS = 10_000;
 const LARGEST_PORTION = 1_000;
-/** More failures than this share of the attempts are a sign of trouble. */
+/** A larger share of failed attempts makes a replay doubtful. */
 const TOLERATED = 0.1;
-/** So many ends say something about how a replay goes. */
-const TELLING = 20;
+/** Fewer ended deliveries than this say nothing about how a replay goes. */
+const ENOUGH_ENDED = 20;
 
-export function healthOf(sight: Sight, pace: number): Health {
-  if (sight.shut || sight.waiting >= Math.max(1, pace)) return "stuck";
-  const failing = sight.failures > sight.attempts * TOLERATED;
-  const rejected = sight.failed > sight.delivered && sight.failed + sight.delivered >= TELLING;
+export function healthOf(observed: Observed, pace: number): Health {
+  const { blocked, attempts, failures, waiting, delivered, failed } = observed;
+  if (blocked || waiting >= Math.max(1, pace)) return "stuck";
+  const failing = failures > attempts * TOLERATED;
+  const rejected = failed > delivered && failed + delivered >= ENOUGH_ENDED;
   return failing || rejected ? "doubtful" : "stable";
 }
 
@@ -55,7 +56,7 @@ export function nextPace(pace: number, health: Health, asked: number, elapsedMs:
   return Math.min(asked * RANGE, Math.max(asked / RANGE, pace * factor));
 }
 
-/** The step to make at this pace. Whatever its portion, the rate is held: the next step comes later. */
+/** The step to make at this pace. A portion that is larger than a step's share at that rate delays the next step. */
 export function stepAt(pace: number, health: Health): Step {
   if (health === "stuck") return { portion: 0, waitMs: STEP_MS };
   const portion = Math.min(LARGEST_PORTION, Math.max(1, Math.floor((pace * STEP_MS) / 60_000)));

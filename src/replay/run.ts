@@ -1,23 +1,22 @@
 /**
- * A replay at work, step by step: it looks at the destination, sets a portion of what it means to wait, and
- * sends for its next step. The drains do all the sending, through the gate like everything that waits.
+ * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait, and
+ * enqueues the next step. Drains do all the sending, through the gate, as with all waiting deliveries.
  *
- * Nothing of it lives longer than a step. A step that is lost is made up for by the next tick of the clock;
- * one that comes twice finds the cursor moved, or its time not come, and does nothing.
+ * Nothing of a replay lives in memory between steps. A step whose message is lost is enqueued again by the cron; one
+ * whose message arrives twice finds the cursor moved or its time not come, and does nothing.
  */
 
+import type { ReplayReason } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
-import { advanceReplay, findPortion, type Portion } from "../db/replay-steps.ts";
+import { advanceReplay, findPortion, type Part, type Portion, partsOf } from "../db/replay-steps.ts";
 import {
   cancelReplaysOf,
   changeReplay,
   findReplayJob,
   overdueReplays,
-  type Part,
-  partsOf,
   type Replay,
   type ReplayChange,
   summedUp,
@@ -27,15 +26,15 @@ import { scheduleDrainAtGate, viewGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { type Health, healthOf, nextPace, stepAt } from "./pace.ts";
+import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
 
 /** A step that is this late has been lost. */
 const LATE_MS = 30_000;
-/** Lost steps that one tick makes up for. */
+/** Lost steps that one cron invocation enqueues again. */
 const OVERDUE = 100;
-/** How long a failure is remembered. */
-const LATELY_MS = 3 * 60_000;
-/** Waiting deliveries counted at most, to see whether they get through. */
+/** Attempts this recent count towards the destination's health. */
+const RECENT_MS = 3 * 60_000;
+/** The most waiting deliveries that are counted. */
 const COUNTED = 1_000;
 
 /** Makes the replay's next step, if it is running and the step is due. */
@@ -51,25 +50,40 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
     replay,
     parts.map((one) => one.replay),
   );
-  const health = await lookAt(services, sum, destination);
+  const health = await observedHealth(services, sum, destination);
   const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
-  const { portion, waitMs } = stepAt(pace, health);
   const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
-  const nextStepAt = await letWait(services, replay, destination, { part, portion, pace, waitMs, health });
-  if (nextStepAt !== undefined) await sendForStep(services, id, nextStepAt);
+  const plan = { part, pace, health, ...stepAt(pace, health) };
+  const nextStepAt = await makeStep(services, replay, destination, plan);
+  if (nextStepAt !== undefined) await enqueueReplayStep(services, id, nextStepAt);
 }
 
-type Plan = Readonly<{ part: Part; portion: number; pace: number; waitMs: number; health: Health }>;
+async function observedHealth(
+  services: Services,
+  { pace, delivered, failed }: Replay,
+  destination: Destination,
+): Promise<Health> {
+  const [view, waiting] = await Promise.all([
+    viewGate(services, destination.id, gateSettingsOf(destination)),
+    countWaiting(services, destination.id, COUNTED),
+  ]);
+  const blocked = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
+  const { attempts, troubled: failures } = lately(view?.minutes ?? [], RECENT_MS, services.now());
+  return healthOf({ blocked, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
+}
+
+/** A step, of the part of the replay in one of the databases. */
+type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health }>;
 
 /**
- * Sets the portion to wait, and rings for it; returns when the next step is, or undefined when there is none. One
- * that has found less than its portion is followed the sooner: what had to be passed over costs no time.
+ * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
+ * step that finds less than its portion is followed sooner, so that events which are passed over take no time.
  */
-async function letWait(
+async function makeStep(
   services: Services,
   replay: Replay,
   destination: Destination,
-  { part, portion, pace, waitMs, health }: Plan,
+  { part, portion, pace, waitMs, health }: StepPlan,
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
@@ -78,32 +92,32 @@ async function letWait(
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
   const isEnd = isLast && part.db === db;
-  const goesOn = { state: "running", reason: reasonOf(destination, health), endedAt: null } as const;
-  const isOver = { state: "completed", reason: null, endedAt: now() } as const;
-  const job = { ...(isEnd ? isOver : goesOn), pace, nextStepAt };
-  const after = { ...job, ...(isLast && isOver) };
+  const continued = { state: "running", reason: reasonOf(destination, health), endedAt: null } as const;
+  const completed = { state: "completed", reason: null, endedAt: now() } as const;
+  const job = { ...(isEnd ? completed : continued), pace, nextStepAt };
+  const after = { ...job, ...(isLast && completed) };
   const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
   const isDone =
     (await isClaimed(services, part, job)) &&
     (await advanceReplay(part.db, part.replay, found, after, giveUpAt, now()));
   if (isDone && events.length > 0) await scheduleDrainAtGate(services, destination.id);
+  const ids = { replay: replay.id, destination: destination.id };
   services.log({
     what: "replay_step",
-    replay: replay.id,
-    destination: destination.id,
-    state: isDone ? job.state : "overtaken",
+    ...ids,
+    state: isDone ? job.state : "superseded",
     moved: isDone ? events.length : 0,
     pace: Math.round(pace),
     health,
   });
-  if (isEnd && isDone)
-    services.log({ what: "replay_completed", replay: replay.id, destination: destination.id });
+  if (isEnd && isDone) services.log({ what: "replay_completed", ...ids });
   return isEnd || !isDone ? undefined : nextStepAt;
 }
 
 /**
- * The job moves with its own part, in one transaction. Before another one it moves by itself: so it is seen
- * whether it has been paused or cancelled, and should nothing follow, the next step does the same work.
+ * Whether the replay may advance. Its row moves in one transaction with the part in the first database. For a part in
+ * another one it moves by itself before, which shows whether it has been paused or cancelled; if this invocation dies
+ * then, the next step repeats the same work.
  */
 async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): Promise<boolean> {
   if (part.db === db) return true;
@@ -117,27 +131,13 @@ async function portionOf({ config }: Services, { db, replay }: Part, size: numbe
 }
 
 /** Why a replay is not at its full speed. */
-function reasonOf({ status }: Destination, health: Health): string | null {
+function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
   if (status === "paused") return "destination_paused";
   return health === "stable" ? null : health;
 }
 
-async function lookAt(
-  services: Services,
-  { pace, delivered, failed }: Replay,
-  destination: Destination,
-): Promise<Health> {
-  const [view, waiting] = await Promise.all([
-    viewGate(services, destination.id, gateSettingsOf(destination)),
-    countWaiting(services, destination.id, COUNTED),
-  ]);
-  const shut = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
-  const { attempts, troubled: failures } = lately(view?.minutes ?? [], LATELY_MS, services.now());
-  return healthOf({ shut, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
-}
-
-/** A failure is logged, not thrown: the next tick sends for what is late. */
-export async function sendForStep(services: Services, replay: string, at: number): Promise<void> {
+/** Enqueues the replay's next step. A failure is logged: the cron enqueues steps that are late. */
+export async function enqueueReplayStep(services: Services, replay: string, at: number): Promise<void> {
   try {
     const delaySeconds = delaySecondsUntil(at, services.now());
     await services.drains.send({ replay }, { delaySeconds });
@@ -158,10 +158,10 @@ export async function endReplaysOfDeleted(services: Services, destination?: stri
     });
 }
 
-/** Sends for the steps that have been lost on their way, and ends the replays that nobody would ever end. */
-export async function wakeReplays(services: Services): Promise<void> {
+/** Enqueues steps whose messages were lost, and ends replays of deleted destinations that nothing else would end. */
+export async function recoverReplays(services: Services): Promise<void> {
   const now = services.now();
   const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
-  for (const replay of late) await sendForStep(services, replay, now);
+  for (const replay of late) await enqueueReplayStep(services, replay, now);
   await endReplaysOfDeleted(services);
 }

@@ -1,4 +1,4 @@
-/** Base64 and its URL-safe spelling (RFC 4648 §4 and §5), for bytes. */
+/** Base64 and its URL-safe alphabet (RFC 4648 §4 and §5), for bytes. */
 type Bytes = Uint8Array<ArrayBuffer>;
 
 export function toBase64(bytes: Uint8Array): string {

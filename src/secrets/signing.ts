@@ -1,6 +1,7 @@
 /**
- * Signing secrets as Standard Webhooks writes them: `whsec_` and the base64 of 24 to 64 bytes for HMAC, and
- * `whsk_` and the base64 of an ed25519 key (seed and public half, 64 bytes, or the seed alone).
+ * Signing secrets and signatures of Standard Webhooks. A secret is `whsec_` and the base64 of 24 to 64 bytes for
+ * HMAC-SHA256 (`v1`), or `whsk_` and the base64 of an ed25519 key (`v1a`): seed and public half, 64 bytes, or the seed
+ * alone. Signing is WebCrypto's; an imported key is kept and used for every attempt.
  * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
@@ -19,7 +20,7 @@ export function schemeOf(secret: string): Scheme {
   return secret.startsWith(PREFIXES.ed25519) ? "ed25519" : "hmac-sha256";
 }
 
-/** A new random secret. Of an ed25519 key the seed is all that there is to keep. */
+/** A new random secret; of an ed25519 key it is the seed. */
 export function newSecret(scheme: Scheme): string {
   const bytes = crypto.getRandomValues(new Uint8Array(scheme === "ed25519" ? SEED_BYTES : NEW_BYTES));
   return `${PREFIXES[scheme]}${toBase64(bytes)}`;
@@ -38,9 +39,6 @@ function hasRightLength(scheme: Scheme, length: number): boolean {
   return length >= 24 && length <= 64;
 }
 
-// §§ Signing with WebCrypto: HMAC-SHA256 (`v1`) and ed25519 (`v1a`) of Standard Webhooks. An imported key is
-// kept and used for every attempt.
-
 export type SigningKey = Readonly<{
   /** The signature of a text's UTF-8, as a member of `webhook-signature`: `v1,…` or `v1a,…`. */
   sign: (text: string) => Promise<string>;
@@ -48,10 +46,10 @@ export type SigningKey = Readonly<{
   publicKey?: Uint8Array<ArrayBuffer>;
 }>;
 
-/** RFC 8410 §7: what comes before the seed in a private key's PKCS #8. */
+/** What precedes the seed in the PKCS #8 of a private key (RFC 8410 §7). */
 const PKCS8_START = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/** Throws when the secret is not well-formed, or is a pair whose halves do not belong together. */
+/** Imports a secret. Throws when it is not well-formed, or is a key pair whose halves do not belong together. */
 export async function signingKey(secret: string): Promise<SigningKey> {
   const bytes = secretBytes(secret);
   if (!bytes) throw new Error("The secret is not well-formed");
@@ -63,7 +61,7 @@ async function hmacKey(bytes: Uint8Array<ArrayBuffer>): Promise<SigningKey> {
   return { sign: async (text) => `v1,${await signature("HMAC", key, text)}` };
 }
 
-/** The public half is worked out from the seed: signing with another one would give the seed away. */
+/** The public half is derived from the seed: a signature with another one would reveal the seed. */
 async function ed25519Key(bytes: Uint8Array<ArrayBuffer>): Promise<SigningKey> {
   const pkcs8 = new Uint8Array([...PKCS8_START, ...bytes.subarray(0, SEED_BYTES)]);
   const key = await crypto.subtle.importKey("pkcs8", pkcs8, "Ed25519", true, ["sign"]);

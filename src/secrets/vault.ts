@@ -1,22 +1,61 @@
 /**
- * Where destinations' secrets are sealed and opened. What was opened is kept in memory for as long as the
- * isolate lives and there is room, so that signing a batch costs no decryption after the first.
+ * Destinations' signing secrets at rest: AES-256-GCM under a master key that is never in D1.
+ *
+ * A sealed text reads `scheme.key-id.base64url(nonce ‖ ciphertext ‖ tag)`, so that its scheme and its master key are
+ * known without opening it. Both, and the destination's id, are authenticated with it: a sealed secret that is moved to
+ * another row, or relabelled, does not open.
+ *
+ * `MASTER_KEYS` is `id:base64`, or several of them with commas between. The first seals; all of them open. So a key is
+ * replaced by putting a new one before it, sealing every secret again, and removing the old one.
  */
 
 import { fromBase64, fromBase64Url, toBase64Url } from "./base64.ts";
 import { type Scheme, type SigningKey, schemeOf, signingKey } from "./signing.ts";
 
-// §§ Secrets at rest: AES-256-GCM under a master key that D1 never sees. The sealed text reads
-// `scheme.key-id.base64url(nonce ‖ ciphertext ‖ tag)`: what it signs with and which master key opens it can
-// be told without opening it. Both, and the destination's id, are authenticated with it, so that a sealed
-// secret moved to another row, or relabelled, opens for nobody.
-
 /** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
 const NONCE_BYTES = 12;
+/** Of a master key, for AES-256. */
+const KEY_BYTES = 32;
+/** Imported signing keys kept in memory, a few hundred bytes each. */
+const MOST_KEPT = 1_000;
+
+export type Vault = Readonly<{
+  /** The text to store for a destination's signing secret. */
+  seal: (destination: string, secret: string) => Promise<string>;
+  /** The secret itself: to seal it again, or to compare it. */
+  unseal: (destination: string, sealed: string) => Promise<string>;
+  /** The key to sign with. Rejects when the stored text does not open for this destination. */
+  open: (destination: string, sealed: string) => Promise<SigningKey>;
+  /** Whether the text was sealed with the first master key. */
+  isCurrent: (sealed: string) => boolean;
+}>;
+
+/** Imported keys are kept while the isolate lives, so that signing decrypts a secret only once. */
+export function vaultOf(keys: MasterKeys): Vault {
+  const opened = new Map<string, Promise<SigningKey>>();
+
+  function open(destination: string, sealed: string): Promise<SigningKey> {
+    const name = `${destination} ${sealed}`;
+    const key = opened.get(name) ?? unseal(keys, destination, sealed).then(signingKey);
+    // The most recently used stay: a Map keeps the order of insertion.
+    opened.delete(name);
+    opened.set(name, key);
+    key.catch(() => opened.delete(name));
+    for (const oldest of opened.keys()) if (opened.size > MOST_KEPT) opened.delete(oldest);
+    return key;
+  }
+
+  return {
+    seal: (destination, secret) => seal(keys, destination, secret),
+    unseal: (destination, sealed) => unseal(keys, destination, sealed),
+    open,
+    isCurrent: (sealed) => labelOf(sealed)?.keyId === keys[0].id,
+  };
+}
 
 export type Label = Readonly<{ scheme: Scheme; keyId: string }>;
 
-/** Seals a signing secret for a destination, with the first of the keys. */
+/** Seals a destination's signing secret with the first master key. */
 export async function seal(keys: MasterKeys, destination: string, secret: string): Promise<string> {
   const [key] = keys;
   const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
@@ -30,7 +69,7 @@ export async function seal(keys: MasterKeys, destination: string, secret: string
   return `${label}.${toBase64Url(new Uint8Array([...nonce, ...new Uint8Array(cipher)]))}`;
 }
 
-/** The secret that was sealed for this destination. Throws, without naming any of it, when it cannot be opened. */
+/** The secret sealed for this destination. Throws, with nothing of it in the message, when it cannot be opened. */
 export async function unseal(keys: MasterKeys, destination: string, sealed: string): Promise<string> {
   const label = labelOf(sealed);
   const key = keys.find(({ id }) => id === label?.keyId);
@@ -46,7 +85,7 @@ export async function unseal(keys: MasterKeys, destination: string, sealed: stri
   }
 }
 
-/** What a sealed text says of itself; undefined when it is none. Not to be trusted before it is opened. */
+/** The label of a sealed text, which is unverified until the text is opened; undefined for any other text. */
 export function labelOf(sealed: string): Label | undefined {
   const [, scheme, keyId] =
     /^(hmac-sha256|ed25519)\.([A-Za-z0-9_-]{1,32})\.[A-Za-z0-9_-]+$/.exec(sealed) ?? [];
@@ -59,7 +98,7 @@ function parameters(iv: Uint8Array<ArrayBuffer>, label: string, destination: str
 
 const imports = new WeakMap<MasterKey, Promise<CryptoKey>>();
 
-/** A key is imported once for as long as it is configured. */
+/** Imports each configured key once. */
 function imported(key: MasterKey): Promise<CryptoKey> {
   const known = imports.get(key);
   if (known) return known;
@@ -68,60 +107,17 @@ function imported(key: MasterKey): Promise<CryptoKey> {
   return made;
 }
 
-export type Vault = Readonly<{
-  /** The text to store for a destination's signing secret. */
-  seal: (destination: string, secret: string) => Promise<string>;
-  /** The secret itself: to seal it anew, or to compare it. */
-  unseal: (destination: string, sealed: string) => Promise<string>;
-  /** The key to sign with. Rejects when the stored text does not open for this destination. */
-  open: (destination: string, sealed: string) => Promise<SigningKey>;
-  /** Whether the text was sealed with the key that seals today. */
-  isCurrent: (sealed: string) => boolean;
-}>;
-
-/** Opened keys kept in memory: a few hundred bytes each. */
-const KEPT = 1_000;
-
-export function vaultOf(keys: MasterKeys): Vault {
-  const opened = new Map<string, Promise<SigningKey>>();
-
-  function open(destination: string, sealed: string): Promise<SigningKey> {
-    const name = `${destination} ${sealed}`;
-    const key = opened.get(name) ?? unseal(keys, destination, sealed).then(signingKey);
-    // The last used stay: a Map keeps the order of insertion.
-    opened.delete(name);
-    opened.set(name, key);
-    key.catch(() => opened.delete(name));
-    for (const oldest of opened.keys()) if (opened.size > KEPT) opened.delete(oldest);
-    return key;
-  }
-
-  return {
-    seal: (destination, secret) => seal(keys, destination, secret),
-    unseal: (destination, sealed) => unseal(keys, destination, sealed),
-    open,
-    isCurrent: (sealed) => labelOf(sealed)?.keyId === keys[0].id,
-  };
-}
-
-// §§ The master keys that destinations' secrets are sealed with, as `MASTER_KEYS` writes them: `id:base64`, or
-// several of them with commas between. The first seals; all of them open. So a key is replaced by putting
-// a new one before it, sealing everything anew, and taking the old one away.
-
 type MasterKey = Readonly<{
   /** Stored with everything that it seals. */
   id: string;
-  /** 32, for AES-256. */
   bytes: Uint8Array<ArrayBuffer>;
 }>;
 
 /** At least one; the first seals. */
 export type MasterKeys = readonly [MasterKey, ...MasterKey[]];
 
-/** What is wrong with the text, to follow the variable's name; it never repeats any of the key. */
+/** What is wrong with the text, to follow the variable's name; it repeats nothing of a key. */
 export type MasterKeysFault = Readonly<{ fault: string }>;
-
-const KEY_BYTES = 32;
 
 export function parseMasterKeys(text: string): MasterKeys | MasterKeysFault {
   const parts = text.split(/[\s,]+/).filter((part) => part !== "");

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 
@@ -40,10 +40,10 @@ describe("authentication", () => {
     [
       "two words",
       "Bearer s3cret key",
-      "Authorization has more than a key after Bearer; expected Bearer and a key",
+      "Authorization has more than one word after Bearer; expected Bearer and a key",
     ],
     ["a key of nobody", "Bearer s3cret-key", "The key is not valid: it is unknown, revoked or expired"],
-  ])("says of %s what is wrong with it, and repeats no key", async (_what, authorization, detail) => {
+  ])("names the fault of %s, and repeats no key", async (_what, authorization, detail) => {
     const { json, text } = await testApi().call("GET", "/v1/destinations", undefined, { authorization });
     expect(json.detail).toBe(detail);
     expect(text).not.toMatch(/s3cret|YWRt/);
@@ -69,7 +69,7 @@ describe("authentication", () => {
     ["DELETE", "/v1/destinations/dst_1", undefined, "admin"],
     ["POST", "/v1/destinations/dst_1/pause", undefined, "admin"],
     ["POST", "/v1/destinations/dst_1/resume", undefined, "admin"],
-  ] as const)("lets %s %s pass with its scope alone", async (method, path, body, scope) => {
+  ] as const)("admits %s %s with its one scope", async (method, path, body, scope) => {
     const others = (["read", "events:write", "admin"] as const).filter((other) => other !== scope);
     const as = (principal: Principal) =>
       testApi({ authenticate: async () => principal }).call(method, path, body);
@@ -94,7 +94,7 @@ describe("a key bound to a tenant", () => {
     expect((await call("GET", `/v1/events/${event.id}`)).json.tenant).toBe("acme");
   });
 
-  it("can write nothing for another", async () => {
+  it("can write nothing for another tenant", async () => {
     const { call } = acme();
     const other = { tenant: "other" };
     const attempts = [
@@ -112,7 +112,7 @@ describe("a key bound to a tenant", () => {
     expect([await countRows("events"), await countRows("destinations")]).toEqual([0, 0]);
   });
 
-  it("sees nothing of another", async () => {
+  it("sees nothing of another tenant", async () => {
     const all = testApi();
     const { json: destination } = await all.call("POST", "/v1/destinations", { url: "https://example.com/" });
     const { json: event } = await all.call("POST", "/v1/events", { type: "a", data: 1 });
@@ -152,7 +152,7 @@ describe("routes", () => {
     ["without a type", {}],
     ["as a form", { "content-type": "application/x-www-form-urlencoded" }],
     ["as JSON", { "content-type": "application/json" }],
-  ])("take no body %s wherever none has to be there", async (_what, headers) => {
+  ])("accept a request without a body %s wherever the body is optional", async (_what, headers) => {
     const { call } = testApi();
     const { json: document } = await call("GET", "/openapi.json");
     type Operations = Record<string, { requestBody?: { required?: boolean } }>;
@@ -201,7 +201,7 @@ describe("routes", () => {
     ["/v1/nothing"],
     ["/v1/events/a/b"],
     ["/v1/destinations/"],
-  ])("have nothing at %s", async (path) => {
+  ])("answer 404 at %s", async (path) => {
     const answer = await testApi().call("GET", path);
     expect(answer).toMatchObject({
       status: 404,
@@ -218,12 +218,16 @@ describe("the root", () => {
   it.each([
     "text/html",
     "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-  ])("leads a browser to the dashboard: %s", async (accept) => {
+  ])("redirects a browser to the dashboard: %s", async (accept) => {
     const { status, headers } = await at(accept);
     expect([status, headers.get("location"), headers.get("vary")]).toEqual([302, "/dashboard", "Accept"]);
   });
 
-  it.each(["*/*", "application/json", null])("tells a client where everything is: %s", async (accept) => {
+  it.each([
+    "*/*",
+    "application/json",
+    null,
+  ])("lists the addresses of everything for a client: %s", async (accept) => {
     const { status, json, headers } = await at(accept);
     expect([status, headers.get("vary")]).toEqual([200, "Accept"]);
     expect(json).toEqual({
@@ -235,7 +239,7 @@ describe("the root", () => {
     });
   });
 
-  it("takes nothing but a look", async () => {
+  it("allows only GET and HEAD", async () => {
     expect((await at("*/*", "POST")).status).toBe(405);
   });
 });
@@ -269,7 +273,7 @@ describe("/openapi.json", () => {
 describe("GET /v1/health", () => {
   const health = () => testApi().call("GET", "/v1/health", undefined, { authorization: null });
 
-  it("is well before the first sweep", async () => {
+  it("is ok before the first sweep", async () => {
     expect(await health()).toMatchObject({ status: 200, json: { status: "ok", sweep: null } });
   });
 
@@ -277,20 +281,20 @@ describe("GET /v1/health", () => {
     [60_000, 200, "ok"],
     [300_000, 200, "ok"],
     [300_001, 503, "stalled"],
-  ])("tells from a heartbeat %d ms ago: %d %s", async (age, status, word) => {
+  ])("answers a heartbeat %d ms ago with %d %s", async (age, status, word) => {
     await insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: NOW - age });
     const sweep = { heartbeat_at: new Date(NOW - age).toISOString(), age_s: Math.floor(age / 1000) };
     expect(await health()).toMatchObject({ status, json: { status: word, sweep } });
   });
 
-  it("says how large the database is, and what it may still grow by", async () => {
+  it("shows the size of the database and how much it can still grow", async () => {
     const [{ name, bytes, headroom_bytes, ...rest }] = (await health()).json.databases;
     expect([name, rest]).toEqual(["DB", {}]);
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes + headroom_bytes).toBe(10_000_000_000);
   });
 
-  it("takes a sweep that has found something and never got through for none", async () => {
+  it("counts a sweep that never completed as none", async () => {
     await insertRow("sweeps", { id: 1, watermark: 7, heartbeat_at: 0 });
     expect(await health()).toMatchObject({ status: 200, json: { sweep: null } });
   });
@@ -304,7 +308,7 @@ describe("GET /v1/health", () => {
       next_attempt_at: NOW + at,
     });
 
-  it("tells of the retry that has been due for longest", async () => {
+  it("shows the retry that has been due for the longest time", async () => {
     await due(-90_500);
     await due(-30_000);
     await due(-900_000, "waiting");
@@ -312,12 +316,12 @@ describe("GET /v1/health", () => {
     expect((await health()).json.oldest_due).toEqual(oldest);
   });
 
-  it("tells of none while none is due", async () => {
+  it("shows no retry while none is due", async () => {
     await due(1);
     expect((await health()).json.oldest_due).toBeNull();
   });
 
-  it("tells the operator of a stall, once for each", async () => {
+  it("publishes each stall once to the operator", async () => {
     await insertRow("destinations", {
       id: "dst_operator",
       tenant: "operator",
@@ -331,7 +335,7 @@ describe("GET /v1/health", () => {
     expect(await operationalEvents(env.DB)).toMatchObject([{ type: "sweep.stalled", data: { age_s: 400 } }]);
   });
 
-  it("says so while the database is away", async () => {
+  it("is unreachable while the database does not answer", async () => {
     const db = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: away")) }) };
     const api = testApi({ services: { db: db as unknown as D1Database } });
     const { status, json } = await api.call("GET", "/v1/health", undefined, { authorization: null });
@@ -342,7 +346,7 @@ describe("GET /v1/health", () => {
   });
 });
 
-it("the real services are the default", async () => {
+it("the app uses the real services by default", async () => {
   const { createApp } = await import("../../src/api/app.ts");
   const ctx = {
     waitUntil: () => {},

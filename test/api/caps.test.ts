@@ -1,7 +1,7 @@
-/** What a tenant may have, and what one request may make, is bounded at the door, in one step with the insert. */
+/** Caps: the destinations of a tenant and the deliveries of a request are limited in the statement that inserts them. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { type Config, capsOf, parseConfig } from "../../src/config.ts";
 import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
@@ -24,7 +24,7 @@ async function destinations(count: number, tenant = "acme"): Promise<void> {
 }
 
 describe("destinations of a tenant", () => {
-  test("are refused beyond the cap, with what is wrong and what would be right", async () => {
+  test("are refused beyond the cap, with the fault and what is expected", async () => {
     const { call } = apiWith({ maxDestinationsPerTenant: 3 });
     await destinations(3);
     const { status, json } = await call("POST", "/v1/destinations", place);
@@ -33,7 +33,7 @@ describe("destinations of a tenant", () => {
       {
         field: "tenant",
         fault: "is acme, which has 3 destinations or more",
-        expected: "at most 3 of a tenant: delete one that is not needed any more",
+        expected: "at most 3 in a tenant: delete one that is no longer needed",
       },
     ]);
     expect(await countRows("destinations")).toBe(3);
@@ -60,7 +60,7 @@ describe("destinations of a tenant", () => {
     expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 422, 422, 422, 422]);
   });
 
-  test("are a thousand unless the deployment says otherwise", async () => {
+  test("are at most a thousand unless the deployment sets another limit", async () => {
     await destinations(1_000);
     expect((await testApi().call("POST", "/v1/destinations", place)).status).toBe(422);
     const variables = {
@@ -76,13 +76,13 @@ describe("destinations of a tenant", () => {
     );
   });
 
-  test("are refused in the portal in the same words", async () => {
+  test("are refused in the portal with the same message", async () => {
     await destinations(3, "default");
     const browser = testDashboard({ services: { config: testConfig({ maxDestinationsPerTenant: 3 }) } });
     await browser.signIn();
     const { status, html } = await browser.post("/dashboard/destinations/new", { url: place.url });
     expect(status).toBe(422);
-    expect(html).toContain("which has 3 destinations or more; expected at most 3 of a tenant");
+    expect(html).toContain("which has 3 destinations or more; expected at most 3 in a tenant");
   });
 });
 
@@ -101,13 +101,13 @@ describe("deliveries of a request", () => {
       {
         field: "events",
         fault: "would make 15 deliveries",
-        expected: "at most 10 in one request: fewer events, or events that fewer destinations want",
+        expected: "at most 10 in one request: fewer events, or events that fewer destinations take",
       },
     ]);
     expect([await countRows("events"), messages.length]).toEqual([2, sent]);
   });
 
-  test("are those that are planned, not all that the tenant might get", async () => {
+  test("are those that are planned, not all destinations of the tenant", async () => {
     await destinations(5);
     await env.DB.prepare(
       `UPDATE destinations SET event_types = '["other"]' WHERE id > 'dst_acme0000000000000001'`,
@@ -122,7 +122,7 @@ describe("deliveries of a request", () => {
     expect([status, json.errors[0].field, await countRows("events")]).toEqual([422, "type", 0]);
   });
 
-  test("leave the key of the request that was refused free", async () => {
+  test("leave the idempotency key of a refused request unused", async () => {
     await destinations(5);
     const { call } = apiWith(caps);
     const headers = { "idempotency-key": "k" };
@@ -131,7 +131,7 @@ describe("deliveries of a request", () => {
     expect((await call("POST", "/v1/events/batch", { events: [event] }, headers)).status).toBe(202);
   });
 
-  test("are no reason to refuse a repeat, whatever has been stored since", async () => {
+  test("never make a repeated request fail, whatever has been stored since", async () => {
     await destinations(5);
     const { call } = apiWith(caps);
     const headers = { "idempotency-key": "k" };

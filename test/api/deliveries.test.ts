@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import { deliveryReasons } from "../../src/core/reasons.ts";
 import { RETRIES_SORTED } from "../../src/db/delivery-list.ts";
 import type { StoredState } from "../../src/db/schema.ts";
 import { deliveryId, eventId, eventNumber } from "../../src/ids.ts";
@@ -110,7 +111,7 @@ describe("GET /v1/deliveries", () => {
     expect(await walk("&state=queued")).toEqual([["b5", "a5"]]);
   });
 
-  it("does not call queued what was planned for a deleted destination", async () => {
+  it("does not list deliveries to a deleted destination as queued", async () => {
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE id = ?").bind(B).run();
     expect(await walk("&state=queued")).toEqual([["a5"]]);
   });
@@ -128,7 +129,7 @@ describe("GET /v1/deliveries", () => {
         await event(id, [A, B], { deliverAt: NOW + days * DAY });
       await event(15, [A]);
       await insertRow("sweeps", { id: 1, watermark: 14, heartbeat_at: NOW });
-      await insertRow("cursors", { name: "scheduled_checked", at: NOW, event_id: 10 });
+      await insertRow("cursors", { name: "scheduled_checked", at: NOW, row_id: 10 });
     });
 
     it("is listed as queued until its time, after what is to be delivered at once, the first due first", async () => {
@@ -162,15 +163,15 @@ describe("GET /v1/deliveries", () => {
       expect(ids).toHaveLength(9);
     });
 
-    it("is no longer listed as queued once it has an outcome, or its time has been looked after", async () => {
+    it("is no longer listed as queued once it has an outcome, or its time has passed the watermark", async () => {
       await delivery(A, 12, "cancelled");
-      await env.DB.prepare("UPDATE cursors SET at = ?1, event_id = 14")
+      await env.DB.prepare("UPDATE cursors SET at = ?1, row_id = 14")
         .bind(NOW + DAY)
         .run();
       expect(await walk("&state=queued")).toEqual([["a15", "b13"], ["a13", "b11"], ["a11"]]);
     });
 
-    it("is looked for among a bounded number, whoever's they are, and a page says where to go on", async () => {
+    it("is searched among a bounded number of all tenants', and the page has a cursor to continue", async () => {
       const others = Array.from({ length: 240 }, (_, i) => ({
         id: 101 + i,
         acceptedAt: NOW,
@@ -185,7 +186,7 @@ describe("GET /v1/deliveries", () => {
     });
   });
 
-  it("goes through so many events for queued ones, and says where to go on", async () => {
+  it("examines a bounded number of events for queued deliveries, and gives a cursor to continue", async () => {
     await event(60, []);
     const { call } = testApi();
     const first = (await call("GET", "/v1/deliveries?state=queued")).json;
@@ -204,11 +205,12 @@ describe("GET /v1/deliveries", () => {
     [
       "destination=x",
       "destination",
-      "is not a field here",
+      "is not a known field",
       "destination_id, state, type, status, reason, since, until, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
-    ["reason=It%20died", "reason", 'is "It died"', "one of the words"],
+    ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],
+    ["reason=http_5xx", "reason", 'is "http_5xx"', "as in http_503"],
     ["type=a..b", "type", 'is "a..b"', "letters, digits"],
     ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
     ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
@@ -224,7 +226,7 @@ describe("GET /v1/deliveries", () => {
     expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
   });
 
-  describe("narrowed", () => {
+  describe("with filters", () => {
     const hour = (n: number) => NOW + n * 3_600_000;
     beforeEach(async () => {
       await env.DB.prepare("DELETE FROM bundles").run();
@@ -249,7 +251,7 @@ describe("GET /v1/deliveries", () => {
       [`&state=queued&since=${iso(hour(4))}`, [["b5", "a5"]]],
       ["&state=queued&type=b", [["b4"]]],
       ["&state=queued&status=404", [[]]],
-    ])("to %j lists what is asked for and nothing else", async (query, pages) => {
+    ])("%j lists the matching deliveries and nothing else", async (query, pages) => {
       expect(await walk(query)).toEqual(pages);
     });
 
@@ -257,7 +259,7 @@ describe("GET /v1/deliveries", () => {
       expect(await walk(`&until=${encodeURIComponent("2026-11-21T11:00:00+01:00")}`)).toEqual([["b1", "a1"]]);
     });
 
-    it("looks at a few hundred for a page, and says where to go on", async () => {
+    it("examines a few hundred for a page, and gives a cursor to continue", async () => {
       await env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
          INSERT INTO deliveries (destination_id, event_id, state, give_up_at, last_status)
@@ -291,7 +293,7 @@ describe("GET /v1/deliveries", () => {
       await env.DB.prepare("DELETE FROM destinations WHERE id = ?").bind(B).run();
     });
 
-    it("goes through its own destinations alone, and no cursor tells of others", async () => {
+    it("lists its own destinations' only, and its cursors name no others", async () => {
       const first = (await mine.call("GET", "/v1/deliveries?state=dead&limit=1")).json;
       expect(first.data).toMatchObject([{ destination_id: own, reason: "permanent" }]);
       expect(atob(first.next_cursor)).toBe(JSON.stringify([own, at(4)]));
@@ -299,7 +301,7 @@ describe("GET /v1/deliveries", () => {
       expect((await mine.call("GET", next)).json).toMatchObject({ data: [{}], next_cursor: null });
     });
 
-    it("gets past more destinations that have nothing than one page looks at", async () => {
+    it("gets past more destinations without deliveries than one page examines", async () => {
       await env.DB.prepare(
         `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
          INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
@@ -315,13 +317,13 @@ describe("GET /v1/deliveries", () => {
       expect(found).toEqual([0, 0, 2]);
     });
 
-    it("knows nothing of another's destination", async () => {
+    it("finds nothing of another tenant's destination", async () => {
       const { json } = await mine.call("GET", `/v1/deliveries?destination_id=${foreign}`);
       expect(json).toEqual({ data: [], next_cursor: null });
     });
   });
 
-  it("lists retried ones in the same order, page by page, when there are too many to be sorted", async () => {
+  it("lists retrying deliveries in the same order, page by page, when there are too many to sort", async () => {
     const many = RETRIES_SORTED + 10;
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < ${many + 9})
@@ -344,7 +346,7 @@ describe("GET /v1/deliveries/:id", () => {
   const show = async (event: number, destinationId: string = A, api = testApi()) =>
     (await api.call("GET", `/v1/deliveries/${deliveryId(at(event), destinationId)}`)).json;
 
-  it("shows a retrying one in full", async () => {
+  it("shows a retrying delivery in full", async () => {
     await destination(A);
     await event(1, [A]);
     await delivery(A, 1, "retrying", {
@@ -374,7 +376,7 @@ describe("GET /v1/deliveries/:id", () => {
     });
   });
 
-  it("shows a dead one without a next attempt or a time of delivery", async () => {
+  it("shows a dead delivery without a next attempt or a time of delivery", async () => {
     await destination(A);
     await event(1, [A]);
     await delivery(A, 1, "dead", {
@@ -391,7 +393,7 @@ describe("GET /v1/deliveries/:id", () => {
     expect(Object.keys(shown)).not.toContain("waiting_until");
   });
 
-  it("shows a queued one with the time at which its destination's policy gives up", async () => {
+  it("shows a queued delivery with the time at which its destination's policy gives up", async () => {
     await destination(A, { retry: { expire_unattempted_after: 60 } });
     await event(1, [A]);
     const shown = { state: "queued", attempts: 0, give_up_at: iso(NOW + 60_000), log: [] };
@@ -403,7 +405,7 @@ describe("GET /v1/deliveries/:id", () => {
     });
   });
 
-  it("shows one without a row as cancelled when its destination is deleted", async () => {
+  it("shows a delivery without a row as cancelled when its destination is deleted", async () => {
     await destination(A, { deleted_at: NOW });
     await event(1, [A]);
     expect(await show(1)).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
@@ -415,13 +417,17 @@ describe("GET /v1/deliveries/:id", () => {
       { reason: "hold", until: NOW + 5000 },
       { reason: "hold", waiting_until: iso(NOW + 5000) },
     ],
-    ["no time when only a person can tell", { reason: "paused", until: null }, { reason: "paused" }],
+    [
+      "no time when only an operator can end the wait",
+      { reason: "paused", until: null },
+      { reason: "paused" },
+    ],
     [
       "the row's words when the gate has none",
       null,
       { reason: "circuit_open", waiting_until: iso(NOW + 1000) },
     ],
-  ])("shows a waiting one with %s", async (_what, look, expected) => {
+  ])("shows a waiting delivery with %s", async (_what, look, expected) => {
     await destination(A);
     await event(1, [A]);
     await delivery(A, 1, "waiting", { reason: "circuit_open", next_attempt_at: NOW + 1000 });
@@ -441,7 +447,7 @@ describe("GET /v1/deliveries/:id", () => {
     ["of an unknown event", deliveryId(at(7), A)],
     ["of a destination that the event was not planned for", deliveryId(at(1), B)],
     ["with a nonsense id", "dlv_x"],
-  ])("knows none %s", async (_what, id) => {
+  ])("answers 404 to an id %s", async (_what, id) => {
     await destination(A);
     await destination(B);
     await event(1, [A]);
@@ -453,7 +459,7 @@ describe("GET /v1/deliveries/:id", () => {
 });
 
 describe("the gates behind a page", () => {
-  it("are asked once each, and only where something waits", async () => {
+  it("are called once each, and only where a delivery waits", async () => {
     const look = (id: string) => ({ reason: id === A ? "rate" : "hold", until: NOW + 1 });
     const { call, gateCalls } = testApi({ look });
     await destination(A);
@@ -465,7 +471,7 @@ describe("the gates behind a page", () => {
     expect(json.data.map((d: { reason?: string }) => d.reason)).toEqual([undefined, "rate", "rate", "rate"]);
   });
 
-  it("are asked for an event too", async () => {
+  it("are called for an event's deliveries too", async () => {
     const { call, gateCalls } = testApi({ look: () => ({ reason: "rate", until: null }) });
     await destination(A);
     await event(1, [A, B]);

@@ -1,4 +1,4 @@
-/** A dead delivery begins again when a person says so, and nothing else does. */
+/** A dead delivery is retried on request, and no other. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
@@ -28,7 +28,7 @@ function delivery(state: string, fields: object = {}) {
 
 const stored = () => env.DB.prepare("SELECT * FROM deliveries").first();
 
-it("lets a dead one wait with a fresh budget and a fresh limit, and rings its gate", async () => {
+it("a retry requeues a dead delivery with new attempts and a new age limit, and schedules a drain", async () => {
   await delivery("dead", { reason: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
   const { call, gateCalls } = testApi();
   const { status, json } = await call("POST", `/v1/deliveries/${ID}/retry`);
@@ -40,28 +40,28 @@ it("lets a dead one wait with a fresh budget and a fresh limit, and rings its ga
   expect(await stored()).toMatchObject({ state: "waiting", ended_at: null, replay: null });
 });
 
-it("begins another life, with the limit of one that has not been attempted", async () => {
+it("a retry starts a new generation, with the age limit of a delivery without an attempt", async () => {
   await delivery("dead", { give_up_at: NOW + 100 * HOUR, first_attempt_at: NOW - HOUR });
   const { json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
   expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
-  expect(await stored()).toMatchObject({ life: 1, first_attempt_at: null });
+  expect(await stored()).toMatchObject({ generation: 1, first_attempt_at: null });
 });
 
-it("says that a repeated one is under way already", async () => {
+it("a repeated retry is refused, because the delivery has not ended", async () => {
   await delivery("dead");
   const { call } = testApi();
   await call("POST", `/v1/deliveries/${ID}/retry`);
   const again = await call("POST", `/v1/deliveries/${ID}/retry`);
-  expect([again.status, again.json.detail]).toEqual([409, expect.stringContaining("under way")]);
+  expect([again.status, again.json.detail]).toEqual([409, expect.stringContaining("has not ended")]);
 });
 
-describe("refuses", () => {
+describe("a retry is refused for", () => {
   it.each([
     ["delivered", "has been delivered"],
     ["cancelled", "has been cancelled"],
-    ["waiting", "under way"],
-    ["retrying", "under way"],
-  ])("a %s one, and says why", async (state, why) => {
+    ["waiting", "has not ended"],
+    ["retrying", "has not ended"],
+  ])("a %s delivery, with the reason", async (state, why) => {
     await delivery(state);
     const before = await stored();
     const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
@@ -69,26 +69,26 @@ describe("refuses", () => {
     expect(await stored()).toEqual(before);
   });
 
-  it("a queued one", async () => {
+  it("a queued delivery", async () => {
     const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
-    expect([status, json.detail]).toEqual([409, expect.stringContaining("under way")]);
+    expect([status, json.detail]).toEqual([409, expect.stringContaining("has not ended")]);
   });
 
-  it("one whose destination is deleted", async () => {
+  it("a delivery whose destination is deleted", async () => {
     await delivery("dead");
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1").run();
     const { status, json } = await testApi().call("POST", `/v1/deliveries/${ID}/retry`);
     expect([status, json.detail]).toEqual([409, expect.stringContaining("deleted")]);
   });
 
-  it("one of another tenant, as if there were none", async () => {
+  it("a delivery of another tenant, as if it did not exist", async () => {
     await delivery("dead");
     const { call } = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "other" }) });
     expect((await call("POST", `/v1/deliveries/${ID}/retry`)).status).toBe(404);
     expect(await stored()).toMatchObject({ state: "dead" });
   });
 
-  it("a key that may only read", async () => {
+  it("a key that can only read", async () => {
     const { call } = testApi({ authenticate: async () => ({ scopes: ["read"] }) });
     expect((await call("POST", `/v1/deliveries/${ID}/retry`)).status).toBe(403);
   });

@@ -1,4 +1,4 @@
-/** A filter is judged when it is set, and decides from then on who gets an event. */
+/** A filter is validated when it is set, and decides from then on which events its destination gets. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../support/api.ts";
 
@@ -7,7 +7,7 @@ const url = "https://example.com/hook";
 beforeEach(emptyDatabase);
 
 describe("a destination's filter", () => {
-  it("decides which events it gets, and is taken back with null", async () => {
+  it("decides which events it gets, and is removed with null", async () => {
     const { call } = testApi();
     const filter = { "order.total": { gte: 100 }, "order.status": ["paid", "shipped"] };
     const { json } = await call("POST", "/v1/destinations", { url, filter });
@@ -45,7 +45,7 @@ describe("a destination's filter", () => {
     [{ a: { gt: "5" } }, "filter.a.gt", "a number up to 2^53"],
     [{ a: { exists: 1 } }, "filter.a.exists", "true or false"],
     [{ a: { not: { not: 1 } } }, "filter.a.not.not", "one of exists, prefix, gt, gte, lt, lte"],
-  ])("is refused when it is %j, by the name of what is wrong", async (filter, field, expected) => {
+  ])("is refused when it is %j, with the field at fault", async (filter, field, expected) => {
     const { status, json } = await testApi().call("POST", "/v1/destinations", { url, filter });
     expect(status).toBe(422);
     expect(json.errors).toEqual([
@@ -53,7 +53,7 @@ describe("a destination's filter", () => {
     ]);
   });
 
-  it("is refused with all of its faults at once", async () => {
+  it("is refused with all of its errors at once", async () => {
     const filter = { a: { gt: "5", like: 1 }, b: [[]], c: 1 };
     const { json } = await testApi().call("POST", "/v1/destinations", { url, filter });
     const fields = json.errors.map(({ field }: { field: string }) => field).sort();

@@ -18,13 +18,13 @@ function withReceiver(answer: () => Response) {
 const allowing = (headers: Record<string, string>) => () => new Response(null, { headers });
 
 describe("the handshake with a new destination", () => {
-  it("is not made unless it is asked for", async () => {
+  it("is not made unless it is requested", async () => {
     const { call, asked } = withReceiver(allowing({}));
     expect((await call("POST", "/v1/destinations", { url: URL_ })).status).toBe(201);
     expect(asked).toEqual([]);
   });
 
-  it("names who asks, and takes the allowed rate, given per minute, as the destination's rate", async () => {
+  it("names this host, and makes the allowed rate per minute the destination's rate", async () => {
     const { call, asked } = withReceiver(
       allowing({ "webhook-allowed-origin": "*", "webhook-allowed-rate": "120" }),
     );

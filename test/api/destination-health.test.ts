@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { metric } from "../support/attempt-metrics.ts";
 import { steady as settings } from "../support/gate-arbitraries.ts";
-import { metric } from "../support/samples.ts";
 import { gateOf } from "../support/world.ts";
 
 beforeEach(emptyDatabase);
@@ -33,7 +33,7 @@ async function fail(id: string, retries: number): Promise<void> {
 }
 
 describe("GET /v1/destinations/:id/health", () => {
-  it("shows the gate as it stands and what waits, by reason", async () => {
+  it("shows the gate's state and the number of waiting deliveries by reason", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await wait(id, 1, "rate");
@@ -45,18 +45,18 @@ describe("GET /v1/destinations/:id/health", () => {
       destination_id: id,
       status: "active",
       circuit: "closed",
-      window: 1,
+      concurrency_window: 1,
       in_flight: 0,
       max_concurrency: 10,
       rate_tokens: 100,
-      door: null,
+      refusal: null,
       waiting: { rate: 2, slow: 1 },
       last_15_minutes: { first_attempts: 0, retries: 0, retry_ratio: 0, storm: false },
       transitions: [],
     });
   });
 
-  it("shows an open circuit, a hold and a storm, until when, and how it came to that", async () => {
+  it("shows an open circuit, a hold and a storm, until when, and the transitions that led to them", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await fail(id, 120);
@@ -68,24 +68,24 @@ describe("GET /v1/destinations/:id/health", () => {
       circuit: "open",
       trips: 1,
       held_until: heldUntil,
-      window: 1,
+      concurrency_window: 1,
       in_flight: 0,
-      door: { reason: "hold", until: heldUntil },
+      refusal: { reason: "hold", until: heldUntil },
       last_15_minutes: { first_attempts: 0, retries: 120, failures: 120, retry_ratio: 120, storm: true },
-      transitions: [{ what: "circuit_opened" }, { what: "held" }],
+      transitions: [{ kind: "circuit_opened" }, { kind: "held" }],
     });
     expect(Date.parse(json.circuit_until)).toBeGreaterThan(Date.now());
   });
 
-  it("says that a paused destination lets nothing in, until a person decides", async () => {
+  it("shows a paused destination as blocked, without an end", async () => {
     const { call } = testApi({ services: { gates: env.GATES } });
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("GET", `/v1/destinations/${id}/health`);
-    expect(json).toMatchObject({ status: "paused", door: { reason: "paused", until: null } });
+    expect(json).toMatchObject({ status: "paused", refusal: { reason: "paused", until: null } });
   });
 
-  it("tells of a pause and its reason while it lasts, and when it has been lifted", async () => {
+  it("shows a pause with its reason while it lasts, and its end", async () => {
     let now = NOW;
     const { call } = testApi({ services: { gates: env.GATES, now: () => now } });
     const id = await destination(call);
@@ -95,15 +95,15 @@ describe("GET /v1/destinations/:id/health", () => {
       .bind(NOW - 5000)
       .run();
     const transitions = async () => (await call("GET", `/v1/destinations/${id}/health`)).json.transitions;
-    const paused = { at: new Date(NOW - 5000).toISOString(), what: "paused", reason: "gone" };
+    const paused = { at: new Date(NOW - 5000).toISOString(), kind: "paused", reason: "gone" };
     expect(await transitions()).toEqual([paused]);
     await call("POST", `/v1/destinations/${id}/resume`);
-    expect(await transitions()).toEqual([paused, { at: expect.any(String), what: "resumed" }]);
+    expect(await transitions()).toEqual([paused, { at: expect.any(String), kind: "resumed" }]);
     now = Date.now() + 60_000;
     await call("POST", `/v1/destinations/${id}/pause`);
     const seen = await transitions();
-    expect(seen.map(({ what }: { what: string }) => what)).toEqual(["paused", "resumed", "paused"]);
-    expect(seen[2]).toEqual({ at: new Date(now).toISOString(), what: "paused", reason: "manual" });
+    expect(seen.map(({ kind }: { kind: string }) => kind)).toEqual(["paused", "resumed", "paused"]);
+    expect(seen[2]).toEqual({ at: new Date(now).toISOString(), kind: "paused", reason: "manual" });
   });
 
   it("is 503 when the gate cannot be reached", async () => {
@@ -113,7 +113,7 @@ describe("GET /v1/destinations/:id/health", () => {
     expect(status).toBe(503);
   });
 
-  it("is 404 for a destination that is not there", async () => {
+  it("is 404 for an unknown destination", async () => {
     const { call } = testApi();
     const { status } = await call("GET", "/v1/destinations/dst_00000000000000000000/health");
     expect(status).toBe(404);
@@ -126,7 +126,10 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const id = await destination(call);
     await gateOf(id).hold(Date.now() + 3_600_000);
     const once = await call("POST", `/v1/destinations/${id}/clear-hold`);
-    expect(once).toMatchObject({ status: 200, json: { destination_id: id, held_until: null, door: null } });
+    expect(once).toMatchObject({
+      status: 200,
+      json: { destination_id: id, held_until: null, refusal: null },
+    });
     const twice = await call("POST", `/v1/destinations/${id}/clear-hold`);
     expect(twice).toMatchObject({ status: 200, json: { transitions: once.json.transitions } });
   });
@@ -136,10 +139,10 @@ describe("POST /v1/destinations/:id/clear-hold", () => {
     const id = await destination(call);
     await call("POST", `/v1/destinations/${id}/pause`);
     const { json } = await call("POST", `/v1/destinations/${id}/clear-hold`);
-    expect(json).toMatchObject({ status: "paused", door: { reason: "paused" } });
+    expect(json).toMatchObject({ status: "paused", refusal: { reason: "paused" } });
   });
 
-  it("is 503 and says when to come back while the gate cannot be reached, and 404 for nobody's", async () => {
+  it("is 503 with Retry-After while the gate cannot be reached, and 404 for an unknown destination", async () => {
     const away = {
       idFromName: (name: string) => name,
       get: () => ({ clearHold: () => Promise.reject("away") }),

@@ -1,4 +1,4 @@
-/** Rotating secrets, publishing public keys, and replacing the master key. */
+/** Rotating secrets, publishing public keys, and rotating the master key. */
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -46,7 +46,7 @@ function accepts(secret: string, headers: Record<string, string>): boolean {
 }
 
 describe("POST /v1/destinations/:id/rotate-secret", () => {
-  it("makes a new secret, shows it this once, and lets the old one sign for a day", async () => {
+  it("makes a new secret, shows it only then, and lets the old one sign for a day", async () => {
     const { id, secret } = await create();
     const { status, json } = await rotate(id);
     expect(status).toBe(200);
@@ -70,15 +70,15 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     [3_600, 3_600],
     [604_800, 604_800],
     [null, 86_400],
-  ])("lets the old one sign for %j seconds", async (overlap_seconds, seconds) => {
+  ])("lets the old one sign for %j seconds", async (overlap_s, seconds) => {
     const { id } = await create();
-    const { json } = await rotate(id, { overlap_seconds });
+    const { json } = await rotate(id, { overlap_s });
     expect(Date.parse(json.previous_secrets[0].expires_at)).toBe(NOW + seconds * 1000);
   });
 
   it("ends the old one at once when no overlap is wanted", async () => {
     const { id, secret } = await create();
-    const { json } = await rotate(id, { overlap_seconds: 0 });
+    const { json } = await rotate(id, { overlap_s: 0 });
     expect(json.previous_secrets).toEqual([]);
     const headers = await headersAt(id, NOW);
     expect([accepts(secret, headers), accepts(json.secret, headers)]).toEqual([false, true]);
@@ -86,7 +86,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
 
   it("signs with both until the old one expires, and then with the new one", async () => {
     const { id, secret } = await create();
-    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const { json } = await rotate(id, { overlap_s: 60 });
     const during = await headersAt(id, NOW + 59_999);
     expect([accepts(secret, during), accepts(json.secret, during)]).toEqual([true, true]);
     const after = await headersAt(id, NOW + 60_000);
@@ -94,21 +94,21 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([accepts(secret, after), accepts(json.secret, after)]).toEqual([false, true]);
   });
 
-  it("takes a secret of the caller's own, and a repeat of it changes nothing", async () => {
+  it("accepts a secret of the caller's own, and a repeated request changes nothing", async () => {
     const { id, secret } = await create();
     const own = newSecret("hmac-sha256");
     const first = await rotate(id, { secret: own });
-    const again = await rotate(id, { secret: own, overlap_seconds: 0 });
+    const again = await rotate(id, { secret: own, overlap_s: 0 });
     expect(first.json.secret).toBe(own);
     expect(again.json).toEqual(first.json);
     const headers = await headersAt(id, NOW);
     expect([accepts(secret, headers), accepts(own, headers)]).toEqual([true, true]);
   });
 
-  it("lets every secret sign until its own time is over, however often it is rotated meanwhile", async () => {
+  it("lets every secret sign until its own overlap ends, however often it is rotated meanwhile", async () => {
     const { id, secret } = await create();
-    const second = (await rotate(id, { overlap_seconds: 7_200 })).json.secret;
-    const { json } = await rotate(id, { overlap_seconds: 3_600 });
+    const second = (await rotate(id, { overlap_s: 7_200 })).json.secret;
+    const { json } = await rotate(id, { overlap_s: 3_600 });
     const secrets = [secret, second, json.secret];
     const signing = async (at: number) => {
       const headers = await headersAt(id, at);
@@ -127,32 +127,32 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   it("leaves only the new secret when no overlap is wanted, however many were signing", async () => {
     const { id } = await create();
     for (let i = 0; i < 3; i++) await rotate(id);
-    const { json } = await rotate(id, { overlap_seconds: 0 });
+    const { json } = await rotate(id, { overlap_s: 0 });
     expect(json.previous_secrets).toEqual([]);
     expect((await headersAt(id, NOW))["webhook-signature"]).toMatch(/^v1,\S+$/);
   });
 
-  it("refuses a sixth rotation while five secrets still sign, and says when the next may be made", async () => {
+  it("refuses a further rotation while five previous secrets still sign, and says when the next is possible", async () => {
     const { id, secret } = await create();
-    for (const overlap_seconds of [500, 400, 300, 900, 600]) await rotate(id, { overlap_seconds });
+    for (const overlap_s of [500, 400, 300, 900, 600]) await rotate(id, { overlap_s });
     const before = await findDestination(env.DB, id, undefined);
     const { status, json, headers, text } = await rotate(id);
     expect([status, headers.get("retry-after")]).toEqual([409, "300"]);
     expect(json.detail).toBe(
-      "5 secrets before this one still sign: the next rotation may be made at 2026-11-21T09:05:00.000Z, or now with overlap_seconds 0, which ends them",
+      "5 previous secrets still sign: rotate again at 2026-11-21T09:05:00.000Z, or now with overlap_s 0, which ends them",
     );
     expect(text).not.toContain("whsec_");
     expect(await findDestination(env.DB, id, undefined)).toEqual(before);
     expect(accepts(secret, await headersAt(id, NOW))).toBe(true);
     const later = testApi({ services: { now: () => NOW + 300_000 } });
     expect((await later.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(200);
-    expect((await rotate(id, { overlap_seconds: 0 })).status).toBe(200);
+    expect((await rotate(id, { overlap_s: 0 })).status).toBe(200);
   });
 
-  it("signs once with a secret that is taken up again", async () => {
+  it("signs once with a previous secret that becomes the current one again", async () => {
     const { id } = await create();
     const [a, b] = [newSecret("hmac-sha256"), newSecret("hmac-sha256")];
-    await rotate(id, { secret: a, overlap_seconds: 60 });
+    await rotate(id, { secret: a, overlap_s: 60 });
     await rotate(id, { secret: b });
     const { json } = await rotate(id, { secret: a });
     expect(json.previous_secrets).toHaveLength(2);
@@ -161,7 +161,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect([a, b].map((each) => accepts(each, headers))).toEqual([true, true]);
   });
 
-  it("makes no second secret when a request is repeated that names the version to be replaced", async () => {
+  it("rotates once when a request that names the version to replace is repeated", async () => {
     const { id } = await create();
     const first = await rotate(id, { secret_version: 1 });
     expect(first).toMatchObject({ status: 200, json: { secret_version: 2 } });
@@ -179,7 +179,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     ["{}"],
     ["[1,null,{}]"],
     ['[{"secret":7,"expires_at":"never"}]'],
-  ])("signs with the current secret alone when a person has made the older ones %s", async (edited) => {
+  ])("signs with the current secret only when the older ones were edited into %s", async (edited) => {
     const { id, secret } = await create();
     await env.DB.prepare("UPDATE destinations SET previous_secrets = ?1").bind(edited).run();
     const headers = await headersAt(id, NOW);
@@ -187,7 +187,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await call("GET", `/v1/destinations/${id}`)).json.previous_secrets).toEqual([]);
   });
 
-  it("changes over to ed25519, with both kinds of signature during the overlap, and stays there", async () => {
+  it("changes to ed25519, with both kinds of signature during the overlap, and keeps it", async () => {
     const { id, secret } = await create();
     const { json, text } = await rotate(id, { signature: "ed25519" });
     expect(json).toMatchObject({ signature: "ed25519", public_key: expect.stringMatching(/^whpk_/) });
@@ -198,15 +198,15 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     expect((await rotate(id)).json.signature).toBe("ed25519");
   });
 
-  it("is the way out when the secret cannot be opened", async () => {
+  it("replaces a secret that cannot be opened", async () => {
     const { id } = await create();
     await env.DB.prepare("UPDATE destinations SET secret = 'nonsense'").run();
-    const { status, json } = await rotate(id, { overlap_seconds: 0 });
+    const { status, json } = await rotate(id, { overlap_s: 0 });
     expect(status).toBe(200);
     expect(accepts(json.secret, await headersAt(id, NOW))).toBe(true);
   });
 
-  it("lets one of two rotations at the same moment win, and tells the other", async () => {
+  it("lets one of two simultaneous rotations succeed, and refuses the other", async () => {
     const { id, secret } = await create();
     const answers = await Promise.all([rotate(id), rotate(id), rotate(id)]);
     const [winner, ...others] = answers.toSorted((a, b) => a.status - b.status);
@@ -217,10 +217,10 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   });
 
   it.each([
-    [{ overlap_seconds: -1 }, "overlap_seconds"],
-    [{ overlap_seconds: 604_801 }, "overlap_seconds"],
-    [{ overlap_seconds: 1.5 }, "overlap_seconds"],
-    [{ overlap_seconds: "60" }, "overlap_seconds"],
+    [{ overlap_s: -1 }, "overlap_s"],
+    [{ overlap_s: 604_801 }, "overlap_s"],
+    [{ overlap_s: 1.5 }, "overlap_s"],
+    [{ overlap_s: "60" }, "overlap_s"],
     [{ secret: "whsec_abc" }, "secret"],
     [{ secret: newSecret("ed25519"), signature: "hmac-sha256" }, "secret"],
     [{ signature: "rsa" }, "signature"],
@@ -237,7 +237,7 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
     ["no body and no type", undefined, {}],
     ["no body as JSON", "", {}],
     ["no body as a form", "", { "content-type": "application/x-www-form-urlencoded" }],
-  ])("takes %s for an empty object", async (_what, body, headers) => {
+  ])("accepts %s as an empty object", async (_what, body, headers) => {
     const { id } = await create();
     const path = `/v1/destinations/${id}/rotate-secret`;
     const { status, json } = await call("POST", path, body, headers);
@@ -245,17 +245,17 @@ describe("POST /v1/destinations/:id/rotate-secret", () => {
   });
 
   it.each([
-    ["overlap_seconds=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
-    ['{"overlap_seconds":', {}, 400],
+    ["overlap_s=60", { "content-type": "application/x-www-form-urlencoded" }, 415],
+    ['{"overlap_s":', {}, 400],
     ["[]", {}, 400],
-  ])("refuses %s: what is there must be JSON", async (body, headers, status) => {
+  ])("refuses %s: a body that is present must be JSON", async (body, headers, status) => {
     const { id } = await create();
     const answer = await call("POST", `/v1/destinations/${id}/rotate-secret`, body, headers);
     expect(answer.status).toBe(status);
     expect((await call("GET", `/v1/destinations/${id}`)).json.secret_version).toBe(1);
   });
 
-  it("finds no destination of another tenant, and lets nobody but an admin rotate", async () => {
+  it("finds no destination of another tenant, and lets only an admin rotate", async () => {
     const { id } = await create({ tenant: "acme" });
     const other = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "beta" }) });
     expect((await other.call("POST", `/v1/destinations/${id}/rotate-secret`, {})).status).toBe(404);
@@ -271,7 +271,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
       authorization: null,
     });
 
-  it("publishes the key that verifies, to anybody, and lets caches keep it for a while", async () => {
+  it("publishes the key that verifies to anybody, and lets caches keep it for a while", async () => {
     const { id, public_key } = await create({ signature: "ed25519" });
     const { status, headers, json } = await keysOfDestination(id);
     expect(status).toBe(200);
@@ -308,14 +308,14 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
 
   it("publishes both keys during a rotation, the current one first", async () => {
     const { id, public_key } = await create({ signature: "ed25519" });
-    const { json } = await rotate(id, { overlap_seconds: 60 });
+    const { json } = await rotate(id, { overlap_s: 60 });
     const published = async (at: number) =>
       (await keysOfDestination(id, at)).json.keys.map(({ whpk }: { whpk: string }) => whpk);
     expect(await published(NOW + 59_999)).toEqual([json.public_key, public_key]);
     expect(await published(NOW + 60_000)).toEqual([json.public_key]);
   });
 
-  it("has nothing to publish of a shared secret, and knows nothing of what is not there", async () => {
+  it("publishes nothing of a shared secret, and answers 404 to an unknown destination", async () => {
     const { id } = await create();
     expect((await keysOfDestination(id)).json).toEqual({ keys: [] });
     await call("DELETE", `/v1/destinations/${id}`);
@@ -323,7 +323,7 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
     expect((await keysOfDestination("nonsense")).status).toBe(404);
   });
 
-  it("says so when the key cannot be opened, and no more than that", async () => {
+  it("answers 503 when the secret cannot be opened, and reveals nothing else", async () => {
     const { id } = await create({ signature: "ed25519" });
     await env.DB.prepare("UPDATE destinations SET secret = 'ed25519.gone.AAAA'").run();
     const { status, text } = await keysOfDestination(id);
@@ -332,17 +332,17 @@ describe("GET /v1/destinations/:id/jwks.json", () => {
   });
 });
 
-describe("POST /v1/master-keys/reseal", () => {
+describe("POST /v1/rotate-master-key", () => {
   const newer = `k2:${btoa("2".repeat(32))}`;
   const both = vaultOf(keysOf(`${newer},${MASTER_KEYS}`));
   const newest = vaultOf(keysOf(newer));
 
   /** Steps until the end, as the command does. */
-  async function resealAll(at = NOW) {
+  async function rotateAll(at = NOW) {
     const admin = testApi({ services: { vault: both, now: () => at } });
     const steps = [];
     for (let query = "", more = true; more && steps.length < 10; ) {
-      const { status, json } = await admin.call("POST", `/v1/master-keys/reseal${query}`);
+      const { status, json } = await admin.call("POST", `/v1/rotate-master-key${query}`);
       expect(status).toBe(200);
       steps.push(json);
       more = json.next_cursor !== null;
@@ -364,10 +364,10 @@ describe("POST /v1/master-keys/reseal", () => {
     await env.DB.batch(rows.map(({ id, secret }) => insert.bind(id, URL_, secret)));
   }
 
-  it("seals what the older key has sealed anew, after which the newer opens all of it", async () => {
+  it("seals the older key's secrets with the newer key, which opens all of them afterwards", async () => {
     const { id, secret } = await create();
     const { json } = await rotate(id);
-    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [], next_cursor: null }]);
+    expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [], next_cursor: null }]);
     const row = await findDestination(env.DB, id, undefined);
     expect(await newest.unseal(id, row?.secret ?? "")).toBe(json.secret);
     const [previous] = row?.previousSecrets ?? [];
@@ -376,10 +376,10 @@ describe("POST /v1/master-keys/reseal", () => {
     expect(row?.updatedAt).toBe(NOW);
   });
 
-  it("goes in steps of a hundred, through the deleted ones too, and has nothing to do the second time", async () => {
+  it("works in steps of a hundred, deleted destinations included, and has nothing to do the second time", async () => {
     await fill(250);
     await call("DELETE", `/v1/destinations/dst_${"0".repeat(20)}`);
-    const count = async () => (await resealAll()).map(({ resealed }) => resealed);
+    const count = async () => (await rotateAll()).map(({ rotated }) => rotated);
     expect(await count()).toEqual([100, 100, 50]);
     const { results } = await env.DB.prepare("SELECT id, secret FROM destinations").all<{
       id: string;
@@ -391,25 +391,25 @@ describe("POST /v1/master-keys/reseal", () => {
 
   it("drops an expired secret", async () => {
     const { id } = await create();
-    await rotate(id, { overlap_seconds: 60 });
+    await rotate(id, { overlap_s: 60 });
     await rotate(id);
-    await resealAll(NOW + 60_000);
+    await rotateAll(NOW + 60_000);
     const row = await findDestination(env.DB, id, undefined);
     expect(row?.previousSecrets).toEqual([{ secret: expect.any(String), expires_at: NOW + DAY_MS }]);
   });
 
-  it("names what no key opens, leaves it as it is, and goes on", async () => {
+  it("names the secrets that no key opens, leaves them as they are, and continues", async () => {
     const [lost, fine] = [await create(), await create()];
     await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k0.AAAA' WHERE id = ?1")
       .bind(lost.id)
       .run();
-    expect(await resealAll()).toEqual([{ resealed: 1, unreadable: [lost.id], next_cursor: null }]);
+    expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [lost.id], next_cursor: null }]);
     const row = await findDestination(env.DB, fine.id, undefined);
     expect(await newest.unseal(fine.id, row?.secret ?? "")).toBe(fine.secret);
     expect((await findDestination(env.DB, lost.id, undefined))?.secret).toBe("hmac-sha256.k0.AAAA");
   });
 
-  it("leaves alone what is rotated at the same moment", async () => {
+  it("leaves a secret alone that is rotated at the same time", async () => {
     const { id } = await create();
     let rotated: string | undefined;
     const seal = async (place: string, secret: string) => {
@@ -417,19 +417,19 @@ describe("POST /v1/master-keys/reseal", () => {
       return both.seal(place, secret);
     };
     const slow = testApi({ services: { vault: { ...both, seal } } });
-    await slow.call("POST", "/v1/master-keys/reseal");
+    await slow.call("POST", "/v1/rotate-master-key");
     const row = await findDestination(env.DB, id, undefined);
     expect(await vault.unseal(id, row?.secret ?? "")).toBe(rotated);
   });
 
-  it("is not for keys of one tenant, nor of another scope", async () => {
+  it("is refused to keys of one tenant, and to other scopes", async () => {
     for (const principal of [
       { scopes: ["admin"], tenant: "acme" },
       { scopes: ["read", "events:write"] },
     ] as const) {
       const other = testApi({ authenticate: async () => principal });
-      expect((await other.call("POST", "/v1/master-keys/reseal")).status).toBe(403);
+      expect((await other.call("POST", "/v1/rotate-master-key")).status).toBe(403);
     }
-    expect((await call("POST", "/v1/master-keys/reseal?cursor=x")).status).toBe(422);
+    expect((await call("POST", "/v1/rotate-master-key?cursor=x")).status).toBe(422);
   });
 });

@@ -1,4 +1,4 @@
-/** Pausing and resuming, as often as somebody likes. */
+/** Pausing and resuming a destination, repeatedly. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
@@ -12,7 +12,7 @@ beforeEach(async () => {
 const later = { services: { now: () => NOW + 60_000 } };
 const row = () => env.DB.prepare("SELECT * FROM destinations").first();
 
-it("pauses once, however often it is told to", async () => {
+it("a destination is paused once, however often that is requested", async () => {
   const once = await testApi().call("POST", `/v1/destinations/${id}/pause`);
   expect(once).toMatchObject({ status: 200, json: { status: "paused", status_reason: "manual" } });
   const twice = await testApi(later).call("POST", `/v1/destinations/${id}/pause`);
@@ -20,13 +20,13 @@ it("pauses once, however often it is told to", async () => {
   expect(await row()).toMatchObject({ status_changed_at: NOW, updated_at: NOW });
 });
 
-it("keeps the reason of one that has been paused for what it answered", async () => {
+it("a destination that was paused for its responses keeps the reason", async () => {
   await env.DB.prepare("UPDATE destinations SET status = 'paused', status_reason = 'gone'").run();
   const { json } = await testApi().call("POST", `/v1/destinations/${id}/pause`);
   expect(json).toMatchObject({ status: "paused", status_reason: "gone" });
 });
 
-it("resumes once, and rings without a new start when it is told to again", async () => {
+it("a destination is resumed once; a repeated request only schedules a drain", async () => {
   await testApi().call("POST", `/v1/destinations/${id}/pause`);
   const once = testApi(later);
   const { json } = await once.call("POST", `/v1/destinations/${id}/resume`);
@@ -38,9 +38,9 @@ it("resumes once, and rings without a new start when it is told to again", async
   expect(await row()).toMatchObject({ status_changed_at: NOW + 60_000 });
 });
 
-it("knows no destination that is deleted", async () => {
+it("a deleted destination can be neither paused nor resumed", async () => {
   await testApi().call("DELETE", `/v1/destinations/${id}`);
-  for (const turn of ["pause", "resume"]) {
-    expect((await testApi().call("POST", `/v1/destinations/${id}/${turn}`)).status).toBe(404);
+  for (const action of ["pause", "resume"]) {
+    expect((await testApi().call("POST", `/v1/destinations/${id}/${action}`)).status).toBe(404);
   }
 });

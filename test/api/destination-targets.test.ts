@@ -1,4 +1,4 @@
-/** Every URL of the corpus, as a caller would try it: at creation, and as a change of a destination that is there. */
+/** Every URL of the corpus, at creation and as a change of an existing destination. */
 import { beforeAll, describe, expect, it } from "vitest";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { accepted, refused } from "../support/targets.ts";
@@ -28,7 +28,7 @@ describe.each(groups)("%s", (_what, urls) => {
   });
 });
 
-it("takes every public one", async () => {
+it("every public URL is accepted", async () => {
   for (const url of accepted) {
     expect((await call("POST", "/v1/destinations", { url })).json, url).toMatchObject({ url });
   }

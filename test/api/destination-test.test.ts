@@ -20,7 +20,10 @@ function api(services: object = {}) {
     if (gate instanceof Error) throw gate;
     return gate;
   };
-  const gates = { idFromName: (name: string) => name, get: () => ({ claimTest, scheduleDrain: async () => {}, resume: async () => {} }) };
+  const gates = {
+    idFromName: (name: string) => name,
+    get: () => ({ claimTest, scheduleDrain: async () => {}, resume: async () => {} }),
+  };
   return testApi({ services: { fetch: receiver.fetch, gates, ...services } as never });
 }
 
@@ -31,7 +34,7 @@ async function created(fields: object = {}) {
 
 const run = async (id: string, from = api()) => from.call("POST", `/v1/destinations/${id}/test`);
 
-it("sends a signed event, and shows what came of it", async () => {
+it("a test sends a signed event, and shows the result", async () => {
   const { id, secret } = await created();
   const { status, json } = await run(id);
   expect(status).toBe(200);
@@ -81,13 +84,13 @@ it.each([
   expect(await local.call("POST", "/v1/destinations", { url })).toMatchObject({ status: 422 });
 });
 
-it("gives up after the destination's timeout", async () => {
+it("a test ends after the destination's timeout", async () => {
   const { id } = await created({ timeout_ms: 100 });
   receiver.script(URL, silence().script);
   expect((await run(id)).json).toMatchObject({ error: "timeout" });
 });
 
-it("does not show the values of the destination's own headers", async () => {
+it("a test does not show the values of the destination's own headers", async () => {
   const { id } = await created({ headers: { "X-Api-Key": "very-secret" } });
   const { json, text } = await run(id);
   expect(receiver.calls[0]?.headers.get("x-api-key")).toBe("very-secret");
@@ -95,7 +98,7 @@ it("does not show the values of the destination's own headers", async () => {
   expect(text).not.toContain("very-secret");
 });
 
-it("is no delivery, and may be sent to one that is paused", async () => {
+it("a test is no delivery, and can be sent to a paused destination", async () => {
   const { id } = await created();
   await api().call("POST", `/v1/destinations/${id}/pause`);
   expect((await run(id)).json).toMatchObject({ status: 204 });
@@ -104,8 +107,8 @@ it("is no delivery, and may be sent to one that is paused", async () => {
   }
 });
 
-describe("is refused", () => {
-  it("when there was one a moment ago", async () => {
+describe("a test is refused", () => {
+  it("when there was one just before", async () => {
     const { id } = await created();
     gate = NOW + 3_200;
     const { status, headers } = await run(id);
@@ -120,7 +123,7 @@ describe("is refused", () => {
     expect(receiver.calls).toEqual([]);
   });
 
-  it("by the guard of targets, which rows edited by hand do not pass", async () => {
+  it("by the guard of targets, also for a row that was edited by hand", async () => {
     const { id } = await created();
     await env.DB.prepare("UPDATE destinations SET url = 'https://169.254.169.254/'").run();
     expect((await run(id)).status).toBe(409);
@@ -132,7 +135,7 @@ describe("is refused", () => {
   });
 });
 
-it("is let through by the gate once in five seconds", async () => {
+it("the gate admits a test once in five seconds", async () => {
   const { id } = await created();
   const real = testApi({ services: { fetch: receiver.fetch, gates: env.GATES } });
   expect((await run(id, real)).status).toBe(200);

@@ -59,7 +59,7 @@ const whsec = (bytes: number) => `whsec_${btoa("k".repeat(bytes))}`;
 beforeEach(emptyDatabase);
 
 describe("POST /v1/destinations", () => {
-  it("creates one with every default, and shows its secret this once", async () => {
+  it("creates a destination with every default, and shows its secret only then", async () => {
     const { call } = testApi();
     const { status, json } = await call("POST", "/v1/destinations", { url: URL_ });
     const { id, secret, ...rest } = json;
@@ -75,7 +75,7 @@ describe("POST /v1/destinations", () => {
     expect(await vault.unseal(id, stored ?? "")).toBe(secret);
   });
 
-  it("takes every field", async () => {
+  it("accepts every field", async () => {
     const { call } = testApi();
     const secret = whsec(32);
     const { json } = await call("POST", "/v1/destinations", { ...everything, secret });
@@ -83,7 +83,7 @@ describe("POST /v1/destinations", () => {
     expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject(everything);
   });
 
-  it("takes null for everything optional", async () => {
+  it("accepts null for every optional field", async () => {
     const optional = Object.keys(everything).filter((field) => !["url", "tenant"].includes(field));
     const nulls = Object.fromEntries([...optional, "secret"].map((field) => [field, null]));
     const { json } = await testApi().call("POST", "/v1/destinations", { url: URL_, ...nulls });
@@ -91,7 +91,7 @@ describe("POST /v1/destinations", () => {
     expect(json.secret).toMatch(/^whsec_/);
   });
 
-  it("makes an ed25519 key where it is asked for, and shows its public half alone", async () => {
+  it("makes an ed25519 key on request, and shows only its public half", async () => {
     const { call } = testApi();
     const { status, json, text } = await call("POST", "/v1/destinations", {
       url: URL_,
@@ -104,7 +104,7 @@ describe("POST /v1/destinations", () => {
     expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject({ signature: "ed25519" });
   });
 
-  it("takes an ed25519 key of the caller's own, and does not show it again", async () => {
+  it("accepts an ed25519 key of the caller's own, and does not show it again", async () => {
     const { call } = testApi();
     const secret = whsk(32);
     const { json, text } = await call("POST", "/v1/destinations", { url: URL_, secret });
@@ -114,7 +114,7 @@ describe("POST /v1/destinations", () => {
     expect(await vault.unseal(json.id, stored ?? "")).toBe(secret);
   });
 
-  it("creates one under a key, however often it is posted, and names it", async () => {
+  it("creates one destination under an idempotency key, however often it is posted, and names it", async () => {
     const { call } = testApi();
     const headers = { "idempotency-key": "signup 7" };
     const post = (tenant: string) => call("POST", "/v1/destinations", { url: URL_, tenant }, headers);
@@ -136,7 +136,7 @@ describe("POST /v1/destinations", () => {
     expect(await countRows("destinations")).toBe(2);
   });
 
-  it("makes another secret for each", async () => {
+  it("makes a new secret for each destination", async () => {
     const { call } = testApi();
     const [a, b] = [
       await call("POST", "/v1/destinations", { url: URL_ }),
@@ -206,7 +206,7 @@ describe("POST /v1/destinations", () => {
     [{ rate_burst: 100_001 }, "rate_burst", "is 100001", "a whole number from 1 to 100000"],
     [{ breaker: 1 }, "breaker", "is 1", "an object of failure_ratio"],
     [{ breaker: { failure_ratio: 1.1 } }, "breaker.failure_ratio", "is 1.1", "a number from 0.05 to 1"],
-    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a field here", "one of failure_ratio"],
+    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a known field", "one of failure_ratio"],
     [{ breaker: { cooldown_s: 46 } }, "breaker.max_cooldown_s", "is 45", "at least the cooldown_s of 46"],
     [
       { breaker: { cooldown_s: 9, max_cooldown_s: 8 } },
@@ -218,9 +218,9 @@ describe("POST /v1/destinations", () => {
     [{ retry: { max_attempts: 0 } }, "retry.max_attempts", "is 0", "from 1 to 100"],
     [{ retry: { schedule: [5, 0] } }, "retry.schedule[1]", "is 0", "seconds from 1"],
     [{ retry: { base: 5 } }, "retry.factor", "is missing", "base, factor and cap together"],
-    [{ retry: { tries: 5 } }, "retry.tries", "is not a field here", "one of preset"],
-    [{ status: "paused" }, "status", "is not a field here", "one of url, tenant"],
-    [{ id: "dst_1" }, "id", "is not a field here", "one of url, tenant"],
+    [{ retry: { tries: 5 } }, "retry.tries", "is not a known field", "one of preset"],
+    [{ status: "paused" }, "status", "is not a known field", "one of url, tenant"],
+    [{ id: "dst_1" }, "id", "is not a known field", "one of url, tenant"],
   ];
 
   const cases = invalid.map(([fields, field, fault, expected]) => ({ fields, field, fault, expected }));
@@ -236,7 +236,7 @@ describe("POST /v1/destinations", () => {
     expect(await countRows("destinations")).toBe(0);
   });
 
-  it("names the faults of the URL and of the other fields at once", async () => {
+  it("lists the errors of the URL and of the other fields together", async () => {
     const body = { url: "http://localhost/", timeout_ms: 1, color: "red" };
     const { json } = await testApi().call("POST", "/v1/destinations", body);
     expect(json.errors.map(({ field }: { field: string }) => field).sort()).toEqual([
@@ -246,13 +246,13 @@ describe("POST /v1/destinations", () => {
     ]);
   });
 
-  it("takes private addresses where the deployment allows them", async () => {
+  it("accepts private addresses where the deployment allows them", async () => {
     const config = testConfig({ allowPrivateDestinations: true });
     const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
     expect((await call("POST", "/v1/destinations", { url: "http://127.0.0.1:8788/" })).status).toBe(201);
   });
 
-  it("refuses a name that leads inside, at creation and at a change, where there is a resolver", async () => {
+  it("refuses a host name that leads to a private address, at creation and at a change, where there is a resolver", async () => {
     const dns = (async (url: string) => {
       const { searchParams } = new URL(url);
       if (searchParams.get("name") === "unknown.example.com") throw new Error("away");
@@ -288,7 +288,7 @@ describe("POST /v1/destinations", () => {
 });
 
 describe("GET /v1/destinations", () => {
-  it("walks all of them in pages, each once", async () => {
+  it("lists all destinations in pages, each once", async () => {
     const { call } = testApi();
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) ids.push(await create(call));
@@ -346,7 +346,7 @@ describe("GET /v1/destinations", () => {
     ["cursor=nonsense", "cursor", 'is "nonsense"', "next_cursor"],
     [`cursor=${btoa('"evt_1"')}`, "cursor", expect.any(String), "next_cursor"],
     ["tenant=a/b", "tenant", 'is "a/b"', "1 to 64"],
-    ["state=dead", "state", "is not a field here", "tenant, limit, cursor"],
+    ["state=dead", "state", "is not a known field", "tenant, limit, cursor"],
   ])("refuses ?%s", async (query, field, fault, expected) => {
     const { status, json } = await testApi().call("GET", `/v1/destinations?${query}`);
     expect(status).toBe(422);
@@ -355,7 +355,7 @@ describe("GET /v1/destinations", () => {
 });
 
 describe("PATCH /v1/destinations/:id", () => {
-  it("has the gate start afresh when the URL is another one, and only then", async () => {
+  it("resets the gate when the URL changes, and only then", async () => {
     const { call, gateCalls } = testApi();
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/old" });
     await call("PATCH", `/v1/destinations/${json.id}`, { url: "https://example.com/old", timeout_ms: 900 });
@@ -420,9 +420,9 @@ describe("PATCH /v1/destinations/:id", () => {
   });
 
   it.each([
-    [{ tenant: "other" }, "tenant", "is not a field here"],
-    [{ secret: whsec(24) }, "secret", "is not a field here"],
-    [{ status: "paused" }, "status", "is not a field here"],
+    [{ tenant: "other" }, "tenant", "is not a known field"],
+    [{ secret: whsec(24) }, "secret", "is not a known field"],
+    [{ status: "paused" }, "status", "is not a known field"],
     [{ url: null }, "url", "is null"],
     [{ url: "https://10.0.0.1/" }, "url", "points to 10.0.0.1"],
     [{ timeout_ms: 0 }, "timeout_ms", "is 0"],
@@ -442,7 +442,7 @@ describe("PATCH /v1/destinations/:id", () => {
   });
 });
 
-describe("two changes at the same moment", () => {
+describe("two changes at the same time", () => {
   const slowAt = (sql: string, hold: Promise<void>): D1Database =>
     new Proxy(env.DB, {
       get: (db, name) =>
@@ -479,7 +479,7 @@ describe("two changes at the same moment", () => {
     expect((await call("GET", path)).json.breaker).toMatchObject({ cooldown_s: 30, max_cooldown_s: 100 });
   });
 
-  it("are both made when they get on with one another", async () => {
+  it("are both made when they do not conflict", async () => {
     const { call } = testApi();
     const id = await create(call, { breaker: { max_cooldown_s: 300 } });
     const path = `/v1/destinations/${id}`;
@@ -494,7 +494,7 @@ describe("two changes at the same moment", () => {
 });
 
 describe("DELETE /v1/destinations/:id", () => {
-  it("leaves a tombstone, sends for a drain past the gate and finds nothing the second time", async () => {
+  it("leaves a tombstone, enqueues a drain without the gate, and answers 404 the second time", async () => {
     const { call, gateCalls, steps } = testApi();
     const id = await create(call);
     expect(await call("DELETE", `/v1/destinations/${id}`)).toMatchObject({ status: 204, text: "" });
@@ -519,7 +519,7 @@ describe("DELETE /v1/destinations/:id", () => {
 });
 
 describe("pause and resume", () => {
-  it("may be repeated; only a lifted pause starts the gate from one", async () => {
+  it("may be repeated; only the end of a pause resets the gate to one attempt", async () => {
     const { call, gateCalls } = testApi();
     const id = await create(call);
     const post = async (what: string) => (await call("POST", `/v1/destinations/${id}/${what}`)).json;
@@ -538,7 +538,7 @@ describe("pause and resume", () => {
   });
 });
 
-describe("a destination that is not there", () => {
+describe("an unknown destination", () => {
   it.each([
     ["GET", "", undefined],
     ["PATCH", "", {}],

@@ -1,9 +1,9 @@
-/** The document is valid OpenAPI 3.1, and complete: every operation says what it does and shows its bodies. */
+/** The document is valid OpenAPI 3.1, and complete: every operation has a summary, and examples of its bodies. */
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
-import { story } from "../../src/api/openapi/examples.ts";
+import { schemaExamples } from "../../src/api/openapi/examples.ts";
 import { schemaFaults } from "../support/schema-faults.ts";
 
 const document = documentOf(createApp());
@@ -12,7 +12,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => [`${method} ${path}`, operation] as const),
 );
 
-test("it is valid OpenAPI 3.1", async () => {
+test("the document is valid OpenAPI 3.1", async () => {
   const validator = new Validator();
   const { valid, errors } = await validator.validate({ ...structuredClone(document) });
   expect(errors).toBeUndefined();
@@ -20,33 +20,33 @@ test("it is valid OpenAPI 3.1", async () => {
 });
 
 test("every operation has an id of its own, and a summary too", () => {
-  for (const told of ["operationId", "summary"] as const) {
-    const all = operations.map(([, operation]) => operation[told]);
+  for (const field of ["operationId", "summary"] as const) {
+    const all = operations.map(([, operation]) => operation[field]);
     expect(new Set(all).size).toBe(operations.length);
   }
 });
 
-test("every tag is explained, and none is explained in vain", () => {
+test("every tag is described, and every described tag is used", () => {
   const used = new Set(operations.flatMap(([, { tags = [] }]) => tags));
   expect([...used].sort()).toEqual(document.tags.map(({ name }) => name).sort());
 });
 
-test("the story tells of schemas and fields that are there", () => {
-  const strange = Object.entries(story).flatMap(([name, told]) =>
-    Object.keys(told).filter((field) => schemas[name]?.properties?.[field] === undefined),
+test("the examples name only existing schemas and fields", () => {
+  const unknown = Object.entries(schemaExamples).flatMap(([name, example]) =>
+    Object.keys(example).filter((field) => schemas[name]?.properties?.[field] === undefined),
   );
-  expect(strange).toEqual([]);
+  expect(unknown).toEqual([]);
 });
 
-test("the example of deliver_at could have been posted with the event of the story", () => {
+test("the example of deliver_at fits the event of the other examples", () => {
   const { example } = schemas.NewEvent?.properties?.deliver_at ?? {};
-  const { timestamp } = story.Event as { timestamp: string };
+  const { timestamp } = schemaExamples.Event as { timestamp: string };
   const aheadMs = Date.parse(String(example)) - Date.parse(timestamp);
   expect(aheadMs).toBeGreaterThan(0);
   expect(aheadMs).toBeLessThan(30 * 86_400_000);
 });
 
-test("no action whose fields may all be left out asks for a body", () => {
+test("no action whose fields are all optional requires a body", () => {
   const asking = operations.flatMap(([name, { requestBody }]) => {
     const schema = requestBody?.content["application/json"]?.schema;
     const { required = [] } = (schema?.$ref ? schemas[schema.$ref.split("/").at(-1) ?? ""] : schema) ?? {};
@@ -56,13 +56,13 @@ test("no action whose fields may all be left out asks for a body", () => {
   expect(asking).toEqual(["patch /v1/destinations/{id}"]);
 });
 
-test("what holds fields together is told where they are described", () => {
+test("constraints between fields are in their descriptions", () => {
   const parameters = Object.fromEntries(
     (document.paths["/v1/deliveries"]?.get?.parameters ?? []).map((one) => [one.name, one]),
   );
   const breaker = (name: string) =>
     schemas[name]?.properties?.breaker as { properties?: Record<string, object> };
-  const told = {
+  const constrained = {
     until: parameters.until,
     cursor: parameters.cursor,
     replay: schemas.NewReplay?.properties?.until,
@@ -70,7 +70,7 @@ test("what holds fields together is told where they are described", () => {
     change: breaker("DestinationChange").properties?.max_cooldown_s,
   };
   const texts = Object.fromEntries(
-    Object.entries(told).map(([name, of]) => [
+    Object.entries(constrained).map(([name, of]) => [
       name,
       (of as { description?: string } | undefined)?.description,
     ]),
@@ -92,13 +92,13 @@ describe.each(operations)("%s", (_name, operation) => {
     ),
   ];
 
-  test("says what it does, and belongs to one tag", () => {
+  test("has a summary, and belongs to one tag", () => {
     expect(operation.summary).toMatch(/^[A-Z][^.]{5,60}$/);
     expect(operation.description ?? "A sentence.").toMatch(/^[A-Z].*[.]$/s);
     expect(operation.tags).toHaveLength(1);
   });
 
-  test("says what is refused", () => {
+  test("lists its error responses", () => {
     const statuses = Object.keys(operation.responses);
     expect(statuses).toContain("500");
     if (operation.security.length > 0) expect(statuses).toEqual(expect.arrayContaining(["401", "403"]));
@@ -106,7 +106,7 @@ describe.each(operations)("%s", (_name, operation) => {
     if (operation.parameters?.some(({ in: where }) => where === "path")) expect(statuses).toContain("404");
   });
 
-  test("shows every body as its schema has it", () => {
+  test("has an example of every body that matches its schema", () => {
     const faults = bodies.flatMap(([where, type, { schema, example }]) =>
       example === undefined
         ? [`${where}: ${type} has no example`]
@@ -115,11 +115,11 @@ describe.each(operations)("%s", (_name, operation) => {
     expect(faults).toEqual([]);
   });
 
-  test("shows no made-up words", () => {
+  test("has no placeholder in an example", () => {
     expect(JSON.stringify(bodies.map(([, , { example }]) => example))).not.toContain('"text"');
   });
 
-  test("explains its parameters, and shows what goes into its path", () => {
+  test("describes its parameters, with examples for those of the path", () => {
     for (const { in: where, description, example } of operation.parameters ?? []) {
       expect(description).toBeTruthy();
       if (where === "path") expect(example).toBeTruthy();

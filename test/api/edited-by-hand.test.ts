@@ -1,12 +1,12 @@
-/** A column that a person has edited into nonsense never makes an error of a request that shows the row. */
+/** A column that was edited by hand into something invalid never fails a request that shows the row. */
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
 import { gateSettingsOf } from "../../src/db/destinations.ts";
 import { destinations } from "../../src/db/schema.ts";
-import { broken } from "../support/answer-check.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { operations } from "../support/operations.ts";
+import { responseFaults } from "../support/response-check.ts";
 
 beforeEach(emptyDatabase);
 
@@ -20,7 +20,7 @@ describe.each(["event_types", "metadata", "headers", "retry"])("a destination's 
     const answer = await call("GET", `/v1/destinations/${json.id}`);
     expect(answer.status).toBe(200);
     if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
-    expect(broken(shown, answer), answer.text).toEqual([]);
+    expect(responseFaults(shown, answer), answer.text).toEqual([]);
     expect((await call("GET", "/v1/destinations")).status).toBe(200);
     expect((await call("PATCH", `/v1/destinations/${json.id}`, { [column]: null })).status).toBe(200);
   });
@@ -37,14 +37,14 @@ describe("a limit out of its range", () => {
     ["breaker_failure_ratio", 17, { breaker: { failure_ratio: 0.5 } }],
     ["breaker_window_s", "soon", { breaker: { window_s: 60 } }],
     ["status", "who knows", { status: "active" }],
-  ])("in %s (%j) is shown as what counts", async (column, value, expected) => {
+  ])("in %s (%j) is shown as the value that applies", async (column, value, expected) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
     await env.DB.prepare(`UPDATE destinations SET ${column} = ?1`).bind(value).run();
     const answer = await call("GET", `/v1/destinations/${json.id}`);
     expect(answer.json).toMatchObject(expected);
     if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
-    expect(broken(shown, answer), answer.text).toEqual([]);
+    expect(responseFaults(shown, answer), answer.text).toEqual([]);
     const [counts] = await drizzle(env.DB).select().from(destinations);
     if (counts === undefined) throw new Error("The destination is there");
     expect(answer.json.max_concurrency).toBe(gateSettingsOf(counts).maxConcurrency);
@@ -52,7 +52,7 @@ describe("a limit out of its range", () => {
   });
 });
 
-describe("a time that is none", () => {
+describe("an invalid time", () => {
   it.each(["yesterday", 1e20, -1e20, ""])("(%j) is shown as the beginning of 1970", async (value) => {
     const { call } = testApi();
     const { json: destination } = await call("POST", "/v1/destinations", { url: "https://example.com/" });

@@ -1,7 +1,7 @@
-/** A batch of lines is what the same batch is as JSON; its faults are named by their lines. */
+/** An NDJSON batch is handled like the same batch in JSON; its errors name lines. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/auth.ts";
+import { scopes } from "../../src/api/context.ts";
 import { newEvent } from "../../src/api/events.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
@@ -23,7 +23,7 @@ const lines = (events: readonly unknown[], end = "\n") =>
 describe("a batch of lines", () => {
   const events = ["b", "a", "c"].map((type, i) => ({ type, data: { i } }));
 
-  it("is stored, planned and answered as the same batch in JSON is", async () => {
+  it("is stored, planned and answered like the same batch in JSON", async () => {
     const api = testApi();
     await api.call("POST", "/v1/destinations", { url: "https://example.com/hook", event_types: ["a"] });
     const asJson = await api.call("POST", PATH, { events });
@@ -48,7 +48,7 @@ describe("a batch of lines", () => {
     expect([status, json.events?.length]).toEqual([202, 3]);
   });
 
-  it("may come in pieces that fit no line and no character", async () => {
+  it("may arrive in pieces that end within lines and characters", async () => {
     const bytes = new TextEncoder().encode(
       lines([
         { type: "a", data: "é💥" },
@@ -73,7 +73,7 @@ describe("a batch of lines", () => {
     ]);
   });
 
-  it("is one round trip and one row for all of its events", async () => {
+  it("costs one round trip and one row for all of its events", async () => {
     const { db, used } = meteredD1(env.DB);
     const api = testApi({ services: { db } });
     await post(api, lines(events));
@@ -102,8 +102,8 @@ describe("a batch of lines", () => {
   });
 });
 
-describe("a fault", () => {
-  it("is named by its line, its field and what was expected, every one of them", async () => {
+describe("an error", () => {
+  it("names its line, its field and what is expected", async () => {
     const body = [
       '{"type":"a","data":1}',
       "",
@@ -118,7 +118,7 @@ describe("a fault", () => {
     expect(json.errors).toEqual([
       { line: 3, field: "type", fault: 'is "a b"', expected: expect.stringContaining("letters") },
       { line: 4, field: "data", fault: "is missing", expected: "any JSON value" },
-      { line: 4, field: "x", fault: "is not a field here", expected: expect.stringContaining("type, data") },
+      { line: 4, field: "x", fault: "is not a known field", expected: expect.stringContaining("type, data") },
       {
         line: 5,
         field: "event",
@@ -130,7 +130,7 @@ describe("a fault", () => {
     expect(await countRows("events")).toBe(0);
   });
 
-  it("of lines that are no JSON is told of each, and nothing is stored", async () => {
+  it("is listed for each line that is not JSON, and nothing is stored", async () => {
     const body = ['{"type":"a","data":1}', '{"type":', `{"type":"a","data":${"[".repeat(600)}`].join("\n");
     const { status, json } = await post(testApi(), body);
     expect(status).toBe(400);
@@ -173,7 +173,7 @@ describe("a fault", () => {
     ["a byte that begins nothing", [0xff], 21],
     ["a character cut short", [0xe6, 0x97, 0x22], 23],
     ["a surrogate", [0xed, 0xa0, 0x80], 22],
-  ])("in the UTF-8 is told to the byte: %s", async (_what, bad, at) => {
+  ])("in the UTF-8 names the byte: %s", async (_what, bad, at) => {
     const head = new TextEncoder().encode('{"type":"a","data":1}\n{"type":"a","data":"');
     const tail = new TextEncoder().encode('"}\n');
     const { status, json } = await post(
@@ -184,18 +184,18 @@ describe("a fault", () => {
     expect(json.errors).toEqual([expect.objectContaining({ line: 2, fault: `is not UTF-8 at byte ${at}` })]);
   });
 
-  it("is one of a bounded list, and the others are counted", async () => {
+  it("is listed up to a maximum, and the others are counted", async () => {
     const { json } = await post(testApi(), "{}\n".repeat(1000));
     expect(json.errors).toHaveLength(50);
     expect(json.detail).toContain("1999 more");
   });
 
-  it("never quotes what cannot be read: a secret may stand there", async () => {
+  it("never quotes what cannot be parsed, because it may contain a secret", async () => {
     const { text } = await post(testApi(), '{"type":"a","data":"whsec_abcdef\n');
     expect(text).not.toContain("whsec_");
   });
 
-  it("of size is named by its line; of a whole batch that is too large, at once", async () => {
+  it("of size names the line; a batch that is too large is refused at once", async () => {
     const long = { type: "a", data: "x".repeat(300 * KIB) };
     const answer = await post(testApi(), lines([{ type: "a", data: 1 }, long]));
     const size = JSON.stringify(long).length;
@@ -208,7 +208,7 @@ describe("a fault", () => {
     expect(await countRows("events")).toBe(0);
   });
 
-  it("in deliver_at is named by its line too", async () => {
+  it("in deliver_at names the line too", async () => {
     const { status, json } = await post(
       testApi(),
       `\n${lines([
@@ -220,7 +220,7 @@ describe("a fault", () => {
     expect(json.errors).toMatchObject([{ line: 3, field: "deliver_at", fault: "is too far ahead" }]);
   });
 
-  it("of the content type names both that are taken", async () => {
+  it("of the content type names both accepted types", async () => {
     const { status, json } = await testApi().call("POST", PATH, "{}", { "content-type": "text/plain" });
     expect([status, json.detail]).toEqual([
       415,
@@ -232,7 +232,7 @@ describe("a fault", () => {
 describe("a key", () => {
   const events = [1, 2].map((data) => ({ type: "a", data }));
 
-  it("stands for what was posted, as lines or as JSON", async () => {
+  it("covers the same events as lines and as JSON", async () => {
     const api = testApi();
     const first = await post(api, lines(events), { "idempotency-key": "k" });
     const again = await post(api, lines(events, "\r\n\n"), { "idempotency-key": "k" });
@@ -258,7 +258,7 @@ describe("a key", () => {
   });
 });
 
-it("the document's example of lines is taken, line by line and as a whole", async () => {
+it("the document's example of lines is accepted, line by line and as a whole", async () => {
   const media = document.paths[PATH]?.post?.requestBody?.content["application/x-ndjson"];
   const example = String(media?.example);
   for (const line of example.trimEnd().split("\n"))

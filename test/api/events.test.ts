@@ -45,7 +45,7 @@ describe("POST /v1/events", () => {
     ["[]"],
     ["false"],
     ['{"__proto__":{"a":1}}'],
-  ])("takes %s as data", async (data) => {
+  ])("accepts %s as data", async (data) => {
     const { call } = testApi();
     const { status } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
     expect(status).toBe(202);
@@ -66,7 +66,7 @@ describe("POST /v1/events", () => {
     ["0.0000001"],
     ["[1,2.5,9007199254740993]"],
     ['{"text":"1e400","id":1e400}'],
-  ])("keeps the number in %s, in the body and when it is read", async (data) => {
+  ])("keeps the number in %s, in the delivered body and when it is shown", async (data) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/events", `{"type":"a","data":${data}}`);
     expect(await storedBody()).toContain(`"data":${data}}`);
@@ -89,17 +89,17 @@ describe("POST /v1/events", () => {
     expect(await countRows("events")).toBe(0);
   });
 
-  it("names the line and the column at which a body is no JSON", async () => {
+  it("names the line and the column at which a body is not JSON", async () => {
     const { json } = await testApi().call("POST", "/v1/events", '{\n  "type": "a",\n  "data": nope\n}');
     expect(json.detail).toBe("The body is not valid JSON at line 3 column 12: Unexpected token 'o'");
   });
 
-  it("says that no destination takes the event, and nothing of the sort when one does", async () => {
+  it("answers with a hint when no destination takes the event, and only then", async () => {
     const { call } = testApi();
     await call("POST", "/v1/destinations", { url: "https://example.com/", event_types: ["order.*"] });
     const nobody = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 });
     const hint =
-      "No destination of the tenant default takes this event: look at their event_types and filter, and at the tenant";
+      "No destination of the tenant default takes this event: check their event_types and filter, and the tenant";
     expect([nobody.status, nobody.json]).toEqual([202, { id: nobody.json.id, hint, deliveries: [] }]);
     const somebody = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
     expect(Object.keys(somebody.json)).toEqual(["id", "deliveries"]);
@@ -144,7 +144,7 @@ describe("POST /v1/events", () => {
       "an unknown field",
       { type: "a", data: 1, payload: 2 },
       "payload",
-      "is not a field here",
+      "is not a known field",
       "type, data, tenant, deliver_at",
     ],
   ])("refuses %s and names the field", async (_what, body, field, fault, expected) => {
@@ -155,7 +155,7 @@ describe("POST /v1/events", () => {
     expect(await countRows("events")).toBe(0);
   });
 
-  it("names every faulty field at once", async () => {
+  it("lists every invalid field at once", async () => {
     const { json } = await testApi().call("POST", "/v1/events", '{"type":"","x":1,"__proto__":2}');
     expect(json.errors.map(({ field }: { field: string }) => field).sort()).toEqual([
       "__proto__",
@@ -165,7 +165,7 @@ describe("POST /v1/events", () => {
     ]);
   });
 
-  it("takes a type of 128 characters", async () => {
+  it("accepts a type of 128 characters", async () => {
     const { status } = await testApi().call("POST", "/v1/events", { type: "a".repeat(128), data: 1 });
     expect(status).toBe(202);
   });
@@ -193,14 +193,14 @@ describe("POST /v1/events", () => {
     ["application/json; charset=utf-8"],
     ["Application/JSON"],
     ["application/cloudevents+json"],
-  ])("takes the content type %s", async (type) => {
+  ])("accepts the content type %s", async (type) => {
     const answer = await testApi().call("POST", "/v1/events", '{"type":"a","data":1}', {
       "content-type": type,
     });
     expect(answer.status).toBe(202);
   });
 
-  it("takes a body of 256 KiB and refuses a byte more", async () => {
+  it("accepts a body of 256 KiB and refuses a byte more", async () => {
     const { call } = testApi();
     const bodyOf = (bytes: number) => `{"type":"a","data":"${"x".repeat(bytes - 22)}"}`;
     expect(bodyOf(100).length).toBe(100);
@@ -212,7 +212,7 @@ describe("POST /v1/events", () => {
     expect(await countRows("events")).toBe(1);
   });
 
-  it("refuses a long body of unknown length, and does not read on for ever", async () => {
+  it("refuses a long body of unknown length without reading all of it", async () => {
     let pulled = 0;
     const long = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -225,7 +225,7 @@ describe("POST /v1/events", () => {
     expect(pulled).toBeLessThan(300);
   });
 
-  it("answers 503 without a word of what failed, after it has tried once more, and logs both", async () => {
+  it("answers 503 without details after a second try, and logs both failures", async () => {
     let calls = 0;
     const fail = () => {
       calls += 1;
@@ -245,7 +245,7 @@ describe("POST /v1/events", () => {
 });
 
 describe("POST /v1/events/batch", () => {
-  it("accepts the events in their order", async () => {
+  it("accepts the events in order", async () => {
     const { call, messages, deliveries } = testApi();
     const [a, b] = [
       await destination(call, { event_types: ["a"] }),
@@ -298,7 +298,7 @@ describe("POST /v1/events/batch", () => {
       { events: [{ type: "a", data: 1, x: 1 }] },
       {
         field: "events[0].x",
-        fault: "is not a field here",
+        fault: "is not a known field",
         expected: "one of type, data, tenant, deliver_at",
       },
     ],
@@ -308,7 +308,7 @@ describe("POST /v1/events/batch", () => {
     expect(json.errors).toEqual([error]);
   });
 
-  it("stores nothing when one event is invalid, and says which", async () => {
+  it("stores nothing when one event is invalid, and names it", async () => {
     const events = Array.from({ length: 5 }, (_, i) => ({ type: i === 3 ? "a b" : "a", data: 1 }));
     const { status, json } = await testApi().call("POST", "/v1/events/batch", { events });
     expect(status).toBe(422);
@@ -316,7 +316,7 @@ describe("POST /v1/events/batch", () => {
     expect(await countRows("events")).toBe(0);
   });
 
-  it("lists a bounded number of faults", async () => {
+  it("lists a bounded number of errors", async () => {
     const events = Array.from({ length: 1000 }, () => ({ type: "" }));
     const { json } = await testApi().call("POST", "/v1/events/batch", { events });
     expect(json.errors).toHaveLength(50);
@@ -388,7 +388,7 @@ describe("GET /v1/events/:id", () => {
     });
   });
 
-  it("shows an event that nobody wanted", async () => {
+  it("shows an event that no destination takes", async () => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/events", { type: "a", data: 1 });
     expect((await call("GET", `/v1/events/${json.id}`)).json.deliveries).toEqual([]);
@@ -406,7 +406,7 @@ describe("deliver_at", () => {
   const at = (time: unknown) => ({ type: "a", data: 1, deliver_at: time });
   const stored = () => env.DB.prepare("SELECT deliver_at FROM events").first("deliver_at");
 
-  it("is kept, answered and shown, and says why the delivery is queued", async () => {
+  it("is stored, answered and shown, and explains why the delivery is queued", async () => {
     const { call, messages } = testApi();
     await destination(call);
     const { status, json } = await call("POST", "/v1/events", at("2026-11-22T10:30:00+01:30"));
@@ -434,7 +434,7 @@ describe("deliver_at", () => {
     expect(due).not.toHaveProperty("reason");
   });
 
-  it("that is over is at once", async () => {
+  it("in the past means at once", async () => {
     const { call, messages } = testApi();
     await destination(call);
     const { status, json } = await call("POST", "/v1/events", at("1999-12-31T23:59:59Z"));
@@ -475,7 +475,7 @@ describe("deliver_at", () => {
     expect(await countRows("events")).toBe(1);
   });
 
-  it("is part of what a key stands for, and its answer stays the first when the time is over", async () => {
+  it("is part of what an idempotency key covers; a repeat gets the first answer also after the time", async () => {
     const headers = { "idempotency-key": "k" };
     const event = at("2026-11-21T10:00:00Z");
     const { text } = await testApi().call("POST", "/v1/events", event, headers);

@@ -1,4 +1,4 @@
-/** JSON in and out again: every number as it was written. */
+/** JSON that is parsed and written again has every number as it was given. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { parseExactly } from "../../src/api/json-body.ts";

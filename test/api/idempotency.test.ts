@@ -1,4 +1,4 @@
-/** A request that comes again under its key does nothing again; one that only claims to be the same is refused. */
+/** A request that is repeated under its idempotency key does nothing again; one with other content is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { countKeyed, readCounts } from "../../src/db/stats.ts";
@@ -17,8 +17,8 @@ async function destination(call: ReturnType<typeof testApi>["call"], fields: obj
   return json.id;
 }
 
-describe("an event under a key", () => {
-  it("that comes again gets the first answer, and is stored, planned and sent once", async () => {
+describe("an event under an idempotency key", () => {
+  it("that is repeated gets the first answer, and is stored, planned and sent once", async () => {
     const { call, messages } = testApi();
     await destination(call);
     const first = await call("POST", "/v1/events", EVENT, keyed("k"));
@@ -33,7 +33,7 @@ describe("an event under a key", () => {
     expect(messages).toHaveLength(1);
   });
 
-  it("may be spaced otherwise, or come as a batch of one", async () => {
+  it("may be formatted differently, or come as a batch of one", async () => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/events", '{"type":"a","data":1}', keyed("k"));
     const spaced = await call("POST", "/v1/events", ' { "data" : 1, "type" : "a" } ', keyed("k"));
@@ -80,7 +80,7 @@ describe("an event under a key", () => {
     expect(new Set(ids).size).toBe(5);
   });
 
-  it("is one event when it comes fifty times at once", async () => {
+  it("is one event when it is posted fifty times at once", async () => {
     const { call, messages } = testApi();
     await destination(call);
     const answers = await Promise.all(
@@ -92,7 +92,7 @@ describe("an event under a key", () => {
     expect(messages).toHaveLength(1);
   });
 
-  it("is found again when it was stored and the answer got lost", async () => {
+  it("is found when it was stored and the answer was lost", async () => {
     const metered = meteredD1(env.DB);
     const { call } = testApi({ services: { db: metered.db } });
     await call("POST", "/v1/events", { type: "warm", data: 1 });
@@ -112,7 +112,7 @@ describe("an event under a key", () => {
     expect([status, headers.get("idempotent-replayed")]).toEqual([202, null]);
   });
 
-  it("is told of and counted when it comes again, and only then", async () => {
+  it("is marked as replayed and counted when it is repeated, and only then", async () => {
     const { call, log } = testApi();
     await call("POST", "/v1/events", EVENT, keyed("k"));
     expect(await readCounts({ db: env.DB })).toEqual({});
@@ -124,7 +124,7 @@ describe("an event under a key", () => {
     );
   });
 
-  it("is counted among the requests with a key, once, however often and however badly they are counted", async () => {
+  it("is counted once among the requests with a key, however often counting fails", async () => {
     const metered = meteredD1(env.DB);
     const { call } = testApi();
     const two = { events: [EVENT, EVENT] };
@@ -141,7 +141,7 @@ describe("an event under a key", () => {
     expect(await readCounts({ db: env.DB })).toEqual({ keyed: 3, deduplicated: 1 });
   });
 
-  it("is not counted when it is Breakwater's own, for the operator", async () => {
+  it("is not counted when it is an operational event", async () => {
     await insertBundles(env.DB, [
       {
         events: [{ tenant: "operator", type: "destination.paused" }],
@@ -201,12 +201,12 @@ describe("an event under a key", () => {
   });
 });
 
-describe("a batch under a key", () => {
+describe("a batch under an idempotency key", () => {
   const batch = (n: number, data: unknown = 1) => ({
     events: Array.from({ length: n }, (_, i) => ({ type: `t${i}`, data })),
   });
 
-  it("that comes again gets all of the first answer", async () => {
+  it("that is repeated gets all of the first answer", async () => {
     const { call, messages, deliveries } = testApi();
     await destination(call, { event_types: ["t1", "t7"] });
     await call("POST", "/v1/events", EVENT);
@@ -249,7 +249,7 @@ describe("a batch under a key", () => {
     expect(metered.used()).toMatchObject({ roundTrips: 1, rowsWritten: 2 });
   });
 
-  it("names all of its events when some of them are there no more", async () => {
+  it("names all of its events when some of them have been removed", async () => {
     const { call } = testApi();
     await destination(call);
     const { json: first } = await call("POST", "/v1/events/batch", batch(120), keyed("k"));

@@ -69,7 +69,7 @@ describe("POST /v1/keys", () => {
     [{ scopes: ["read"], tenant: "a b" }, "tenant", 'is "a b"'],
     [{ scopes: ["read"], expires_at: "tomorrow" }, "expires_at", 'is "tomorrow"'],
     [{ scopes: ["read"], expires_at: "2026-11-21T09:00:00Z" }, "expires_at", "which has passed"],
-    [{ scopes: ["read"], hash: "x" }, "hash", "is not a field here"],
+    [{ scopes: ["read"], hash: "x" }, "hash", "is not a known field"],
   ])("refuses %j", async (body, field, fault) => {
     const { status, json } = await testApi().call("POST", "/v1/keys", body);
     expect(status).toBe(422);
@@ -81,7 +81,7 @@ describe("POST /v1/keys", () => {
 });
 
 describe("a key", () => {
-  it("opens what its scopes allow, and nothing else", async () => {
+  it("allows what its scopes allow, and nothing else", async () => {
     const api = testApi();
     const { key } = await make(api, { scopes: ["events:write"] });
     expect((await as(api, key)("POST", "/v1/events", { type: "a", data: 1 })).status).toBe(202);
@@ -89,7 +89,7 @@ describe("a key", () => {
     expect((await as(api, key)("GET", "/v1/keys")).status).toBe(403);
   });
 
-  it("that is bound acts for its tenant", async () => {
+  it("that is bound to a tenant acts for it", async () => {
     const api = testApi();
     const { key } = await make(api, { scopes: ["admin"], tenant: "acme" });
     const made = await as(api, key)("POST", "/v1/destinations", { url: "https://example.com/" });
@@ -114,7 +114,7 @@ describe("a key", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
   });
 
-  it("is refused from the moment it expires, though it is remembered", async () => {
+  it("is refused from the moment it expires, although it is cached", async () => {
     const api = apiInTime();
     const { key } = await make(api, { expires_at: new Date(NOW + 10_000).toISOString() });
     api.pass(9_999);
@@ -125,7 +125,7 @@ describe("a key", () => {
     expect(answer.headers.get("www-authenticate")).toBe('Bearer error="invalid_token"');
   });
 
-  it("that ends by itself makes none that stays longer", async () => {
+  it("that expires creates none that expires later", async () => {
     const api = apiInTime();
     const [sooner, end, later] = [5_000, 10_000, 10_001].map((ms) => new Date(NOW + ms).toISOString());
     const { key } = await make(api, { scopes: ["admin"], expires_at: end });
@@ -138,13 +138,13 @@ describe("a key", () => {
     expect(json.errors).toEqual([
       {
         field: "expires_at",
-        fault: `is ${later}, when the key that asks has expired`,
+        fault: `is ${later}, after your own key expires`,
         expected: `${end} at the latest`,
       },
     ]);
   });
 
-  it("outlives its revocation by less than a minute, and is gone for the rest", async () => {
+  it("outlives its revocation by less than a minute, and is gone from the API at once", async () => {
     const api = apiInTime();
     const { id, key } = await make(api);
     expect((await as(api, key)("GET", "/v1/destinations")).status).toBe(200);
@@ -158,14 +158,14 @@ describe("a key", () => {
     expect((await api.call("GET", "/v1/keys")).json.data).toEqual([]);
   });
 
-  it("is refused by every isolate that has not seen it before as soon as it is revoked", async () => {
+  it("is refused at once after its revocation by an isolate that has not cached it", async () => {
     const api = testApi();
     const { id, key } = await make(api);
     await api.call("DELETE", `/v1/keys/${id}`);
     expect((await as(testApi(), key)("GET", "/v1/destinations")).status).toBe(401);
   });
 
-  it("costs one query while it is remembered", async () => {
+  it("costs one query while it is cached", async () => {
     let queries = 0;
     const db = {
       prepare: (sql: string) => {
@@ -186,7 +186,7 @@ describe("a key", () => {
     expect(queries).toBe(1);
   });
 
-  it("with scopes edited into nonsense opens nothing, and is shown without", async () => {
+  it("with invalid scopes in its row allows nothing, and is shown without them", async () => {
     const api = testApi();
     const { id, key } = await make(api);
     await env.DB.prepare(`UPDATE api_keys SET scopes = '{"a": 1}'`).run();
@@ -216,7 +216,7 @@ describe("the last use of a key", () => {
     expect(await lastUse(api, id)).toBe(new Date(NOW + HOUR).toISOString());
   });
 
-  it("is not written by a stranger who knows the id", async () => {
+  it("is not written by a request that knows only the id", async () => {
     const api = testApi();
     const { id, key } = await make(api);
     await as(api, key.replace(/.{5}$/, "00000"))("GET", "/v1/destinations");
@@ -229,7 +229,7 @@ describe("an admin key bound to a tenant", () => {
     return as(api, (await make(api, { scopes: ["read", "admin"], tenant: "acme" })).key);
   }
 
-  it("makes keys for its tenant alone", async () => {
+  it("creates keys for its tenant only", async () => {
     const api = testApi();
     const call = await acme(api);
     expect((await call("POST", "/v1/keys", { scopes: ["read"] })).json.tenant).toBe("acme");
@@ -238,7 +238,7 @@ describe("an admin key bound to a tenant", () => {
     expect((await storedKeys()).map(({ tenant }) => tenant)).toEqual(["acme", "acme", "acme"]);
   });
 
-  it("knows neither another tenant's keys nor those of the operator", async () => {
+  it("sees neither another tenant's keys nor those of the operator", async () => {
     const api = testApi();
     const call = await acme(api);
     for (const tenant of ["other", undefined]) {
@@ -252,12 +252,12 @@ describe("an admin key bound to a tenant", () => {
   });
 });
 
-describe("a key that makes keys", () => {
+describe("a key that creates keys", () => {
   it.each([
     [["admin"], ["read"], "read"],
     [["admin"], ["admin", "events:write", "read"], "events:write, read"],
     [["admin", "read"], ["read", "events:write"], "events:write"],
-  ])("of the scopes %j gives none that it lacks: %j", async (own, wanted, lacking) => {
+  ])("of the scopes %j grants no others: %j", async (own, wanted, lacking) => {
     for (const tenant of ["acme", undefined]) {
       const api = testApi();
       const call = as(api, (await make(api, { scopes: own, tenant })).key);
@@ -268,8 +268,8 @@ describe("a key that makes keys", () => {
         [
           {
             field: "scopes",
-            fault: `asks for ${lacking}, which the key itself lacks`,
-            expected: expect.stringMatching(/^no more than /),
+            fault: `grants ${lacking}, which your key lacks`,
+            expected: expect.stringMatching(/^only scopes that your key has: /),
           },
         ],
       ]);
@@ -278,7 +278,7 @@ describe("a key that makes keys", () => {
     }
   });
 
-  it("opens no dashboard that it could not read itself", async () => {
+  it("creates no portal link with a scope that it lacks", async () => {
     const api = testApi();
     const call = as(api, (await make(api, { scopes: ["admin"], tenant: "acme" })).key);
     const { status, json } = await call("POST", "/v1/portal-links", { tenant: "acme" });
@@ -287,7 +287,7 @@ describe("a key that makes keys", () => {
 });
 
 describe("GET /v1/keys", () => {
-  it("goes through all of them page by page", async () => {
+  it("lists all keys page by page", async () => {
     const api = testApi();
     const made = [await make(api), await make(api), await make(api)].map(({ id }) => id);
     const first = (await api.call("GET", "/v1/keys?limit=2")).json;
@@ -296,14 +296,14 @@ describe("GET /v1/keys", () => {
     expect(second.next_cursor).toBe(null);
   });
 
-  it("has nothing under an id that nobody has", async () => {
+  it("answers 404 to an unknown id", async () => {
     const api = testApi();
     expect((await api.call("GET", `/v1/keys/${UNKNOWN}`)).status).toBe(404);
     expect((await api.call("DELETE", "/v1/keys/x")).status).toBe(404);
   });
 });
 
-describe("what a key may post", () => {
+describe("posting with a key", () => {
   const event = { type: "a", data: 1 };
   const limited = (limit: RateLimit["limit"]) =>
     testApi({ services: { ingestLimit: { limit } as RateLimit } });
@@ -311,7 +311,7 @@ describe("what a key may post", () => {
   it.each([
     ["/v1/events", event],
     ["/v1/events/batch", { events: [event] }],
-  ])("is limited at %s, with the time to wait", async (path, body) => {
+  ])("is limited at %s, with Retry-After", async (path, body) => {
     const asked: unknown[] = [];
     const api = limited(async (options) => {
       asked.push(options);
@@ -343,7 +343,7 @@ describe("what a key may post", () => {
   });
 });
 
-describe("what a key may read", () => {
+describe("reading with a key", () => {
   const limited = (limit: RateLimit["limit"]) => testApi({ services: { readLimit: { limit } as RateLimit } });
 
   it.each([
@@ -351,7 +351,7 @@ describe("what a key may read", () => {
     "/v1/stats",
     "/v1/keys",
     "/metrics",
-  ])("is limited at %s, with the time to wait, and nobody else's", async (path) => {
+  ])("is limited at %s, with Retry-After, and other keys are not", async (path) => {
     const asked: unknown[] = [];
     const api = limited(async (options) => {
       asked.push(options);
@@ -377,7 +377,7 @@ describe("what a key may read", () => {
   });
 });
 
-it("a revoked key's row is kept, so that its id is never given again", async () => {
+it("a revoked key's row is kept, so that its id is never reused", async () => {
   const row = { id: UNKNOWN, scopes: ["read"], hash: "x", created_at: 0 };
   await insertRow("api_keys", row);
   await testApi().call("DELETE", `/v1/keys/${UNKNOWN}`);

@@ -1,4 +1,4 @@
-/** Lines are the same however the bytes come. */
+/** Lines are cut the same however the bytes arrive. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Line, lineCutter } from "../../src/api/ndjson.ts";
@@ -17,7 +17,7 @@ function linesOf(chunks: readonly Uint8Array[], maxBytes = 1000): Line[] {
 const shown = (lines: readonly Line[]) => lines.map(({ number, bytes }) => [number, textOf(bytes)]);
 
 describe("lines", () => {
-  it("are numbered from 1, blank ones too, and blank ones are passed over", () => {
+  it("are numbered from 1, blank ones included, and blank ones are skipped", () => {
     expect(shown(linesOf([bytesOf("a\n\n \t\r\nb\r\n  c\n")]))).toEqual([
       [1, "a"],
       [4, "b\r"],
@@ -29,7 +29,7 @@ describe("lines", () => {
     expect(linesOf([bytesOf(text)])).toEqual([]);
   });
 
-  it("need no end after the last", () => {
+  it("need no line end after the last", () => {
     expect(shown(linesOf([bytesOf("a\nb")]))).toEqual([
       [1, "a"],
       [2, "b"],

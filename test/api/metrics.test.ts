@@ -1,10 +1,10 @@
-/** /metrics and /v1/stats over real gates, after deliveries that went well and ones that did not. */
+/** /metrics and /v1/stats over real gates, after deliveries that succeeded and that failed. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { addToCount } from "../../src/db/stats.ts";
-import { readExposed } from "../support/exposed.ts";
+import { parsePrometheusText } from "../support/prometheus-text.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 
 let world: World;
@@ -36,7 +36,7 @@ async function stats(query = "", principal?: Principal) {
 
 async function scraped() {
   const response = await get("/metrics");
-  const { types, samples } = readExposed(await response.text());
+  const { types, samples } = parsePrometheusText(await response.text());
   const value = (name: string, labels: Record<string, string> = {}) =>
     samples.find(
       (sample) =>
@@ -86,7 +86,7 @@ describe("/metrics", () => {
     expect(value("circuit_state", { destination: fine })).toBe(0);
   });
 
-  test("has the figures with thresholds, for each window", async () => {
+  test("shows the figures that have thresholds, for each window", async () => {
     await someTraffic();
     const { value } = await scraped();
     for (const window of ["15m", "1h", "24h"]) {
@@ -103,7 +103,7 @@ describe("/metrics", () => {
     }
   });
 
-  test("says nothing of rates without traffic, rather than zero", async () => {
+  test("omits rates without traffic", async () => {
     await newDestination();
     const { value, types } = await scraped();
     expect(types.has("breakwater_retry_rate")).toBe(true);
@@ -111,7 +111,7 @@ describe("/metrics", () => {
     expect(value("first_attempts", { window: "1h" })).toBe(0);
   });
 
-  test("shows what waits and what is to be tried again, by destination, and what takes more than a day", async () => {
+  test("shows waiting and retrying deliveries by destination, and those that have been retried for a day", async () => {
     const [one, other] = [await newDestination(), await newDestination()];
     const messages = await world.post(3);
     const of = (id: string) => messages.filter(({ destination }) => destination === id);
@@ -131,7 +131,7 @@ describe("/metrics", () => {
     expect(later.value("oldest_due_seconds")).toBeGreaterThan(80_000);
   });
 
-  test("counts what is in retry for a day from its first attempt, not from its acceptance", async () => {
+  test("counts a day of retries from the first attempt, not from the acceptance", async () => {
     const destination = await newDestination();
     world.receiver.script(urlOf(destination), 503);
     const [held, other] = await world.post(2);
@@ -145,7 +145,7 @@ describe("/metrics", () => {
     expect((await scraped()).value("retrying_for_a_day")).toBe(1);
   });
 
-  test("tells the health of the machinery: sweep, database, repeats, dead letters", async () => {
+  test("shows the health of the sweep and the database, repeated requests and dead letters", async () => {
     const { shaky } = await someTraffic();
     await execute("INSERT INTO sweeps (id, heartbeat_at) VALUES (1, ?1)", world.clock.now() - 90_000);
     await addToCount(env.DB, "deduplicated", 3);
@@ -161,7 +161,7 @@ describe("/metrics", () => {
     expect(value("destinations_left_out")).toBe(0);
   });
 
-  test("goes on when a gate cannot be reached, and says so", async () => {
+  test("continues when a gate cannot be reached, and counts it", async () => {
     const { fine, shaky } = await someTraffic();
     world.gates.before((_, destination) => {
       if (destination === shaky) throw new Error("away");
@@ -173,7 +173,7 @@ describe("/metrics", () => {
     expect(value("waiting_deliveries", { destination: shaky })).toBe(0);
   });
 
-  test("asks a hundred gates at most: those where something goes on; labels grow no further", async () => {
+  test("calls at most a hundred gates, those of active destinations; labels grow no further", async () => {
     for (let i = 0; i < 120; i++)
       await newDestination({ tenant: "many", id: `dst_${String(i).padStart(20, "0")}` });
     const last = "dst_zzzzzzzzzzzzzzzzzzzz";
@@ -188,7 +188,7 @@ describe("/metrics", () => {
     expect(value("destinations_left_out")).toBeGreaterThanOrEqual(21);
   });
 
-  test("is for keys with the scope read that are bound to no tenant", async () => {
+  test("needs a key with the scope read that is bound to no tenant", async () => {
     expect((await get("/metrics", { scopes: ["events:write"] })).status).toBe(403);
     expect((await get("/metrics", { scopes: ["read"], tenant: TENANT })).status).toBe(403);
     const app = createApp({ services: () => ({ ...world.services, db: env.DB }) });
@@ -214,7 +214,7 @@ describe("/v1/stats", () => {
       attempt_distribution: { "1": 5, "2": 1 },
       deduplicated: 0,
       keyed_requests: 0,
-      coverage: { total: 2, asked: 2, sampled: null, unreachable: 0 },
+      coverage: { total: 2, queried: 2, sampled: null, unreachable: 0 },
     });
     const series = json.series as { at: string; attempts: number }[];
     expect(series).toHaveLength(15);
@@ -224,7 +224,7 @@ describe("/v1/stats", () => {
     );
   });
 
-  test("is of the last hour unless another window is asked for, and forgets what is older", async () => {
+  test("covers the last hour unless another window is requested, and nothing older", async () => {
     await someTraffic();
     world.clock.pass(2 * 3_600_000);
     expect((await stats()).json).toMatchObject({ window: "1h", attempts: 0, retry_rate: null });
@@ -232,7 +232,7 @@ describe("/v1/stats", () => {
     expect((await stats("?window=7d")).json).toMatchObject({ attempts: 6 });
   });
 
-  test("can be of one destination, or of one tenant", async () => {
+  test("can cover one destination, or one tenant", async () => {
     const { fine } = await someTraffic();
     await newDestination({ tenant: "other" });
     const ofOne = await stats(`?destination_id=${fine}`);
@@ -240,7 +240,7 @@ describe("/v1/stats", () => {
     expect((await stats("?tenant=other")).json).toMatchObject({ attempts: 0, coverage: { total: 1 } });
   });
 
-  test("shows a bound key its tenant alone", async () => {
+  test("shows a bound key only its tenant", async () => {
     const { fine } = await someTraffic();
     const bound: Principal = { scopes: ["read"], tenant: "other" };
     expect((await stats("", bound)).json).toMatchObject({
@@ -263,7 +263,7 @@ describe("/v1/stats", () => {
     expect(answer.json.errors).toMatchObject([{ field }]);
   });
 
-  test("is 404 for a destination that is not there", async () => {
+  test("is 404 for an unknown destination", async () => {
     expect((await stats("?destination_id=dst_00000000000000000000")).status).toBe(404);
   });
 });

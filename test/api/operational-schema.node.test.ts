@@ -1,12 +1,12 @@
-/** What the operator is told is what the document says: no field more, none less, and nothing that is a secret. */
+/** Operational events match the document: every field, no other, and no secret. */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
 import { operationalData } from "../../src/api/operational-events.ts";
 import type { SettleResult } from "../../src/core/settle.ts";
 import {
+  alertEvent,
   deadEvent,
-  noticeEvent,
   type OperationalEvent,
   stallEvent,
   statusEvent,
@@ -25,7 +25,7 @@ const news: SettleResult = { events: [], alerts: [], digestDue: false, at: AT, f
 
 const all: readonly OperationalEvent[] = [
   ...(["circuit_opened", "circuit_closed", "storm_detected", "recovered"] as const).map((notice) =>
-    noticeEvent(destination, notice, news),
+    alertEvent(destination, notice, news),
   ),
   statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: AT }),
   statusEvent({ ...destination, status: "active", reason: null, changedAt: AT }),
@@ -38,16 +38,16 @@ const all: readonly OperationalEvent[] = [
 ];
 
 describe.each(all.map((event) => [event.type, event] as const))("%s", (type, { data, key }) => {
-  test("has the data that is documented, and no more", () => {
+  test("has the documented data, and no more", () => {
     expect(operationalData(type).parse(data)).toEqual(data);
   });
 
-  test("says nothing of a URL but its host", () => {
+  test("contains nothing of a URL but its host", () => {
     expect(JSON.stringify(data) + key).not.toMatch(/s3cret|token|pw@/);
   });
 });
 
-test("every type is a webhook of the document, and has a key of its own", () => {
+test("every type is a webhook in the document, and has a distinct key", () => {
   const { webhooks } = documentOf(createApp()) as unknown as { webhooks: Record<string, unknown> };
   expect(Object.keys(webhooks).sort()).toEqual([...new Set(all.map(({ type }) => type))].sort());
   expect(new Set(all.map(({ key }) => key)).size).toBe(all.length);

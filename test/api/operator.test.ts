@@ -1,7 +1,7 @@
-/** The reserved tenant `operator`: only the operator posts to it and creates in it. */
+/** The reserved tenant `operator`: only the operator posts and creates for it. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 
@@ -13,48 +13,48 @@ function apiOf(principal: Principal) {
   return testApi({ authenticate: async () => principal });
 }
 
-const things: readonly (readonly [string, string, unknown])[] = [
+const bodies: readonly (readonly [string, string, unknown])[] = [
   ["an event", "/v1/events", { type: "a.b", data: 1, tenant: "operator" }],
   ["a batch", "/v1/events/batch", { events: [{ type: "a.b", data: 1, tenant: "operator" }] }],
   ["a destination", "/v1/destinations", { url: "https://example.com/", tenant: "operator" }],
   ["a portal link", "/v1/portal-links", { tenant: "operator" }],
 ];
 
-describe.each(things)("%s of the tenant operator", (_, path, body) => {
+describe.each(bodies)("%s of the tenant operator", (_, path, body) => {
   it.each<[string, Principal]>([
     ["a key bound to another tenant", { scopes: all, tenant: "acme" }],
     ["a key bound to that tenant", { scopes: all, tenant: "operator" }],
     ["a key bound to none that is no admin's", { scopes: ["events:write", "read"] }],
-  ])("is refused to %s, and leaves nothing behind", async (_, principal) => {
+  ])("is refused to %s, and stores nothing", async (_, principal) => {
     expect((await apiOf(principal).call("POST", path, body)).status).toBe(403);
     expect(await countRows("events")).toBe(0);
     expect(await countRows("destinations")).toBe(0);
   });
 
-  it("is the operator's to make", async () => {
+  it("is allowed to the operator", async () => {
     const { status } = await apiOf({ scopes: all }).call("POST", path, body);
     expect([201, 202]).toContain(status);
   });
 });
 
-it("a key bound to the tenant takes it when none is named, and is refused as well", async () => {
+it("a key bound to the reserved tenant is refused too", async () => {
   const api = apiOf({ scopes: all, tenant: "operator" });
   expect((await api.call("POST", "/v1/events", { type: "a.b", data: 1 })).status).toBe(403);
 });
 
-describe("a pause and its end by hand", () => {
+describe("an operator's pause and resume", () => {
   const url = "https://example.com/hooks";
   const create = async (tenant: string) => {
     const { json } = await testApi().call("POST", "/v1/destinations", { url, tenant });
     return json.id as string;
   };
 
-  it("are each told of once, and are one line each, however often they are repeated", async () => {
+  it("are published and logged once each, however often they are repeated", async () => {
     await create("operator");
     const id = await create("acme");
     const api = testApi();
-    for (const turn of ["pause", "pause", "resume", "resume"]) {
-      expect((await api.call("POST", `/v1/destinations/${id}/${turn}`)).status).toBe(200);
+    for (const action of ["pause", "pause", "resume", "resume"]) {
+      expect((await api.call("POST", `/v1/destinations/${id}/${action}`)).status).toBe(200);
     }
     const data = { destination_id: id, tenant: "acme", host: "example.com", reason: "manual" };
     expect(await operationalEvents(env.DB)).toMatchObject([
@@ -68,7 +68,7 @@ describe("a pause and its end by hand", () => {
     ]);
   });
 
-  it("of the operator's own destination are told to nobody", async () => {
+  it("of the operator's own destination are not published", async () => {
     const id = await create("operator");
     await create("operator");
     await testApi().call("POST", `/v1/destinations/${id}/pause`);

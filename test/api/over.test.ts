@@ -1,4 +1,4 @@
-/** What is over is shown no more and not sent again, although a neighbour keeps the row of its bundle. */
+/** An event past the retention is neither shown nor sent again, although a neighbour keeps the row of its bundle. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
@@ -49,7 +49,7 @@ const of = (...names: [number, string][]) => names.map(([event, place]) => deliv
 describe("an event that is older than the retention, and whose deliveries have all ended", () => {
   beforeEach(() => store(KEPT));
 
-  it("is not shown, nor is its delivery, and its neighbours are", async () => {
+  it("is not shown, nor is its delivery; its neighbours in the bundle are", async () => {
     const events = [OVER, UNWANTED, OPEN, HALF].map((event) => status(`/v1/events/${eventId(event)}`));
     expect(await Promise.all(events)).toEqual([404, 404, 200, 200]);
     const deliveries = [OVER, OPEN, HALF].map((event) => status(`/v1/deliveries/${deliveryId(event, A)}`));
@@ -70,7 +70,7 @@ describe("an event that is older than the retention, and whose deliveries have a
     expect((await browser.get(`/dashboard/events/${eventId(OVER)}`)).status).toBe(404);
   });
 
-  it("is not tried again, by hand or by a replay", async () => {
+  it("is not sent again, by a retry or by a replay", async () => {
     expect(await status(`/v1/deliveries/${deliveryId(OVER, A)}/retry`, "POST")).toBe(404);
     const range = { since: new Date(NOW - 2 * KEPT).toISOString(), until: new Date(NOW).toISOString() };
     const { json } = await testApi().call("POST", "/v1/replays", { destination_id: A, ...range });

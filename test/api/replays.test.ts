@@ -1,4 +1,4 @@
-/** Replays through the API: begun, shown, listed, turned, and refused with reasons. */
+/** Replays through the API: started, shown, listed, paused, resumed and cancelled, and refused with a reason. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
@@ -36,7 +36,7 @@ const begin = (fields: object = {}, api = testApi()) =>
   api.call("POST", "/v1/replays", { destination_id: PLACE, ...time, ...fields });
 
 describe("POST /v1/replays", () => {
-  it("begins a replay of the dead, counts it, and sends for its first step", async () => {
+  it("starts a replay of dead deliveries, counts them, and enqueues its first step", async () => {
     const api = testApi();
     const { status, json } = await begin({}, api);
     expect(status).toBe(201);
@@ -51,10 +51,10 @@ describe("POST /v1/replays", () => {
       state: "running",
       reason: null,
       total: 5,
-      moved: 0,
+      requeued: 0,
       delivered: 0,
       failed: 0,
-      pace_per_minute: 100,
+      current_rate_per_minute: 100,
       created_at: iso(NOW),
       updated_at: iso(NOW),
       ended_at: null,
@@ -73,7 +73,7 @@ describe("POST /v1/replays", () => {
     [{ until: iso(NOW + HOUR), include: "delivered" }, 6],
     [{ since: iso(NOW - 9 * HOUR), until: iso(NOW - 7 * HOUR) }, 1],
     [{ destination_id: OTHER }, 0],
-  ])("with %j means %i", async (fields, total) => {
+  ])("with %j matches %i", async (fields, total) => {
     expect((await begin(fields)).json).toMatchObject({ total, state: "running" });
   });
 
@@ -98,7 +98,7 @@ describe("POST /v1/replays", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
   });
 
-  it("refuses a destination that is not there, deleted, or of another tenant", async () => {
+  it("refuses an unknown or deleted destination, and one of another tenant", async () => {
     expect((await begin({ destination_id: "dst_x" })).status).toBe(404);
     const foreign = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "other" }) });
     expect((await begin({}, foreign)).status).toBe(404);
@@ -106,7 +106,7 @@ describe("POST /v1/replays", () => {
     expect((await begin()).status).toBe(404);
   });
 
-  it("has one replay of a destination at a time, and names it", async () => {
+  it("allows one replay of a destination at a time, and names it", async () => {
     const { json: first } = await begin();
     const second = await begin({ include: "delivered" });
     expect([second.status, second.json.detail]).toEqual([
@@ -120,7 +120,7 @@ describe("POST /v1/replays", () => {
     expect((await begin()).status).toBe(201);
   });
 
-  it("has one of those asked for at the same moment", async () => {
+  it("starts one of several replays requested at the same time", async () => {
     const answers = await Promise.all([begin(), begin(), begin()]);
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409]);
   });
@@ -152,11 +152,11 @@ describe("a replay", () => {
     expect((await call("GET", "/v1/replays/rpl_x")).status).toBe(404);
   });
 
-  it("leaves a line for each change of its state, and none for a repeat", async () => {
+  it("logs each change of its state, and no repeated request", async () => {
     const api = testApi();
     const { json } = await begin({}, api);
-    for (const turn of ["pause", "pause", "resume", "cancel", "cancel"])
-      await api.call("POST", `/v1/replays/${json.id}/${turn}`);
+    for (const action of ["pause", "pause", "resume", "cancel", "cancel"])
+      await api.call("POST", `/v1/replays/${json.id}/${action}`);
     const ids = { replay: json.id, destination: PLACE };
     expect(api.log.filter(({ what }) => what.startsWith("replay_"))).toMatchObject([
       { what: "replay_begun", ...ids },
@@ -166,22 +166,22 @@ describe("a replay", () => {
     ]);
   });
 
-  it.each(["pause", "cancel"])("may be told to %s twice", async (turn) => {
+  it.each(["pause", "cancel"])("accepts %s twice", async (action) => {
     const { json } = await begin();
     const { call } = testApi();
-    const once = await call("POST", `/v1/replays/${json.id}/${turn}`);
-    const twice = await call("POST", `/v1/replays/${json.id}/${turn}`);
-    expect(once).toMatchObject({ status: 200, json: { state: turn === "pause" ? "paused" : "cancelled" } });
+    const once = await call("POST", `/v1/replays/${json.id}/${action}`);
+    const twice = await call("POST", `/v1/replays/${json.id}/${action}`);
+    expect(once).toMatchObject({ status: 200, json: { state: action === "pause" ? "paused" : "cancelled" } });
     expect([twice.status, twice.json]).toEqual([200, once.json]);
   });
 
-  it("resumes no faster than it began, and sends for its step once", async () => {
+  it("resumes at most at its initial rate, and enqueues its step once", async () => {
     const { json } = await begin();
     await env.DB.prepare("UPDATE replays SET pace = 700").run();
     const api = testApi();
     await api.call("POST", `/v1/replays/${json.id}/pause`);
     const once = await api.call("POST", `/v1/replays/${json.id}/resume`);
-    expect(once.json).toMatchObject({ state: "running", reason: null, pace_per_minute: 100 });
+    expect(once.json).toMatchObject({ state: "running", reason: null, current_rate_per_minute: 100 });
     expect((await api.call("POST", `/v1/replays/${json.id}/resume`)).json).toEqual(once.json);
     expect(api.steps).toEqual([{ replay: json.id }]);
   });
@@ -192,10 +192,10 @@ describe("a replay", () => {
     ["completed", "cancel"],
     ["cancelled", "pause"],
     ["cancelled", "resume"],
-  ])("that is %s refuses to %s", async (state, turn) => {
+  ])("that is %s refuses to %s", async (state, action) => {
     const { json } = await begin();
     await env.DB.prepare("UPDATE replays SET state = ?1").bind(state).run();
-    const answer = await testApi().call("POST", `/v1/replays/${json.id}/${turn}`);
-    expect([answer.status, answer.json.detail]).toEqual([409, `The replay is ${state}: it has ended`]);
+    const answer = await testApi().call("POST", `/v1/replays/${json.id}/${action}`);
+    expect([answer.status, answer.json.detail]).toEqual([409, `The replay has ended: it is ${state}`]);
   });
 });

@@ -1,4 +1,4 @@
-/** A run through everything that handles secrets, after which all that was answered and logged is searched. */
+/** Runs everything that handles secrets, then searches all that was answered and logged. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { faultOf } from "../../src/log.ts";
@@ -13,47 +13,47 @@ const URL_ = "https://example.com/hook";
 
 beforeEach(emptyDatabase);
 
-test("a secret is shown in the answer that begins its use, and nowhere else", async () => {
+test("a secret is shown in the answer that creates it, and nowhere else", async () => {
   const said: string[] = [];
   const { call, log } = testApi();
-  const tell = async (method: string, path: string, body?: unknown) => {
+  const send = async (method: string, path: string, body?: unknown) => {
     const { json, text, headers } = await call(method, path, body);
     said.push(text, JSON.stringify([...headers]));
     return json;
   };
   const created = (await call("POST", "/v1/destinations", { url: URL_, secret: own })).json;
-  const other = await tell("POST", "/v1/destinations", { url: URL_, secret: pair });
+  const other = await send("POST", "/v1/destinations", { url: URL_, secret: pair });
   expect(created.secret).toBe(own);
   const path = `/v1/destinations/${created.id}`;
   expect((await call("POST", `${path}/rotate-secret`, { secret: rotated })).json.secret).toBe(rotated);
 
-  for (const place of ["", "/jwks.json", "/health"]) await tell("GET", `${path}${place}`);
-  await tell("GET", `/v1/destinations/${other.id}/jwks.json`);
-  await tell("GET", "/v1/destinations");
-  await tell("PATCH", path, { description: "x" });
-  await tell("PATCH", path, { secret: own });
-  await tell("POST", `${path}/pause`);
-  await tell("POST", `${path}/resume`);
-  await tell("POST", "/v1/master-keys/reseal");
+  for (const place of ["", "/jwks.json", "/health"]) await send("GET", `${path}${place}`);
+  await send("GET", `/v1/destinations/${other.id}/jwks.json`);
+  await send("GET", "/v1/destinations");
+  await send("PATCH", path, { description: "x" });
+  await send("PATCH", path, { secret: own });
+  await send("POST", `${path}/pause`);
+  await send("POST", `${path}/resume`);
+  await send("POST", "/v1/rotate-master-key");
   for (const secret of [`${own} `, own.slice(6), [own], { own }])
-    await tell("POST", "/v1/destinations", { url: URL_, secret });
-  await tell("POST", "/v1/destinations", { url: URL_, secret: own, signature: "ed25519" });
-  await tell("POST", "/v1/destinations", { url: URL_, headers: { "x y": own, "webhook-id": own } });
+    await send("POST", "/v1/destinations", { url: URL_, secret });
+  await send("POST", "/v1/destinations", { url: URL_, secret: own, signature: "ed25519" });
+  await send("POST", "/v1/destinations", { url: URL_, headers: { "x y": own, "webhook-id": own } });
   for (const broken of [
     `{"secret":x${own.slice(6)}}`,
     `{"secret":"${own}"x`,
     `"${own}"`,
     `{"secret":"${own}`,
   ])
-    await tell("POST", "/v1/destinations", broken);
-  await tell("DELETE", path);
+    await send("POST", "/v1/destinations", broken);
+  await send("DELETE", path);
 
   const all = said.join("\n") + JSON.stringify(log);
   for (const secret of hidden)
     for (let at = 0; at + 6 <= secret.length; at++) expect(all).not.toContain(secret.slice(at, at + 6));
 });
 
-test("a database that fails says nothing of what was to be written", async () => {
+test("a database error reveals nothing of the values to write", async () => {
   const prepare = () => {
     throw new Error("D1_ERROR: away");
   };

@@ -1,10 +1,10 @@
 /**
- * Route by route, over the API's own document: a key sees and touches what its tenant owns and nothing else,
- * and every operation asks for its scope. A new route is held to it from the moment it is registered.
+ * For every operation of the document: a key reads and changes only what its tenant owns, and the operation requires its
+ * scope. A new route is tested as soon as it is registered.
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Principal, scopes } from "../../src/api/auth.ts";
+import { type Principal, scopes } from "../../src/api/context.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import {
   bodyFor,
@@ -21,7 +21,7 @@ import {
 const PUBLIC = ["GET /v1/destinations/{id}/jwks.json", "GET /v1/health"];
 
 /** Operations on the installation itself, which belongs to no tenant: a tenant's key may not. */
-const OPERATORS = ["POST /v1/master-keys/reseal", "GET /metrics"];
+const OPERATORS = ["POST /v1/rotate-master-key", "GET /metrics"];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);
 
@@ -54,12 +54,12 @@ function showsNothingOf({ tenant, ids }: Things, text: string): void {
   for (const mark of [tenant, ...Object.values(ids)]) expect(text).not.toContain(mark);
 }
 
-test("only these operations ask for no key", () => {
+test("only these operations need no key", () => {
   const open = operations.filter(({ operation }) => operation.security.length === 0);
   expect(open.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(PUBLIC);
 });
 
-describe("its own are open to a tenant's key", () => {
+describe("a tenant's key can use its own resources", () => {
   test.each(named(guarded.filter((described) => !isOperators(described))))("%s", async (_name, described) => {
     const { status, text } = await acme.call(
       described.method,
@@ -72,7 +72,7 @@ describe("its own are open to a tenant's key", () => {
   });
 });
 
-describe("what is the operator's is not a tenant's", () => {
+describe("a tenant's key cannot use the operator's operations", () => {
   test.each(named(guarded.filter(isOperators)))("%s", async (_name, described) => {
     const before = await everythingStored();
     const answer = await acme.call(described.method, described.path, bodyFor(described, own));
@@ -81,7 +81,7 @@ describe("what is the operator's is not a tenant's", () => {
   });
 });
 
-describe("another tenant's ids are 404 to it, and stay as they are", () => {
+describe("another tenant's ids are 404 to a tenant's key, and stay unchanged", () => {
   test.each(named(withIds))("%s", async (_name, described) => {
     const before = await everythingStored();
     const { status, json } = await acme.call(
@@ -95,7 +95,7 @@ describe("another tenant's ids are 404 to it, and stay as they are", () => {
   });
 });
 
-describe("it can name no other tenant, and nothing of another's, in a body", () => {
+describe("a tenant's key can name no other tenant, and nothing of another's, in a body", () => {
   const telling = withBodies.filter((described) => {
     const text = JSON.stringify(described.operation.requestBody?.content["application/json"]?.example);
     return /"tenant"|_id"/.test(text);
@@ -109,7 +109,7 @@ describe("it can name no other tenant, and nothing of another's, in a body", () 
   });
 });
 
-describe("it finds nothing of another tenant in a list", () => {
+describe("a tenant's key finds nothing of another tenant in a list", () => {
   test.each(named(lists))("%s", async (_name, { path, operation }) => {
     const all = await call("GET", path);
     const marks = Object.values(foreign.ids).filter((id) => all.text.includes(id));
@@ -125,7 +125,7 @@ describe("it finds nothing of another tenant in a list", () => {
   });
 });
 
-describe("without its scope, with all others, it is refused", () => {
+describe("an operation is refused to a key with every scope but its own", () => {
   test.each(named(guarded))("%s", async (_name, described) => {
     const scope = described.operation.security[0]?.bearer?.[0];
     expect(scopes, `put requires(…) into the middleware of ${described.path}`).toContain(scope);
@@ -142,7 +142,7 @@ describe("without its scope, with all others, it is refused", () => {
   });
 });
 
-describe("without a key, with a wrong, an expired or a revoked one, nobody passes", () => {
+describe("an operation is refused without a key, and with a wrong, an expired or a revoked one", () => {
   test.each(named(guarded))("%s", async (_name, described) => {
     const unbound = testApi({ services: { gates: env.GATES } });
     const keys = await Promise.all([
@@ -164,7 +164,7 @@ describe("without a key, with a wrong, an expired or a revoked one, nobody passe
   });
 });
 
-describe("what asks for no key shows nothing of a tenant", () => {
+describe("an operation without a key shows nothing of a tenant", () => {
   const open = operations.filter(({ operation }) => operation.security.length === 0);
   test.each(named(open))("%s", async (_name, { method, path }) => {
     const url = pathFor(path, foreign);

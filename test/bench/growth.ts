@@ -4,18 +4,18 @@
  * Exits non-zero when the dearest costs more than 1.1 times the cheapest. The time of each is printed too, and
  * judged by nobody: machines are noisy.
  */
-import { openStage, type Stage } from "./cost/stage.ts";
-import { type Growth, grownBacklog, grownDestinations, grownPast, grownStore } from "./growth/growths.ts";
+import { type MeteredStack, startMeteredStack } from "./cost/metered-stack.ts";
+import { type Growth, grownBacklog, grownDestinations, grownPast, grownStore } from "./growth/queries.ts";
 import { growthOf, report } from "./growth/report.ts";
 
 /** One after the other on a stack of their own. */
-async function staged(...all: readonly ((stage: Stage) => Promise<Growth>)[]): Promise<Growth[]> {
-  const stage = await openStage();
+async function staged(...all: readonly ((stack: MeteredStack) => Promise<Growth>)[]): Promise<Growth[]> {
+  const stack = await startMeteredStack();
   const tables: Growth[] = [];
   try {
-    for (const grown of all) tables.push(await grown(stage));
+    for (const grown of all) tables.push(await grown(stack));
   } finally {
-    await stage.close();
+    await stack.close();
   }
   return tables;
 }

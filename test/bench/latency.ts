@@ -7,10 +7,10 @@
  * measured is what Breakwater itself lets an event wait for.
  */
 import { corpusEvent } from "./corpus.ts";
-import { inTurn } from "./in-turn.ts";
 import { machine } from "./machine.ts";
 import { table } from "./markdown.ts";
-import { postSteadily } from "./steady.ts";
+import { postSteadily } from "./open-loop.ts";
+import { inTurn } from "./rotate.ts";
 import { breakwater } from "./throughput/breakwater.ts";
 import { type Contender, type Running, typeOf } from "./throughput/contender.ts";
 import { type Endpoints, openEndpoints } from "./throughput/endpoints.ts";

@@ -7,7 +7,7 @@
  * it has one consumer at a time where production has up to 250, its queues are in memory, and everything
  * runs on one thread. A bare Worker on the same runtime shows what that costs by itself.
  */
-import { inTurn } from "./in-turn.ts";
+import { inTurn } from "./rotate.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";

@@ -14,7 +14,7 @@ function clientOf(key = KEY) {
   return breakwaterAt(ORIGIN, key, async (request) => app.fetch(request, env, context as never));
 }
 
-test("a first hour works as it compiles", async () => {
+test("the typed client works as it compiles", async () => {
   const { secret, event, changed, deliveries, removed } = await tour(clientOf());
   expect(secret).toMatch(/^whsec_/);
   expect(event.deliveries).toHaveLength(1);
@@ -23,16 +23,16 @@ test("a first hour works as it compiles", async () => {
   expect(removed.response.status).toBe(204);
 });
 
-test("what does not compile is refused", async () => {
-  expect(await mistakes(clientOf())).toEqual([415, 422, 422, 422, 422, 422, 404, 405]);
+test("requests that do not compile are refused", async () => {
+  expect(await mistakes(clientOf())).toEqual([415, 422, 422, 422, 422, 422, 422, 404, 405]);
 });
 
-test("a refusal is a problem that can be read", async () => {
+test("a refusal is a typed problem", async () => {
   expect(await reading(clientOf())).toMatchObject({ status: 404, faults: [] });
   expect(await reading(clientOf("bw_nobody"))).toMatchObject({ status: 401, faults: [] });
 });
 
-test("the types that the Worker serves are those that were compiled against", async () => {
+test("the Worker serves the types that the client was compiled against", async () => {
   const { call } = testApi();
   const { status, text } = await call("GET", "/openapi.d.ts");
   expect(status).toBe(200);

@@ -1,6 +1,6 @@
 /**
- * A user's first hour with the typed client, as in the README. It is compiled against the types that the API
- * describes itself with, and run against the Worker: what is wrong here must not compile, and the rest must work.
+ * A tour of the typed client. It is compiled against the types that the Worker serves, and run against the Worker: what
+ * is wrong must not compile, and the rest must work.
  */
 import createClient, { type Client } from "openapi-fetch";
 import type { Delivery, NewDestination, NewEvent, paths } from "./breakwater.d.ts";
@@ -15,7 +15,7 @@ export function breakwaterAt(baseUrl: string, key: string, fetch?: (request: Req
   });
 }
 
-/** Everything from the first destination to what became of the first event. */
+/** From the first destination to the first delivery. */
 export async function tour(breakwater: Breakwater) {
   const wanted: NewDestination = { url: "https://example.com/webhooks", event_types: ["invoice.*"] };
   const destination = await breakwater.POST("/v1/destinations", { body: wanted });
@@ -38,7 +38,7 @@ export async function tour(breakwater: Breakwater) {
   return { secret: destination.data.secret, event: event.data, changed, deliveries, removed };
 }
 
-/** What does not compile, and is refused by the Worker in the same words. */
+/** Requests that do not compile, and that the Worker refuses. */
 export async function mistakes(breakwater: Breakwater) {
   // @ts-expect-error `tennant` is not a field
   const misspelt: NewEvent = { type: "a", data: 1, tennant: "acme" };
@@ -56,6 +56,8 @@ export async function mistakes(breakwater: Breakwater) {
     }),
     // @ts-expect-error there is no such state
     await breakwater.GET("/v1/deliveries", { params: { query: { state: "lost" } } }),
+    // @ts-expect-error there is no such reason
+    await breakwater.GET("/v1/deliveries", { params: { query: { reason: "exhasuted" } } }),
     // @ts-expect-error there is no such route
     await breakwater.GET("/v1/nothing"),
     // @ts-expect-error events are posted, and not put
@@ -64,7 +66,7 @@ export async function mistakes(breakwater: Breakwater) {
   return answers.map(({ response }) => response.status);
 }
 
-/** What is not there at all does not compile either. */
+/** Fields that do not exist, or may be absent, do not compile either. */
 export async function reading(breakwater: Breakwater) {
   const { data, error } = await breakwater.GET("/v1/events/{id}", { params: { path: { id: "evt_1" } } });
   // @ts-expect-error `dilveries` is not a field

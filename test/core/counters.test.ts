@@ -8,7 +8,7 @@ import {
   sumOfCounters,
   totalOf,
 } from "../../src/core/metrics.ts";
-import { metric, sampleArbitrary } from "../support/samples.ts";
+import { attemptMetricArbitrary, metric } from "../support/attempt-metrics.ts";
 
 const empty = emptyCounters(0);
 
@@ -55,7 +55,7 @@ describe("counting", () => {
   });
 });
 
-const metrics = fc.array(sampleArbitrary, { maxLength: 50 });
+const metrics = fc.array(attemptMetricArbitrary, { maxLength: 50 });
 
 test("counting in two steps, or in two places, comes to the same as counting at once", () => {
   fc.assert(

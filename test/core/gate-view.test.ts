@@ -4,7 +4,7 @@ import { newGateState } from "../../src/core/gate-state.ts";
 import { viewOf } from "../../src/core/gate-view.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { settle } from "../../src/core/settle.ts";
-import { metric } from "../support/samples.ts";
+import { metric } from "../support/attempt-metrics.ts";
 
 const NOW = 1_000_000_000_000;
 const settings: GateSettings = {

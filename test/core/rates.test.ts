@@ -6,7 +6,7 @@ import {
   type Rates,
   ratesOf,
 } from "../../src/core/metrics.ts";
-import { metric } from "../support/samples.ts";
+import { metric } from "../support/attempt-metrics.ts";
 
 const of = (...metrics: AttemptMetric[]) => ratesOf(countersAfter(emptyCounters(0), metrics));
 const again = (attempt: number) => metric({ attempt, result: "5xx", end: "again" });

@@ -16,7 +16,7 @@ import {
   sumOf,
   windows,
 } from "../../src/core/rollups.ts";
-import { metric, sampleArbitrary } from "../support/samples.ts";
+import { attemptMetricArbitrary, metric } from "../support/attempt-metrics.ts";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -105,7 +105,7 @@ const steps = fc.array(
       { weight: 2, arbitrary: fc.integer({ min: 0, max: 40 * HOUR }) },
       { weight: 1, arbitrary: fc.integer({ min: -3 * HOUR, max: 0 }) },
     ),
-    metrics: fc.array(sampleArbitrary, { maxLength: 4 }),
+    metrics: fc.array(attemptMetricArbitrary, { maxLength: 4 }),
   }),
   { maxLength: 150 },
 );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { AttemptMetric } from "../../src/core/metrics.ts";
 import { lately, newRollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
-import { metric } from "../support/samples.ts";
+import { metric } from "../support/attempt-metrics.ts";
 
 const MINUTE = 60_000;
 const NOW = 1_000_020_000_000;

@@ -232,9 +232,7 @@ describe("a destination", () => {
     const form = { overlap_hours: "9999", secret_version: "1" };
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
     expect(status).toBe(422);
-    expect(html).toContain(
-      "overlap_seconds is 35996400; expected a whole number of seconds from 0 to 604800",
-    );
+    expect(html).toContain("overlap_s is 35996400; expected a whole number of seconds from 0 to 604800");
     expect(html).not.toContain("Create destination");
   });
 

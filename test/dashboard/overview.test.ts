@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { metric } from "../support/attempt-metrics.ts";
 import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
-import { metric } from "../support/samples.ts";
 
 beforeEach(emptyDatabase);
 

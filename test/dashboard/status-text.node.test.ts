@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { GateView } from "../../src/core/gate-view.ts";
 import { type DestinationStatus, statusText } from "../../src/dashboard/status-text.ts";
-import { calmView } from "../support/calm-view.ts";
+import { idleGateView } from "../support/idle-gate-view.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 
-const quiet = calmView.traffic;
+const quiet = idleGateView.traffic;
 
-const calm: GateView = { ...calmView, tookMs: 120 };
+const calm: GateView = { ...idleGateView, tookMs: 120 };
 
 const minute = (ago: number, attempts: number, failures: number) => ({
   from: NOW - ago,

@@ -1,4 +1,4 @@
-/** Bodies come back from a bundle to the byte, or not at all. */
+/** Bodies are read from a bundle byte for byte, or not at all. */
 import { describe, expect, test } from "vitest";
 import { type StoredHeader, storedHeader } from "../../src/core/bundle.ts";
 import { readBodies, storeBodies } from "../../src/db/bundles.ts";
@@ -58,7 +58,7 @@ describe("bodies", () => {
   });
 });
 
-describe("bodies that are not what was stored", () => {
+describe("damaged bodies", () => {
   const compressible = bytesOf([JSON.stringify({ text: "x".repeat(2_000) }), "{}"]);
   test.each([
     ["compressed", compressible],
@@ -80,7 +80,7 @@ describe("bodies that are not what was stored", () => {
       expect(await readBodies(text, header), how).toBeUndefined();
   });
 
-  test("are nothing at all where the header counts other bytes", async () => {
+  test("are undefined when the header has other sizes", async () => {
     const { hex, header } = await stored(compressible);
     const other = { ...header, events: [0, 0, 1, 0, 0, 1] };
     expect(await readBodies(hex, other)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** What a commit stores of events: whom they are for, in which order they are, and every byte of them. */
+/** What a commit stores of events: their destinations, their order, and every byte of their bodies. */
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -48,7 +48,7 @@ describe("a destination's event types", () => {
 });
 
 describe("a filter", () => {
-  test("sees the data of each event of a request, its numbers as they were written", async () => {
+  test("sees the data of each event of a request, with numbers as they were written", async () => {
     const id = await newDestination({ filter: { amount: { gte: 100 } } });
     const raw = (text: string) => (JSON as unknown as { rawJSON: (text: string) => unknown }).rawJSON(text);
     const amounts = [raw("100.00"), 99, "100", raw("1e2"), raw("12345678901234567890")];
@@ -58,7 +58,7 @@ describe("a filter", () => {
 });
 
 describe("a plan", () => {
-  test("has the destinations of its tenant alone", async () => {
+  test("has the destinations of its tenant only", async () => {
     const id = await newDestination();
     const other = await newDestination({ tenant: "other" });
     expect(await planOf("a")).toEqual([id]);
@@ -66,7 +66,7 @@ describe("a plan", () => {
     expect(await planOf("a", "nobody")).toEqual([]);
   });
 
-  test("is of its instant: later comers are not in it, and those that go stay in it", async () => {
+  test("is that of its moment: destinations created later are not in it, and those deleted later stay in it", async () => {
     const id = await newDestination();
     const [accepted] = await acceptAll([event("a")]);
     await newDestination();
@@ -78,14 +78,14 @@ describe("a plan", () => {
     expect(await planOf("a")).not.toContain(id);
   });
 
-  test("has a paused destination too: what is for it is held", async () => {
+  test("has paused destinations too: their deliveries wait", async () => {
     const id = await newDestination({ status: "paused" });
     expect(await planOf("a")).toEqual([id]);
   });
 });
 
 describe("events stored together", () => {
-  test("have ascending numbers in the order in which they were given, and their own bodies", async () => {
+  test("have ascending ids in the order given, and their own bodies", async () => {
     await newDestination({ eventTypes: ["even"] });
     const posted = Array.from({ length: 1_000 }, (_, i) => event(i % 2 === 0 ? "even" : "odd", i));
     const accepted = await acceptAll(posted);
@@ -96,7 +96,7 @@ describe("events stored together", () => {
     expect(accepted.map(({ plan }) => plan.length)).toEqual(posted.map((_, i) => (i % 2 === 0 ? 1 : 0)));
   });
 
-  test("keep their order over more than one bundle, and are stored all or none", async () => {
+  test("keep their order over several bundles, and are stored all or none", async () => {
     const posted = Array.from({ length: 7 }, (_, i) => event(`t${i}`, "x".repeat(200_000)));
     const accepted = await acceptAll(posted);
     const { results } = await env.DB.prepare("SELECT id, type FROM events ORDER BY id").all();
@@ -113,7 +113,7 @@ describe("events stored together", () => {
     expect(await env.DB.prepare("SELECT count(*) AS n FROM events").first("n")).toBe(7);
   });
 
-  test("that hold a large one among small ones are in bundles of 512 KB at most", async () => {
+  test("of mixed sizes are in bundles of 512 KB at most", async () => {
     const posted = Array.from({ length: 30 }, (_, i) => event("a", "x".repeat(i % 10 === 5 ? 250_000 : 100)));
     await acceptAll(posted);
     const bodies = await storedBodies();

@@ -1,6 +1,10 @@
-/** A person may change limits with `wrangler d1 execute`: it holds from the next batch, and nonsense stops nothing. */
+/**
+ * Operators may edit limits with `wrangler d1 execute`: they apply from the next batch, and nonsense stops nothing. The
+ * statements of docs/data-model.md do what it says.
+ */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import page from "../../docs/data-model.md?raw";
 import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
 import { loadDeliveries } from "../../src/db/deliveries.ts";
 import { gateSettingsOf } from "../../src/db/destinations.ts";
@@ -15,6 +19,14 @@ import {
   urlOf,
   type World,
 } from "../support/world.ts";
+
+/** The statement on the page that contains this, about the event of that id. */
+function documented(part: string, event = 0): string {
+  const statements = [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql);
+  const [statement, ...others] = statements.filter((sql) => sql.includes(part));
+  if (statement === undefined || others.length > 0) throw new Error(`Not exactly one statement has ${part}`);
+  return statement.replace("= 128 / 128", `= ${event} / 128`).replace("= 128\n", `= ${event}\n`);
+}
 
 let world: World;
 let destination: string;
@@ -33,35 +45,35 @@ async function settingsNow() {
   return gateSettingsOf(work.destination);
 }
 
-describe("from the next batch", () => {
-  test("a concurrency limit holds", async () => {
+describe("from the next batch on", () => {
+  test("a concurrency limit applies", async () => {
     await world.earnTrust(destination);
     await edit("max_concurrency", 2);
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const before = world.receiver.calls.length;
-    const brought = world.bring(await world.post(10));
+    const delivered = world.bring(await world.post(10));
     await world.receiver.called(before + 2);
     await calm();
     expect(world.receiver.open()).toBe(2);
     end(204);
-    await brought;
+    await delivered;
     expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
   });
 
-  test("a pause holds", async () => {
+  test("a pause applies", async () => {
     await edit("status", "paused");
     await world.bring(await world.post());
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "paused" }]);
   });
 
-  test("a retry policy holds", async () => {
+  test("a retry policy applies", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", '{"schedule":[7],"jitter":"none"}');
     expect(await world.bring(await world.post())).toEqual([{ retryIn: 7 }]);
   });
 
-  test("an address holds", async () => {
+  test("a URL applies", async () => {
     await edit("url", "https://new.example/hook");
     await world.bring(await world.post());
     expect(world.receiver.to("https://new.example/hook")).toHaveLength(1);
@@ -109,27 +121,20 @@ describe("nonsense", () => {
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
-  test("in a retry policy counts as the default one", async () => {
+  test("in a retry policy counts as the default policy", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", "{not json");
     expect(await world.bring(await world.post())).toEqual([{ retryIn: 23 }]);
   });
 });
 
-describe("an event that somebody removes", () => {
-  /** As the README has it. */
-  const remove = (event: number) =>
-    execute(`
-      INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
-      SELECT p.value, e.id, 'cancelled', 'event_removed', 0, unixepoch() * 1000
-      FROM events e, json_each(e.plan) p WHERE e.bundle_id = ${event} / 128 AND e.id = ${event}
-      ON CONFLICT DO UPDATE SET state = 'cancelled', reason = 'event_removed', next_attempt_at = NULL,
-        ended_at = excluded.ended_at WHERE state IN ('waiting', 'retrying')`);
+describe("an event that an operator cancels", () => {
+  const cancel = (event: number) => execute(documented("'event_removed'", event));
 
   test.each([
-    ["has not been tried", async () => {}],
+    ["has not been attempted", async () => {}],
     [
-      "is to be tried again",
+      "is to be retried",
       async (message: DeliveryName) => {
         world.receiver.script(urlOf(destination), 500);
         await world.bring([message]);
@@ -144,14 +149,14 @@ describe("an event that somebody removes", () => {
         await edit("status", "active");
       },
     ],
-  ])("is not sent any more when it %s, and its neighbours are", async (_, before) => {
+  ])("is no longer sent when it %s, and its neighbours are", async (_, before) => {
     const messages = await world.post(3);
     const [, gone] = messages;
     if (!gone) throw new Error("Three were posted");
     await before(gone);
     const calls = world.receiver.calls.length;
-    await remove(gone.event);
-    await remove(gone.event);
+    await cancel(gone.event);
+    await cancel(gone.event);
     world.clock.pass(3_600_000);
     await world.bring(messages);
     await world.drain(destination);
@@ -163,31 +168,45 @@ describe("an event that somebody removes", () => {
     ]);
   });
 
-  test("stays as it was when it has been delivered", async () => {
+  test("stays delivered when it has been delivered", async () => {
     const [message] = await world.post();
     await world.bring([message]);
-    await remove(message?.event ?? 0);
+    await cancel(message?.event ?? 0);
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
 });
 
-describe("what a person asks D1, as the README has it", () => {
-  const ask = async (sql: string) => (await env.DB.prepare(sql).all()).results;
+describe("what operators query", () => {
+  const query = async (sql: string) => (await env.DB.prepare(sql).all()).results;
 
-  test("tells what is dead, and what waits or is retried, of rows and packs", async () => {
-    const shut = await newDestination({ status: "paused" });
+  test("what is dead, and what waits or is retried, in rows and packs", async () => {
+    const paused = await newDestination({ status: "paused" });
     world.receiver.script(urlOf(destination), 400, 400, 500, 204);
     await world.bring(await world.post(4));
-    const dead = await ask(`
-      SELECT destination_id, reason, count(*) AS deliveries, datetime(max(ended_at) / 1000, 'unixepoch') AS last
-      FROM delivery_states WHERE state = 'dead' GROUP BY 1, 2 ORDER BY deliveries DESC`);
-    expect(dead).toMatchObject([{ destination_id: destination, reason: "permanent", deliveries: 2 }]);
-    const open = await ask(`
-      SELECT destination_id, reason, count(*) AS deliveries, datetime(min(next_attempt_at) / 1000, 'unixepoch') AS until
-      FROM delivery_states WHERE state IN ('waiting', 'retrying') GROUP BY 1, 2 ORDER BY deliveries DESC`);
-    expect(open).toMatchObject([
-      { destination_id: shut, reason: "paused", deliveries: 4, until: null },
+    expect(await query(documented("state = 'dead'"))).toMatchObject([
+      { destination_id: destination, reason: "permanent", deliveries: 2 },
+    ]);
+    expect(await query(documented("IN ('waiting', 'retrying') GROUP BY"))).toMatchObject([
+      { destination_id: paused, reason: "paused", deliveries: 4, until: null },
       { destination_id: destination, reason: "http_500", deliveries: 1, until: expect.any(String) },
     ]);
+  });
+
+  test("the deliveries of one event, queued ones too", async () => {
+    const paused = await newDestination({ status: "paused" });
+    const event = (await world.post(2)).at(-1)?.event ?? 0;
+    const states = async () =>
+      Object.fromEntries(
+        (await query(documented("'queued'", event))).map((row) => [
+          row.destination_id,
+          [row.state, row.reason],
+        ]),
+      );
+    expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["queued", null] });
+    await world.bring([{ event, destination: paused }]);
+    expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["waiting", "paused"] });
+    world.receiver.script(urlOf(destination), 204);
+    await world.bring([{ event, destination }]);
+    expect(await states()).toEqual({ [destination]: ["delivered", null], [paused]: ["waiting", "paused"] });
   });
 });

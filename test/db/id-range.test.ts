@@ -1,4 +1,4 @@
-/** A range of time is found as a range of events' numbers, in a few steps however many there are. */
+/** A time range is found as a range of event ids, in a few steps however many events there are. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
@@ -10,7 +10,7 @@ import { newWorld } from "../support/world.ts";
 const MINUTE = 60_000;
 beforeEach(() => newWorld());
 
-/** Bundles of these numbers, of one event each, accepted at their number's minute. */
+/** Stores bundles of these ids, with one event each, accepted at the minute of their id. */
 async function store(bundles: readonly number[]): Promise<void> {
   await insertBundles(
     env.DB,
@@ -19,7 +19,7 @@ async function store(bundles: readonly number[]): Promise<void> {
 }
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i + 1);
-/** As numbers of bundles: a range begins with the first event of one, and ends with the last there could be. */
+/** The range as ids of bundles: it begins with the first event of one, and ends with the last possible event of another. */
 const first = async (since: number) => {
   const { first } = await idRangeOf(env.DB, { since: since * MINUTE });
   expect(indexOf(first)).toBe(0);
@@ -43,24 +43,24 @@ describe("among a hundred bundles, one a minute", () => {
   });
 });
 
-test("gaps among the numbers do no harm", async () => {
+test("gaps between ids do no harm", async () => {
   const rows = [3, 10, 11, 40, 1000];
   await store(rows);
   for (let minute = 0; minute < 1010; minute += 7) {
     const found = await first(minute);
-    // The first row from there on is the first that was accepted then.
+    // The next bundle after the gap is the first that was accepted then.
     expect(rows.find((row) => row >= found)).toBe(rows.find((row) => row >= minute - 1));
   }
 });
 
-test("no events are no range", async () => {
+test("without events the range is empty", async () => {
   expect(await idRangeOf(env.DB, { since: 5, until: 9 })).toEqual({
     first: eventAt(1, 0),
     last: eventAt(1, 0) - 1,
   });
 });
 
-test("what is not asked for is open", async () => {
+test("a missing bound leaves the range open", async () => {
   await store([1]);
   expect(await idRangeOf(env.DB, {})).toEqual({ first: 1, last: Number.MAX_SAFE_INTEGER });
 });

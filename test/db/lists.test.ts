@@ -1,4 +1,4 @@
-/** Lists of deliveries in packs and rows: every delivery once, in order, whatever moves between two pages. */
+/** Lists of deliveries in packs and rows show every delivery once and in order, whatever moves between two pages. */
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -15,7 +15,7 @@ beforeEach(async () => {
 
 type Mask = "waiting0" | "in_flight0" | "delivered0" | "cancelled0";
 
-/** Packs of some bundles at one of the destinations, all bits of each in one mask. */
+/** Stores packs of some bundles for one of the destinations, with all bits of each in one mask. */
 const pack = fc.record({
   place: fc.integer({ min: 0, max: 2 }),
   bundle: fc.integer({ min: 1, max: 12 }),
@@ -35,10 +35,10 @@ async function store(some: readonly (typeof pack extends fc.Arbitrary<infer T> ?
     );
 }
 
-/** As a replay or a failed attempt does with what was in a pack. */
+/** Moves deliveries from packs to rows, as a replay or a failed attempt does. */
 async function giveRow(destination: string, event: number, state: StoredState): Promise<void> {
   await execute(
-    `INSERT INTO deliveries (destination_id, event_id, state, life, give_up_at) VALUES (?1, ?2, ?3, 1, 0)
+    `INSERT INTO deliveries (destination_id, event_id, state, generation, give_up_at) VALUES (?1, ?2, ?3, 1, 0)
      ON CONFLICT DO NOTHING`,
     ...[destination, event, state],
   );
@@ -75,7 +75,7 @@ const descending = (keys: readonly Key[]) =>
   keys.toSorted(([a, x], [b, y]) => (a === b ? y - x : a < b ? 1 : -1));
 
 describe("a list, page by page", () => {
-  test("shows everything once, the newest first of each destination, while what is to come gets rows", async () => {
+  test("shows everything once, the newest first of each destination, while deliveries not yet shown move to rows", async () => {
     await fc.assert(
       fc.asyncProperty(packs, fc.integer({ min: 1, max: 7 }), fc.nat(), async (some, limit, seed) => {
         await store(some);
@@ -123,7 +123,7 @@ describe("a list, page by page", () => {
     expect(await walk(7, undefined)).toEqual(descending(await keysNow()));
   });
 
-  test("shows no pack before the rows have been looked at that come before it", async () => {
+  test("shows no pack before the rows that come before it", async () => {
     const [place = ""] = places;
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1000 UNION ALL SELECT i + 1 FROM n WHERE i < 1800)
@@ -139,7 +139,7 @@ describe("a list, page by page", () => {
     expect(await walk(50, "delivered")).toEqual(descending(await keysNow("delivered")));
   });
 
-  test("goes on behind more destinations without anything than one page looks at", async () => {
+  test("continues after more destinations without deliveries than one page looks at", async () => {
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1600)
        INSERT INTO packs (destination_id, bundle_id, waiting0) SELECT 'dst_z' || printf('%04d', i), 1, 1 FROM n`,

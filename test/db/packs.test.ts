@@ -1,13 +1,13 @@
 /**
- * Packs: bits and rows of deliveries, written in any order, by several at once, and again. Whatever comes, a delivery
- * stands in one place, what has ended stays as it ended, and a repeat changes nothing.
+ * Packs: bits and rows of deliveries, written in any order, by several at once, and repeatedly. A delivery is always in
+ * one place, an ended one stays as it ended, and a repeat changes nothing.
  */
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
-import { fateOf, knownOf, settingBits } from "../../src/db/packs.ts";
+import { knownOf, packedStateOf, settingBits } from "../../src/db/packs.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -29,7 +29,7 @@ function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
     reason: "rate",
     attempts: 0,
     nextAttemptAt: AT + 5,
-    life: 0,
+    generation: 0,
     firstAttemptAt: null,
     giveUpAt: AT + 1_000_000,
     endedAt: null,
@@ -79,13 +79,13 @@ const packRows = async () =>
   (await env.DB.prepare("SELECT * FROM packs").all<Record<string, number | null>>()).results;
 const countOf = (table: string) => env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first("n");
 
-describe("a plain fate", () => {
+describe("a plain state", () => {
   test.each([
     "waiting",
     "inFlight",
     "delivered",
     "cancelled",
-  ] as const)("(%s) is a bit, and reads as it was written, also at the ends of the masks", async (kind) => {
+  ] as const)("(%s) is a bit, and reads as it was written, even at the ends of the masks", async (kind) => {
     const rows = [0, 49, 50, 99].map(kinds[kind]);
     await record(...rows);
     expect(await countOf("deliveries")).toBe(0);
@@ -107,18 +107,18 @@ describe("a plain fate", () => {
 
   test.each([
     ["an attempt that failed before", { ...kinds.delivered(1), attempts: 2 }],
-    ["another life", { ...kinds.delivered(1), life: 1 }],
+    ["another generation", { ...kinds.delivered(1), generation: 1 }],
     ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
-    ["an attempt behind it", { ...kinds.waiting(1), attempts: 1 }],
+    ["an attempt before it", { ...kinds.waiting(1), attempts: 1 }],
     ["a note", { ...kinds.delivered(1), log: [{ at: AT, latencyMs: 9, status: 204, note: "so" }] }],
-    ["a reason to be cancelled of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
-    ["an index that no bundle of ours has", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
-  ])("is not what has %s", (_, one) => {
-    expect(fateOf(one as DeliveryRow)).toBeUndefined();
+    ["a cancel reason of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
+    ["an index beyond the hundred of a bundle", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
+  ])("is not that of a delivery with %s", (_, one) => {
+    expect(packedStateOf(one as DeliveryRow)).toBeUndefined();
   });
 });
 
-describe("what comes after", () => {
+describe("of two writes", () => {
   const over: readonly [first: Kind, second: Kind, then: Kind][] = [
     ["waiting", "inFlight", "inFlight"],
     ["waiting", "delivered", "delivered"],
@@ -145,9 +145,9 @@ describe("what comes after", () => {
 
   test.each(
     over,
-  )("%s, then %s: it is %s, and its neighbours are as they were", async (first, second, then) => {
+  )("%s, then %s: the delivery is %s, and its neighbours are unchanged", async (first, second, then) => {
     await record(kinds[first](60), kinds.waiting(59), kinds.delivered(61));
-    // With something new beside it, so that the pack is written in any case.
+    // With a new delivery beside it, so that the pack is written in any case.
     await record(kinds[second](60), kinds.waiting(62));
     const { state, reason } = kinds[then](60);
     expect(await statesNow()).toEqual([
@@ -158,7 +158,7 @@ describe("what comes after", () => {
     ]);
   });
 
-  test("the last in flight leaves no time to recover at", async () => {
+  test("recover_at is cleared with the last delivery in flight", async () => {
     await record(kinds.inFlight(1), kinds.inFlight(70));
     await record(kinds.delivered(1));
     expect(await packRows()).toMatchObject([{ recover_at: AT + 40_000 }]);
@@ -166,7 +166,7 @@ describe("what comes after", () => {
     expect(await packRows()).toMatchObject([{ recover_at: null, in_flight0: 0, in_flight1: 0 }]);
   });
 
-  test("an outcome of what a person has given a row to is told by that row", async () => {
+  test("an outcome goes into the row that an operator has inserted", async () => {
     await record(kinds.waiting(3));
     await execute(
       "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, ?2, 'waiting', 0)",
@@ -179,7 +179,7 @@ describe("what comes after", () => {
   });
 });
 
-describe("in whatever order writes come, and however often", () => {
+describe("in any order of writes, and repeated", () => {
   const write = fc.uniqueArray(
     fc.record({
       index: fc.constantFrom(0, 1, 49, 50, 99),
@@ -188,7 +188,7 @@ describe("in whatever order writes come, and however often", () => {
     { selector: ({ index }) => index, minLength: 1 },
   );
 
-  test("each delivery stands in one place, what has ended stays so, and the counts are those of the bits", async () => {
+  test("each delivery is in one place, ended ones stay ended, and counts are those of the bits", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(write, { maxLength: 8 }), async (writes) => {
         await execute("DELETE FROM deliveries");
@@ -215,7 +215,7 @@ describe("in whatever order writes come, and however often", () => {
     );
   });
 
-  test("bits that are set for those with rows are left out", async () => {
+  test("no bit is set for a delivery that has a row", async () => {
     await record(kinds.retrying(5));
     await settingBits(env.DB, [kinds.waiting(5), kinds.waiting(6)]).run();
     expect(await statesNow()).toEqual([

@@ -1,4 +1,4 @@
-/** Outcomes are written by guarded statements: what comes too late, or twice, changes nothing. */
+/** Outcomes are written by guarded statements: a late or repeated write changes nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
@@ -19,7 +19,7 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
     reason: "http_500",
     attempts: 1,
     nextAttemptAt: 2_000,
-    life: 0,
+    generation: 0,
     firstAttemptAt: 1,
     giveUpAt: 9_000,
     endedAt: null,
@@ -33,20 +33,20 @@ function row(columns: Partial<DeliveryRow>): DeliveryRow {
 
 const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, [], 1);
 
-test("keeps what was written, to the letter", async () => {
+test("a row is stored exactly as it was recorded", async () => {
   const rows = [row({}), row({ eventId: 2, state: "delivered", reason: null, nextAttemptAt: null, log: [] })];
   await record(...rows);
   expect(await storedRows()).toEqual(rows);
 });
 
-test("is the same when it is repeated", async () => {
+test("a repeated write changes nothing", async () => {
   await record(row({}));
   await record(row({}));
   expect(await storedRows()).toEqual([row({})]);
 });
 
 describe("an outcome", () => {
-  test.each(["delivered", "dead", "cancelled"] as const)("that is %s is the last", async (state) => {
+  test.each(["delivered", "dead", "cancelled"] as const)("that is %s is final", async (state) => {
     const last = row({ state, attempts: 1 });
     await record(last);
     await record(row({ state: "retrying", attempts: 2 }), row({ state: "waiting", attempts: 1 }));
@@ -54,26 +54,30 @@ describe("an outcome", () => {
     expect(await storedRows()).toEqual([last]);
   });
 
-  test("of a worker that knows of fewer attempts is too late", async () => {
+  test("of a worker that knows of fewer attempts is ignored", async () => {
     await record(row({ attempts: 2 }));
     await record(row({ state: "waiting", reason: "slow", attempts: 1 }));
     expect(await storedRows()).toEqual([row({ attempts: 2 })]);
   });
 
-  test("of the first attempt fixes the age limit that counts from then on", async () => {
+  test("of the first attempt fixes the age limit from then on", async () => {
     await record(row({ state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 99_000 }));
     await record(row({}));
     expect(await storedRows()).toMatchObject([{ attempts: 1, firstAttemptAt: 1, giveUpAt: 9_000 }]);
   });
 
-  test("of an earlier life is too late, however many attempts it knows of", async () => {
-    await record(row({ life: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }));
+  test("of an earlier generation is ignored, however many attempts it knows of", async () => {
+    await record(
+      row({ generation: 1, state: "waiting", attempts: 0, firstAttemptAt: null, giveUpAt: 9_000 }),
+    );
     await record(row({ state: "dead", attempts: 7, giveUpAt: 99_000, endedAt: 8 }));
-    expect(await storedRows()).toMatchObject([{ life: 1, state: "waiting", attempts: 0, giveUpAt: 9_000 }]);
+    expect(await storedRows()).toMatchObject([
+      { generation: 1, state: "waiting", attempts: 0, giveUpAt: 9_000 },
+    ]);
   });
 });
 
-test("a destination that is gone is paused in the same write", async () => {
+test("a destination that answers 410 is paused in the same write", async () => {
   await recordOutcomes({ db: env.DB }, [row({ state: "dead", reason: "gone" })], [destination], 7);
   expect(await statusOf(destination)).toEqual(["paused", "gone"]);
 });

@@ -1,4 +1,4 @@
-/** Drizzle's schema and the migrations say the same: the one is what queries are typed by, the other what is. */
+/** Drizzle's schema, which types queries, and the migrations, which make the tables, agree. */
 import { env } from "cloudflare:workers";
 import { type Column, SQL } from "drizzle-orm";
 import {
@@ -21,7 +21,7 @@ async function select<T>(query: string, ...values: unknown[]): Promise<T[]> {
   return results;
 }
 
-/** SQL as it is compared: in small letters, without quotes, one space between words. */
+/** SQL in a form that can be compared: lower case, without quotes, one space between words. */
 function plain(text: string): string {
   return text.toLowerCase().replace(/["`]/g, "").replace(/\s+/g, " ").trim();
 }
@@ -80,24 +80,24 @@ describe.each(tables.map((table) => [getTableConfig(table).name, table] as const
   });
 });
 
-test("there is no table that the schema does not know", async () => {
+test("every table is in the schema", async () => {
   const found = await select<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
   const ours = found.map(({ name }) => name).filter((name) => !/^(sqlite_|_cf_|d1_)/.test(name));
   expect(ours.sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
 });
 
-test("deliveries are stored by their key, events by their number", async () => {
+test("deliveries are stored by their key, destinations by rowid", async () => {
   const found = await select<{ name: string; wr: number }>("SELECT name, wr FROM pragma_table_list");
   const withoutRowid = Object.fromEntries(found.map(({ name, wr }) => [name, wr === 1]));
   expect(withoutRowid).toMatchObject({ deliveries: true, events: false, destinations: false });
 });
 
-test("a destination that says nothing of its limits has the defaults that the API promises", async () => {
+test("a destination without limits of its own has the defaults that the API documents", async () => {
   const { destinations } = schema;
   const defaults = Object.fromEntries(
     getTableConfig(destinations).columns.map((column) => [column.name, column.default]),
   );
-  // A burst that nobody has set follows from the rate.
+  // Without a burst of its own it follows from the rate.
   expect(defaults).toMatchObject({ ...defaultLimits, rate_burst: undefined });
   const breaker = Object.entries(defaultBreaker).map(([name, value]) => [`breaker_${name}`, value]);
   expect(defaults).toMatchObject(Object.fromEntries(breaker));

@@ -1,4 +1,4 @@
-/** What is asked of the waiting: what is found in which order, and that nobody pays for what has ended. */
+/** Queries about waiting deliveries: what they find, in which order, and that ended deliveries cost them nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
@@ -23,7 +23,7 @@ beforeEach(async () => {
 const NEVER = 8_640_000_000_000;
 const NUMBERS = "WITH RECURSIVE n (i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i < ?3)";
 
-/** Deliveries with rows of their own, of the first events of the bundles from `first` to `last`. */
+/** Stores deliveries with rows, of the first events of the bundles from `first` to `last`. */
 async function store(state: string, first: number, last: number, attempts = 0): Promise<void> {
   await env.DB.prepare(
     `${NUMBERS} INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
@@ -33,7 +33,7 @@ async function store(state: string, first: number, last: number, attempts = 0): 
     .run();
 }
 
-/** Deliveries that wait in the pack of a bundle. */
+/** Stores deliveries that wait in the pack of a bundle. */
 async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
   const rows = indexes.map(
     (index): DeliveryRow => ({
@@ -43,7 +43,7 @@ async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
       reason: "rate",
       attempts: 0,
       nextAttemptAt: null,
-      life: 0,
+      generation: 0,
       firstAttemptAt: null,
       giveUpAt: NEVER,
       endedAt: null,
@@ -56,7 +56,7 @@ async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
   await settingBits(env.DB, rows).run();
 }
 
-/** As many full packs from one bundle on. */
+/** Stores as many full packs, from one bundle on. */
 async function packs(first: number, count: number): Promise<void> {
   for (let i = 0; i < count; i++) await pack(first + i, HUNDRED);
 }
@@ -66,10 +66,10 @@ const bundles = (events: readonly number[]) => events.map(bundleOf);
 
 const databases = () => ({ db: world.d1.db });
 const ENDS = { perEnd: 3, between: 0, isFurthest: true };
-const look = (reach = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, reach, () => random);
+const look = (range = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, range, () => random);
 
 describe("a drain's look", () => {
-  test("finds the oldest and the newest in turn, beginning where chance has it, and the destination", async () => {
+  test("finds the oldest and the newest in turn, beginning at a random end, and the destination", async () => {
     await store("waiting", 1, 100);
     expect(bundles((await look(ENDS, 0)).events)).toEqual([1, 100, 2, 99, 3, 98]);
     const { events, destination: found } = await look();
@@ -77,7 +77,7 @@ describe("a drain's look", () => {
     expect(found?.id).toBe(destination);
   });
 
-  test("finds each once, and knows that it is all, when the ends meet", async () => {
+  test("finds each once when the ends meet, and knows that these are all", async () => {
     await store("waiting", 1, 5);
     const found = await look({ ...ENDS, perEnd: 6 });
     expect(bundles(found.events)).toEqual([5, 1, 4, 2, 3]);
@@ -90,12 +90,12 @@ describe("a drain's look", () => {
     [0, [1, 100, 2, 99, 3, 98, 4]],
     [0.5, [100, 1, 99, 2, 98, 3, 51, 52, 53, 54]],
     [0.9999, [100, 1, 99, 2, 98, 3]],
-  ])("finds some from a place between them too (%d)", async (random, wanted) => {
+  ])("finds some from a random point between the ends too (%d)", async (random, wanted) => {
     await store("waiting", 1, 100);
     expect(bundles((await look({ ...ENDS, between: 4 }, random)).events)).toEqual(wanted);
   });
 
-  test("takes what has been attempted and what has not in turn, at both ends", async () => {
+  test("takes deliveries with and without attempts in turn, from both ends", async () => {
     await store("waiting", 1, 2, 2);
     await store("waiting", 3, 50);
     await store("waiting", 51, 52, 1);
@@ -103,7 +103,7 @@ describe("a drain's look", () => {
     expect(bundles(found.events)).toEqual([1, 52, 3, 50, 2, 51, 27, 28]);
   });
 
-  test("finds what waits in packs, bundle by bundle, from both ends", async () => {
+  test("finds waiting deliveries of packs, bundle by bundle, from both ends", async () => {
     await pack(1, [0, 7]);
     await pack(2, [99]);
     await packs(3, 3);
@@ -119,7 +119,7 @@ describe("a drain's look", () => {
     expect(new Set(bundles(between))).toEqual(new Set([53, 54]));
   });
 
-  test("takes packs and rows in turn: what has been attempted does not starve beside what has not", async () => {
+  test("takes packs and rows in turn: attempted deliveries do not starve beside the others", async () => {
     await store("waiting", 3, 4, 2);
     await packs(1, 2);
     await packs(5, 2);
@@ -130,55 +130,55 @@ describe("a drain's look", () => {
 });
 
 describe("the rows read", () => {
-  const asked: [string, () => Promise<unknown>][] = [
+  const queries: [string, () => Promise<unknown>][] = [
     ["a drain's look", () => look()],
     ["a drain's look between the ends", () => look({ ...ENDS, between: 6 })],
     [
-      "the sweep's look for what is too old",
+      "the sweep's search for expired rows",
       () => expireWaiting(world.d1.db, { destination: "", event: 0 }, 0, 10),
     ],
     [
-      "the sweep's look for what is too old in packs",
+      "the sweep's search for expired packs",
       () => expireWaitingPacks(world.d1.db, { destination: "", event: 0 }, 0, 10),
     ],
     ["counting them", () => countWaiting(databases(), destination, 10)],
     ["counting them by reason", () => waitingByReason(databases(), destination, 10)],
   ];
 
-  const rowsRead = async (ask: () => Promise<unknown>) => {
+  const rowsRead = async (query: () => Promise<unknown>) => {
     world.d1.used();
-    await ask();
+    await query();
     return world.d1.used().rowsRead;
   };
 
-  test.each(asked)("for %s are the same however much was delivered before", async (_, ask) => {
+  test.each(queries)("for %s are the same however much was delivered before", async (_, query) => {
     await store("waiting", 10_001, 10_020);
-    const before = await rowsRead(ask);
+    const before = await rowsRead(query);
     await store("delivered", 1, 2_000);
     await store("delivered", 20_001, 22_000);
-    expect(await rowsRead(ask)).toBe(before);
+    expect(await rowsRead(query)).toBe(before);
   });
 
-  test.each(asked)("for %s are the same however much waits", async (_, ask) => {
+  test.each(queries)("for %s are the same however much waits", async (_, query) => {
     await store("waiting", 1, 20);
-    const before = await rowsRead(ask);
+    const before = await rowsRead(query);
     await store("waiting", 21, 4_000);
-    expect(await rowsRead(ask)).toBe(before);
+    expect(await rowsRead(query)).toBe(before);
   });
 
-  test("are one for each that a drain looks at, and a handful for the destination and for packs", async () => {
+  test("are one for each delivery that a drain looks at, and a handful for the destination and packs", async () => {
     await store("waiting", 1, 100);
     expect(await rowsRead(look)).toBeLessThanOrEqual(2 * ENDS.perEnd + 7);
   });
 
   test.each(
-    asked,
-  )("for %s are few for packs, and the same however many wait and were delivered", async (_, ask) => {
+    queries,
+  )("for %s are few for packs, and the same however many wait and were delivered", async (_, query) => {
     await packs(1_001, 20);
-    const before = await rowsRead(ask);
+    const before = await rowsRead(query);
     expect(before).toBeLessThanOrEqual(40);
     await packs(1_021, 20);
     await store("delivered", 1, 1_000);
-    expect(await rowsRead(ask)).toBe(before);
+    expect(await rowsRead(query)).toBe(before);
   });
 });

@@ -3,10 +3,10 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { Recorder } from "../../src/delivery/recorder.ts";
+import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
-import { wireOf } from "../support/wire.ts";
 import {
   calm,
   execute,
@@ -126,19 +126,19 @@ test("a crash after the first destination is recorded repeats the others alone",
   const late = () => world.clock.sleep(700).then(() => new Response(null, { status: 204 }));
   for (const id of others) world.receiver.script(urlOf(id), late, 204);
   const messages = (await world.post()).map((name) => messageFor(name));
-  const wire = wireOf(world);
+  const runtime = faultyRuntime(world);
   const delivered = async () => {
     const { batch, fates } = batchOf("breakwater-deliveries", messages);
-    const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
+    const survived = await runtime.invoke("consume", (services) => consumeDeliveries(services, batch));
     return { survived, fates };
   };
-  wire.arm((call) => call.includes(WRITE), "crash");
+  runtime.failNext((call) => call.includes(WRITE), "crash");
   expect(await delivered()).toEqual({ survived: false, fates: Array(3).fill("left") });
   expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
     [quick, "delivered"],
   ]);
 
-  wire.mend();
+  runtime.stopFailing();
   // Until the leases of the crashed invocation have expired.
   world.clock.pass(120_000);
   expect(await delivered()).toEqual({ survived: true, fates: Array(3).fill("acked") });

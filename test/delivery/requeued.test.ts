@@ -35,7 +35,7 @@ test("a dead delivery is requeued only once, however often that is requested", a
   expect(await requeueDead(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({
     state: "waiting",
-    life: 1,
+    generation: 1,
     firstAttemptAt: null,
     giveUpAt: limit - 3_600_000,
   });

@@ -1,4 +1,4 @@
-/** The reference shows the whole document and nothing else, asks nobody for anything, and lets nothing slip in. */
+/** The reference shows the whole document and nothing else, loads nothing from elsewhere, and escapes all text. */
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
@@ -36,7 +36,7 @@ function textOf(markup: string): string {
 describe.each(named)("%s", (_name, { method, path, operation }) => {
   const shown = shownAt(operation.operationId);
 
-  test("stands there with its scope, its parameters, its body and its answers", () => {
+  test("is shown with its scope, its parameters, its body and its responses", () => {
     const bodies = Object.values(operation.requestBody?.content ?? {});
     const fields = bodies.flatMap(({ schema }) =>
       Object.keys(resolved(schema, document.components.schemas).properties ?? {}),
@@ -55,10 +55,10 @@ describe.each(named)("%s", (_name, { method, path, operation }) => {
     }
   });
 
-  test("has an example that a shell understands", () => {
+  test("has an example that runs in a shell", () => {
     const command = curlOf({ method, path, operation, origin: ORIGIN });
     expect(shown).toContain(command);
-    const shell = `curl() { printf '%s\\0' "$@"; }; KEY=bw_key; ${command}`;
+    const shell = `curl() { printf '%s\\0' "$@"; }; BREAKWATER_KEY=bw_key; ${command}`;
     const args = execFileSync("/bin/sh", ["-c", shell], { encoding: "utf8" }).split("\0").slice(0, -1);
     const url = new URL(args.find((arg) => arg.startsWith(ORIGIN)) ?? "");
     expect(url.pathname.split("/")).toHaveLength(path.split("/").length);
@@ -83,7 +83,7 @@ test("a quote in an example stays within the quotes of the shell", () => {
   expect(JSON.parse(said)).toEqual(example);
 });
 
-test("every link leads to a place on the page, or to this Worker", async () => {
+test("every link leads to an anchor on the page, or to this Worker", async () => {
   const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
   expect(new Set(ids).size).toBe(ids.length);
   const links = [...html.matchAll(/ (?:href|src|action)="([^"]+)"/g)].map(([, to = ""]) => to);
@@ -93,7 +93,7 @@ test("every link leads to a place on the page, or to this Worker", async () => {
   expect((await get(style)).headers.get("content-type")).toBe("text/css; charset=utf-8");
 });
 
-test("nothing runs in it, and nothing could", async () => {
+test("the page has no script, and its policy allows none", async () => {
   expect(html).not.toMatch(/<script|<iframe|<object|<form|\son\w+=|\sstyle=|javascript:/i);
   const policy = (await get("/docs")).headers.get("content-security-policy");
   expect(policy).toContain("default-src 'none'; style-src 'self'; img-src 'self'");
@@ -112,7 +112,7 @@ test("text of the document is never markup", async () => {
   expect(page).not.toMatch(/<img|<b>`|<b>&/);
 });
 
-test("it is sent again only when it has changed", async () => {
+test("the page is sent again only when it has changed", async () => {
   const first = await get("/docs");
   const tag = first.headers.get("etag") ?? "";
   expect((await get("/docs", { "if-none-match": tag })).status).toBe(304);
@@ -120,7 +120,7 @@ test("it is sent again only when it has changed", async () => {
   expect((await get("/docs", { "if-none-match": tag }, other)).status).toBe(200);
 });
 
-test("the type of a problem leads to where it is explained", async () => {
+test("the type of a problem redirects to its description", async () => {
   const answer = await get("/problems/invalid-field");
   expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs#problem-422"]);
   expect(html).toContain('id="problem-422"');

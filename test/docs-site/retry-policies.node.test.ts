@@ -1,4 +1,4 @@
-/** The page about retry policies, the retry simulator and the reference say what the presets are, and nothing else. */
+/** The page about retry policies, the simulator and the reference describe the presets as they are. */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
@@ -27,19 +27,19 @@ function statusesIn(cell: string): number[] {
 }
 
 describe("the table of presets", () => {
-  test("stands in docs/retry-policies.md as the presets are, with the rules for all of them", () => {
+  test("is in docs/retry-policies.md as the presets are, with the rules for all of them", () => {
     expect(page).toContain(alignedTable(policyTableHead, policyTable()));
     for (const rule of commonRules) expect(page).toContain(`- ${rule}\n`);
   });
 
-  test("stands in the reference", async () => {
+  test("is in the reference", async () => {
     const html = await (
       await createDocs(() => documentOf(createApp())).request("https://a.example/docs")
     ).text();
     for (const cell of policyTable().flat()) expect(html).toContain(`>${cell}</t`);
   });
 
-  test("is found from the README", () => {
+  test("is linked from the README", () => {
     expect(readFileSync(`${root}/README.md`, "utf8")).toContain("(docs/retry-policies.md)");
   });
 

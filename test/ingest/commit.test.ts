@@ -130,7 +130,7 @@ describe("a commit whose answer is uncertain", () => {
     expect((await types()).toSorted()).toEqual(["a", "neighbour"]);
   });
 
-  test("brings its bundles to the queue once, however many of its events had to be looked up", async () => {
+  test("has its bundles enqueued once, however many of its events had to be looked up", async () => {
     await newDestination();
     await accept(world.services, [event("warm-up")]);
     failCommits("after", 1);

@@ -4,15 +4,16 @@ import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { CommitResult, IntakeAnswer, IntakeRequest } from "../../src/ingest/bundle.ts";
+import type { CommitResult } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
+import type { IntakeRequest, IntakeResult } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Services } from "../../src/services.ts";
 import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
-type Accept = (request: IntakeRequest) => Promise<IntakeAnswer>;
+type Accept = (request: IntakeRequest) => Promise<IntakeResult>;
 
 let world: World;
 beforeEach(async () => {
@@ -25,7 +26,7 @@ const event = (type = "a", tenant = TENANT, data: unknown = {}): PostedEvent => 
 const newIntake = (also: Partial<Services> = {}) =>
   new GroupCommit({ ...world.services, routing: new RoutingCache(), ...also });
 
-/** The world with an intake that answers calls as it is told, from the first on; the last way stays. */
+/** The world with an intake that answers the first calls in these ways, one after the other, and later ones in the last. */
 function withIntake(...ways: readonly Accept[]): Services {
   let call = 0;
   const stub = {
@@ -51,8 +52,8 @@ const overloaded = async (): Promise<never> => {
   throw Object.assign(new Error("Durable Object is overloaded."), { overloaded: true, retryable: true });
 };
 
-/** It does all of it, and the answer gets lost. */
-const deaf =
+/** Commits, and the answer gets lost. */
+const losesAnswer =
   (intake: GroupCommit): Accept =>
   async (request) => {
     await intake.accept(request);
@@ -119,7 +120,7 @@ describe("many who post at once", () => {
     expect(await stored()).toHaveLength(6);
   });
 
-  test("are told to come later when there are too many, and what was refused is not stored", async () => {
+  test("are refused when there are too many, and what was refused is not stored", async () => {
     let letGo = () => {};
     const held = new Promise<void>((resolve) => {
       letGo = resolve;
@@ -169,7 +170,7 @@ describe("many who post at once", () => {
 describe("intake's answer", () => {
   test.each([
     ["was lost before it did anything", () => fails],
-    ["was lost after its commit", () => deaf(newIntake())],
+    ["was lost after its commit", () => losesAnswer(newIntake())],
   ])("that %s is asked for again, and the event is stored once", async (_what, first) => {
     const outcome = await accept(withIntake(first(), to(newIntake())), [event()]);
     expect(outcome.kind).toBe("accepted");
@@ -196,7 +197,7 @@ describe("intake's answer", () => {
 
   test("lost for good after its commit is unavailable, and a repeat under the key finds the event", async () => {
     const intake = newIntake();
-    expect(await accept(withIntake(deaf(intake)), [event()], "k")).toEqual({ kind: "unavailable" });
+    expect(await accept(withIntake(losesAnswer(intake)), [event()], "k")).toEqual({ kind: "unavailable" });
     const again = await accept(withIntake(to(intake)), [event()], "k");
     expect(again.kind).toBe("replayed");
     expect(await stored()).toEqual(idsOf([again]));

@@ -6,8 +6,8 @@ import { readFlags } from "../../src/local/flags.ts";
 import { projectRoot } from "../../src/local/wrangler.ts";
 
 const own = { strict: { type: "boolean" }, latency: { type: "string" } } as const;
-const handedOn = { port: { type: "string" } } as const;
-const read = (...args: string[]) => readFlags(args, own, handedOn);
+const passedOn = { port: { type: "string" } } as const;
+const read = (...args: string[]) => readFlags(args, own, passedOn);
 
 test("a script's own flags are read, and those of the program beneath are handed on as they were given", () => {
   const { values, others } = read("--strict", "--port", "1", "--latency=7", "--port=2");
@@ -26,16 +26,17 @@ test.each([
   [["--port"], "--port needs a value"],
   [["--strict=yes"], "--strict takes no value"],
   [["8787"], "Unexpected argument: 8787"],
-])("%j is a mistake that is named: %s", (args, said) => {
-  expect(() => read(...args)).toThrow(said);
+])("%j is a mistake that is named: %s", (args, message) => {
+  expect(() => read(...args)).toThrow(message);
 });
 
 describe.each([
-  ["dev", "--persist-to"],
-  ["demo", "--keep"],
-])("npm run %s", (script, flag) => {
+  ["dev", "dev.ts", "--persist-to"],
+  ["demo", "demo.ts", "--keep"],
+  ["receiver", "receiver-cli.ts", "--retry-after"],
+])("npm run %s", (script, file, flag) => {
   const run = (...args: string[]) =>
-    promisify(execFile)(process.execPath, [`src/local/${script}.ts`, ...args], { cwd: projectRoot });
+    promisify(execFile)(process.execPath, [`src/local/${file}`, ...args], { cwd: projectRoot });
 
   test.each(["--help", "-h"])("explains its flags for %s, and starts nothing", async (help) => {
     const { stdout } = await run(help);

@@ -6,11 +6,11 @@ import { type Receiver, startReceiver } from "../../src/local/receiver.ts";
 let receiver: Receiver | undefined;
 afterEach(() => receiver?.close());
 
-test("a request whose sender dies in its midst has not arrived, and the next one does", async () => {
+test("a request whose sender dies before the end of its body has not arrived, and the next one does", async () => {
   receiver = await startReceiver(() => ({ status: 200 }));
   const { hostname, port } = new URL(receiver.url);
   const socket = connect(Number(port), hostname);
-  // Told to go on, it knows that the request is being read.
+  // The 100 Continue shows that the request is being read.
   socket.write("POST /half HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\nexpect: 100-continue\r\n\r\n");
   await once(socket, "data");
   socket.destroy();

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import {
-  slowlyBy,
+  randomLatency,
   strictBatch,
   strictD1,
   strictEnv,
@@ -21,10 +21,10 @@ const KB = 1_000;
 /** An invocation at a standing clock, and a D1 that answers every statement with the same rows. */
 function world({ quotas, rows = [] }: { quotas?: Partial<Quotas>; rows?: unknown[] } = {}) {
   const clock = { at: 0 };
-  const told: Breach[] = [];
+  const reported: Breach[] = [];
   const invocation = new Invocation({
     now: () => clock.at,
-    onBreach: (breach) => told.push(breach),
+    onBreach: (breach) => reported.push(breach),
     ...(quotas && { quotas }),
   });
   const run: string[] = [];
@@ -47,7 +47,7 @@ function world({ quotas, rows = [] }: { quotas?: Partial<Quotas>; rows?: unknown
   const queue = fakeQueue<unknown>();
   return {
     clock,
-    told,
+    reported,
     invocation,
     run,
     db: strictD1(d1, () => invocation),
@@ -333,22 +333,22 @@ test("a text with a letter outside of Latin-1 is held in two bytes a letter", as
   expect(invocation.used.bodyBytes).toBe(5 + 6);
 });
 
-test("a breach is told once for each quota, with what was called and no values", async () => {
-  const { db, told } = world({ quotas: { d1Queries: 0 } });
+test("a breach is reported once for each quota, with what was called and no values", async () => {
+  const { db, reported } = world({ quotas: { d1Queries: 0 } });
   for (let i = 0; i < 2; i++) {
     const late = db.prepare("SELECT *\n  FROM events WHERE id = ?").bind("secret").all();
     await expect(late).rejects.toThrow();
   }
-  expect(told).toEqual([
-    { quota: "d1Queries", limit: 0, asked: 1, where: "SELECT * FROM events WHERE id = ?" },
+  expect(reported).toEqual([
+    { quota: "d1Queries", limit: 0, used: 1, where: "SELECT * FROM events WHERE id = ?" },
   ]);
 });
 
 describe("calls that take time", () => {
   const waited = async (kind: "d1" | "gate" | "queue", seed: number) => {
     const order: (number | "work")[] = [];
-    const slowly = slowlyBy(seededRandom(seed), async (ms) => void order.push(ms));
-    for (let i = 0; i < 2_000; i++) await slowly(kind, async () => void order.push("work"));
+    const latency = randomLatency(seededRandom(seed), async (ms) => void order.push(ms));
+    for (let i = 0; i < 2_000; i++) await latency(kind, async () => void order.push("work"));
     const trips = Array.from({ length: 2_000 }, (_, i) => order.slice(3 * i, 3 * i + 3));
     expect(trips.every(([, work]) => work === "work")).toBe(true);
     return trips.map(([there, , back]) => Number(there) + Number(back));
@@ -374,8 +374,8 @@ describe("calls that take time", () => {
 
   test("are slow in their failures as well", async () => {
     const waits: number[] = [];
-    const slowly = slowlyBy(seededRandom(1), async (ms) => void waits.push(ms));
-    await expect(slowly("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
+    const latency = randomLatency(seededRandom(1), async (ms) => void waits.push(ms));
+    await expect(latency("d1", () => Promise.reject(new Error("gone")))).rejects.toThrow("gone");
     expect(waits).toHaveLength(2);
   });
 });

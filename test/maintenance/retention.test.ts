@@ -1,6 +1,6 @@
 /**
  * What is old and has ended goes, with all that belongs to it; nothing else does. Random histories are held to
- * a model of ten lines, and every tick to a bound of rows.
+ * a model of ten lines, and every run to a bound of rows.
  */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -81,8 +81,7 @@ async function ids(): Promise<number[]> {
   return results.map(({ id }) => id);
 }
 
-const cursor = () =>
-  env.DB.prepare("SELECT event_id FROM cursors WHERE name = 'retention'").first("event_id");
+const cursor = () => env.DB.prepare("SELECT row_id FROM cursors WHERE name = 'retention'").first("row_id");
 
 describe("an old event", () => {
   test.each<State>(["delivered", "dead", "cancelled"])("goes with its %s delivery", async (state) => {
@@ -349,7 +348,7 @@ describe("a deleted destination", () => {
     expect(await left()).toEqual([here]);
   });
 
-  test("whose gate cannot be reached is removed by a later tick", async () => {
+  test("whose gate cannot be reached is removed by a later run", async () => {
     await bury(here, KEPT);
     world.gates.before(() => {
       throw new Error("Durable Object is overloaded");
@@ -361,7 +360,7 @@ describe("a deleted destination", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("that cannot go yet keeps no later one, and each tick looks at a bounded number", async () => {
+  test("that cannot go yet keeps no later one, and each run looks at a bounded number", async () => {
     await execute("DELETE FROM destinations");
     const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250)";
     await execute(
@@ -377,7 +376,7 @@ describe("a deleted destination", () => {
     expect(await left()).toHaveLength(150);
   });
 
-  test("costs a tick that finds none a handful of rows, however many destinations there are", async () => {
+  test("costs a run that finds none a handful of rows, however many destinations there are", async () => {
     for (let i = 0; i < 20; i++) await newDestination();
     await bury(here, KEPT - 1);
     world.d1.used();
@@ -388,7 +387,7 @@ describe("a deleted destination", () => {
   });
 });
 
-describe("a tick", () => {
+describe("a run", () => {
   test("costs three rows and two round trips when nothing is old, however much is stored", async () => {
     await many(2_000, KEPT - 1);
     world.d1.used();

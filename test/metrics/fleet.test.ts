@@ -5,12 +5,12 @@ import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type AttemptMetric, ratesOf } from "../../src/core/metrics.ts";
 import { newRollups, rollupsAfter } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
-import { fleetSum, GATES_ASKED, readFleet } from "../../src/metrics/fleet.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { fleetSum, MOST_SHOWN, readFleet } from "../../src/metrics/fleet.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
-import { calmView } from "../support/calm-view.ts";
 import { figuresOf } from "../support/figures.ts";
+import { idleGateView } from "../support/idle-gate-view.ts";
 
 beforeEach(emptyDatabase);
 
@@ -43,7 +43,7 @@ const sample = (isFine: boolean): AttemptMetric => ({
   lateMs: 0,
 });
 
-/** Services whose gates have each counted ten first attempts: those of sick destinations failed. */
+/** Services whose gates have each counted ten first attempts: those of failing destinations failed. */
 function servicesWith(isSick: (id: string) => boolean) {
   const asked: string[] = [];
   const logged: object[] = [];
@@ -58,7 +58,7 @@ function servicesWith(isSick: (id: string) => boolean) {
         figures: async (look: FiguresQuery) => {
           asked.push(id);
           const samples = Array.from({ length: 10 }, () => sample(!isSick(id)));
-          return figuresOf(calmView, rollupsAfter(newRollups(NOW), samples, NOW), look, NOW);
+          return figuresOf(idleGateView, rollupsAfter(newRollups(NOW), samples, NOW), look, NOW);
         },
       }),
     },
@@ -79,7 +79,7 @@ describe("a tenant with more destinations than gates are asked", () => {
     await destinationsOf("them", 120, 120);
     const { services } = servicesWith(() => false);
     const { seen, total } = await readFleet(services, { tenant: "mine" }, look);
-    expect([total, seen.length]).toEqual([150, GATES_ASKED]);
+    expect([total, seen.length]).toEqual([150, MOST_SHOWN]);
     expect(new Set(seen.map(({ row }) => row.tenant))).toEqual(new Set(["mine"]));
     const first = seen.slice(0, 3).map(({ row }) => row.id);
     expect(first.toSorted()).toEqual([1, 2, 3].map((n) => idOf("mine", n)));
@@ -107,8 +107,8 @@ describe.each([
     const { services, asked } = servicesWith((id) => id <= idOf("mine", 100));
     const fleet = await readFleet(services, { tenant }, look);
     expect(fleet.seen.filter(({ row }) => row.id <= idOf("mine", 100))).toHaveLength(100);
-    expect(fleet.sampled).toHaveLength(GATES_ASKED);
-    expect(asked.length).toBeLessThanOrEqual(2 * GATES_ASKED);
+    expect(fleet.sampled).toHaveLength(MOST_SHOWN);
+    expect(asked.length).toBeLessThanOrEqual(2 * MOST_SHOWN);
     expect(new Set(asked).size).toBe(asked.length);
     const { retryRate } = ratesOf(fleetSum(fleet, "1h"));
     expect(retryRate).toBeGreaterThan(0.02);
@@ -131,22 +131,22 @@ describe("the watch", () => {
   test("judges all destinations, not the hundred in which something goes on", async () => {
     await destinationsOf("mine", 1_000, 60);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 60));
-    await watch(services);
+    await checkThresholds(services);
     expect(crossed(logged)).toEqual([]);
   });
 
   test("says what is true of all of them", async () => {
     await destinationsOf("mine", 1_000, 200);
     const { services, logged } = servicesWith((id) => id <= idOf("mine", 200));
-    await watch(services);
+    await checkThresholds(services);
     expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.2 }));
   });
 
   test("judges no rates at all when there are more destinations than it can ask", async () => {
     await destinationsOf("mine", 2_100);
     const { services, asked, logged } = servicesWith(() => true);
-    await watch(services);
+    await checkThresholds(services);
     expect([asked, crossed(logged)]).toEqual([[], []]);
-    expect(logged).toContainEqual({ what: "rates_unwatched", destinations_above: 2_000 });
+    expect(logged).toContainEqual({ what: "rates_not_checked", destinations_above: 2_000 });
   });
 });

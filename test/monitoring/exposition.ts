@@ -26,7 +26,7 @@ const fleet: Fleet = {
 };
 
 const health = {
-  vitals: {
+  system: {
     heartbeatAt: 0,
     oldestDueAt: 0,
     deduplicated: 0,

@@ -1,4 +1,5 @@
 /** The dashboard and the alert rules ask for nothing that /metrics does not have, and forget nothing that counts. */
+import { readFileSync } from "node:fs";
 import { describe, expect, it, test } from "vitest";
 import { exposition } from "./exposition.ts";
 import {
@@ -66,8 +67,8 @@ test.each(figures)("the dashboard shows the %s", (_, series) => {
   expect(selectedBy(dashboardQueries())).toContain(series);
 });
 
-/** At which value of which figure somebody is to be told. */
-const thresholds: readonly (readonly [alert: string, destinationState: string])[] = [
+/** The value of each figure that raises an alert. */
+const thresholds: readonly (readonly [alert: string, expr: string])[] = [
   ["BreakwaterRetryRateHigh", 'breakwater_retry_rate{window="1h"} > 0.1'],
   ["BreakwaterDeadLetterRateHigh", 'breakwater_dead_letter_rate{window="1h"} > 0.01'],
   ["BreakwaterTooManyAttempts", 'breakwater_mean_attempts_to_success{window="1h"} > 2'],
@@ -79,9 +80,9 @@ const thresholds: readonly (readonly [alert: string, destinationState: string])[
   ["BreakwaterBacklogDeep", "breakwater_retrying_deliveries + breakwater_waiting_deliveries > "],
 ];
 
-test.each(thresholds)("%s tells of %s", (alert, destinationState) => {
+test.each(thresholds)("%s is raised by %s", (alert, start) => {
   const expr = alertQueries().find(({ of }) => of === alert)?.expr ?? "no such alert";
-  expect(expr.startsWith(destinationState)).toBe(true);
+  expect(expr.startsWith(start)).toBe(true);
 });
 
 test("no series is exposed that nobody looks at", () => {
@@ -91,6 +92,12 @@ test("no series is exposed that nobody looks at", () => {
     (series) => !looked.some((seen) => family(seen) === family(series)),
   );
   expect(unseen).toEqual([]);
+});
+
+const runbook = readFileSync(new URL("../../docs/operations.md", import.meta.url).pathname, "utf8");
+
+test.each([...new Set(alertQueries().map(({ of }) => of))])("%s has a section in the runbook", (alert) => {
+  expect(runbook).toContain(`\n#### ${alert}\n`);
 });
 
 function selectedBy(some: readonly Query[]): string[] {

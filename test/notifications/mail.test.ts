@@ -42,7 +42,7 @@ const place = (id = "dst_one", more = {}) => ({
 const paused = (destination = place()) =>
   statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: world.clock.now() });
 
-test("what is told of is mailed too, with its facts", async () => {
+test("an operational event is mailed too, with its facts", async () => {
   await publish(services, [paused()]);
   expect(mails).toMatchObject([
     { ...ADDRESSES, subject: "[Breakwater] Paused: hooks.example (dst_one)", text: expect.any(String) },
@@ -106,7 +106,7 @@ describe("nothing is mailed", () => {
   });
 });
 
-test("a mail that cannot be sent is a line, and keeps nothing else from being told", async () => {
+test("a mail that cannot be sent is a log line, and keeps no other from being sent", async () => {
   broken = true;
   await publish(services, [paused()]);
   expect(world.logged("mail_failed")).toMatchObject([

@@ -1,11 +1,11 @@
-/** What the operator is told: each thing once, by events that go the way of all events, and never of its own trouble. */
+/** Operational events: each is published once, delivered like every event, and none is about the operator's own trouble. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
 import { turnDestination } from "../../src/db/destinations.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { publishStall } from "../../src/notifications/publish.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { named, newDestination, newWorld, START, statusOf, urlOf, type World } from "../support/world.ts";
@@ -21,8 +21,8 @@ beforeEach(async () => {
   operator = await newDestination({ tenant: "operator" });
 });
 
-const told = () => operationalEvents(env.DB);
-const typesTold = async () => (await told()).map(({ type }) => type);
+const published = () => operationalEvents(env.DB);
+const publishedTypes = async () => (await published()).map(({ type }) => type);
 
 /** Delivers what has been put on the queue, retries at once and without their delay. */
 async function deliverAll(): Promise<void> {
@@ -48,7 +48,7 @@ describe("a circuit", () => {
     world.clock.pass(80_000);
     await send(1, 204);
     const who = { destination_id: place, tenant: "acme", host: new URL(urlOf(place)).host };
-    expect(await told()).toMatchObject([
+    expect(await published()).toMatchObject([
       {
         type: "destination.circuit_opened",
         data: {
@@ -61,7 +61,7 @@ describe("a circuit", () => {
     ]);
   });
 
-  test("is told of by a signed delivery to the operator's destination", async () => {
+  test("is published by a signed delivery to the operator's destination", async () => {
     await send(10, 500);
     await deliverAll();
     const call = world.receiver.calls.find(({ url }) => url === urlOf(operator));
@@ -69,33 +69,33 @@ describe("a circuit", () => {
     expect(call?.headers.get("webhook-signature")).toMatch(/^v1,/);
   });
 
-  test("is told of to nobody, and at the price of no row, where nobody takes it", async () => {
+  test("is not published, and costs no row, where no destination takes it", async () => {
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
     await send(10, 500);
-    expect(await told()).toEqual([]);
+    expect(await published()).toEqual([]);
     expect(world.logged("circuit_opened")).toHaveLength(1);
   });
 });
 
 describe("a pause", () => {
-  test("because it is gone is told of once, whatever else answers 410", async () => {
+  test("because it is gone is published once, whatever else answers 410", async () => {
     await world.earnTrust(place);
     await send(5, 410);
     expect(await statusOf(place)).toEqual(["paused", "gone"]);
-    expect(await told()).toMatchObject([
+    expect(await published()).toMatchObject([
       { type: "destination.paused", data: { destination_id: place, reason: "gone" } },
     ]);
     expect(world.logged("destination_paused")).toHaveLength(1);
   });
 
-  test("because it refuses everything is told of with its reason", async () => {
+  test("because it refuses everything is published with its reason", async () => {
     await world.earnTrust(place, 30);
     for (let i = 0; i < 15; i++) {
       world.clock.pass(5_000);
       await send(10, 400);
     }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
-    expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
+    expect(await published()).toMatchObject([{ type: "destination.paused", data: { reason: "rejecting" } }]);
   });
 
   /** The next write that pauses is made, and its answer is lost. */
@@ -105,32 +105,32 @@ describe("a pause", () => {
   }
   const isPause = (sql: string) => /UPDATE "?destinations"? SET "?status"? =/i.test(sql);
 
-  async function expectTold(...told: readonly [type: string, reason: string][]): Promise<void> {
+  async function expectPublished(...expected: readonly [type: string, reason: string][]): Promise<void> {
     const events = (await operationalEvents(env.DB)).map(({ type, data }) => [type, data.reason]);
-    expect(events).toEqual(told);
+    expect(events).toEqual(expected);
     const lines = world.log.filter(({ what }) => /^destination_/.test(what));
     expect(lines.map(({ what, reason }) => [what, reason])).toEqual(
-      told.map(([type, reason]) => [type.replace(".", "_"), reason]),
+      expected.map(([type, reason]) => [type.replace(".", "_"), reason]),
     );
   }
 
-  test("because it is gone is told of once, when D1's answer to the write is lost", async () => {
+  test("because it is gone is published once, when D1's answer to the write is lost", async () => {
     const messages = await world.post();
     world.receiver.script(urlOf(place), 410);
     loseAnswer();
-    const brought = world.bring(messages);
+    const delivering = world.bring(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
-    await brought;
+    await delivering;
     await world.settled();
     expect(await statusOf(place)).toEqual(["paused", "gone"]);
-    await expectTold(["destination.paused", "gone"]);
+    await expectPublished(["destination.paused", "gone"]);
     world.clock.pass(MINUTE);
     await runCron(world.services);
-    await expectTold(["destination.paused", "gone"]);
+    await expectPublished(["destination.paused", "gone"]);
   });
 
-  test("because it refuses everything is told of once, when D1's answer to the write is lost", async () => {
+  test("because it refuses everything is published once, when D1's answer to the write is lost", async () => {
     await world.earnTrust(place, 30);
     loseAnswer();
     for (let i = 0; i < 15; i++) {
@@ -138,19 +138,19 @@ describe("a pause", () => {
       await send(10, 400);
     }
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
-    await expectTold(["destination.paused", "rejecting"]);
+    await expectPublished(["destination.paused", "rejecting"]);
   });
 
-  test("whose Worker is killed before it can tell is told of within two minutes, once", async () => {
+  test("whose Worker is killed before it publishes it is published within two minutes, once", async () => {
     await recordOutcomes(world.services, [], [place], world.clock.now());
     for (let minute = 0; minute < 3; minute++) {
       world.clock.pass(MINUTE);
       await runCron(world.services);
-      await expectTold(["destination.paused", "gone"]);
+      await expectPublished(["destination.paused", "gone"]);
     }
   });
 
-  test("by a person, and its end, are told of when D1's answers are lost", async () => {
+  test("by an operator, and its end, are published when D1's answers are lost", async () => {
     for (const status of ["paused", "active"] as const) {
       loseAnswer();
       const turned = turnDestination(
@@ -165,23 +165,23 @@ describe("a pause", () => {
     }
     world.clock.pass(MINUTE);
     await runCron(world.services);
-    await expectTold(["destination.paused", "manual"], ["destination.resumed", "manual"]);
+    await expectPublished(["destination.paused", "manual"], ["destination.resumed", "manual"]);
   });
 
-  test("that could not be told of, because D1 was away, is told of by the next minute's tick", async () => {
-    failNotices(...Array(9).fill("before"));
+  test("that could not be published, because D1 was away, is published by the next minute's cron", async () => {
+    failWrites(...Array(9).fill("before"));
     await send(1, 410);
-    expect(await told()).toEqual([]);
+    expect(await published()).toEqual([]);
     world.d1.failing(() => undefined);
     world.clock.pass(MINUTE);
     await runCron(world.services);
-    expect(await told()).toMatchObject([{ type: "destination.paused", data: { reason: "gone" } }]);
-    expect(world.logged("announcements_lost")).toHaveLength(1);
+    expect(await published()).toMatchObject([{ type: "destination.paused", data: { reason: "gone" } }]);
+    expect(world.logged("notifications_lost")).toHaveLength(1);
   });
 });
 
 describe("the dead", () => {
-  /** The message that was sent for the toll is brought after its minute. */
+  /** Consumes the digest's message after its minute. */
   async function askForToll(): Promise<number> {
     const sent = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     expect(sent.every(({ delaySeconds }) => delaySeconds === 60)).toBe(true);
@@ -193,15 +193,15 @@ describe("the dead", () => {
   test("of a minute are one event, however many they are", async () => {
     await world.earnTrust(place, 30);
     for (let i = 0; i < 5; i++) await send(10, 400);
-    expect(await told()).toEqual([]);
+    expect(await published()).toEqual([]);
     expect(await askForToll()).toBe(1);
     const since = new Date(START).toISOString();
-    expect(await told()).toMatchObject([
+    expect(await published()).toMatchObject([
       { type: "delivery.dead", data: { destination_id: place, deliveries: 50, since } },
     ]);
     await send(1, 400);
     expect(await askForToll()).toBe(1);
-    expect((await told()).map(({ data }) => data.deliveries)).toEqual([50, 1]);
+    expect((await published()).map(({ data }) => data.deliveries)).toEqual([50, 1]);
   });
 
   test("who expired while they waited are among them", async () => {
@@ -212,31 +212,31 @@ describe("the dead", () => {
     await world.settled();
     expect(world.logged("deliveries_dead")).toMatchObject([{ destination: place, deliveries: 3 }]);
     await askForToll();
-    expect(await told()).toMatchObject([{ type: "delivery.dead", data: { deliveries: 3 } }]);
+    expect(await published()).toMatchObject([{ type: "delivery.dead", data: { deliveries: 3 } }]);
   });
 
-  test("are told of once, when the message that asks for them comes twice", async () => {
+  test("are published once, when the digest's message arrives twice", async () => {
     await send(1, 400);
     const [sent] = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     await world.answer([sent?.body, sent?.body]);
     await world.answer([sent?.body]);
-    expect(await typesTold()).toEqual(["delivery.dead"]);
+    expect(await publishedTypes()).toEqual(["delivery.dead"]);
   });
 
-  test("are told of with a later one, when nobody could be sent", async () => {
+  test("are published with a later one, when the digest's message could not be enqueued", async () => {
     world.drainQueue.break(true);
     await send(1, 400);
     world.drainQueue.break(false);
-    expect(world.logged("toll_not_sent")).toHaveLength(1);
+    expect(world.logged("dead_letter_digest_not_sent")).toHaveLength(1);
     world.clock.pass(3 * MINUTE);
     await send(1, 400);
     await askForToll();
-    expect(await told()).toMatchObject([{ data: { deliveries: 2 } }]);
+    expect(await published()).toMatchObject([{ data: { deliveries: 2 } }]);
   });
 });
 
 describe("a storm", () => {
-  test("is told of when it is detected and when it is over, and each is a line", async () => {
+  test("is published when it is detected and when it is over, and each is a log line", async () => {
     await world.earnTrust(place, 12);
     world.clock.pass(20 * MINUTE);
     const messages = await world.post(10);
@@ -247,10 +247,10 @@ describe("a storm", () => {
       await env.DB.prepare("UPDATE deliveries SET next_attempt_at = 0 WHERE state = 'retrying'").run();
       world.clock.pass(MINUTE);
     }
-    expect(await typesTold()).toEqual(["destination.storm_detected"]);
+    expect(await publishedTypes()).toEqual(["destination.storm_detected"]);
     world.clock.pass(20 * MINUTE);
     await send(1, 204);
-    expect(await told()).toMatchObject([
+    expect(await published()).toMatchObject([
       { type: "destination.storm_detected", data: { last_15_minutes: { retry_ratio: expect.any(Number) } } },
       { type: "destination.recovered", data: { destination_id: place } },
     ]);
@@ -260,25 +260,25 @@ describe("a storm", () => {
 });
 
 describe("the sweep's silence", () => {
-  test("is told of once, by the tick that ends it and by whoever asks before", async () => {
+  test("is published once, by the cron that ends it and by a health request before", async () => {
     await runCron(world.services);
-    expect(await told()).toEqual([]);
+    expect(await published()).toEqual([]);
     const heartbeat = START;
     world.clock.pass(6 * MINUTE);
     for (let i = 0; i < 3; i++) await publishStall(world.services, heartbeat);
     await runCron(world.services);
-    expect(await told()).toMatchObject([
+    expect(await published()).toMatchObject([
       { type: "sweep.stalled", data: { heartbeat_at: new Date(heartbeat).toISOString(), age_s: 360 } },
     ]);
     world.clock.pass(MINUTE);
     await runCron(world.services);
-    expect(await typesTold()).toEqual(["sweep.stalled"]);
+    expect(await publishedTypes()).toEqual(["sweep.stalled"]);
   });
 
   test("is none within five minutes, nor before the first sweep", async () => {
     await publishStall(world.services, null);
     await publishStall(world.services, START - 5 * MINUTE);
-    expect(await told()).toEqual([]);
+    expect(await published()).toEqual([]);
   });
 });
 
@@ -293,26 +293,26 @@ describe("the thresholds", () => {
   /** The quarter of an hour at which the watch looks. */
   const quarter = () => world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
 
-  test("that are crossed are told of, each once an hour", async () => {
+  test("that are crossed are published, each once an hour", async () => {
     quarter();
     await deaths(place);
-    for (let i = 0; i < 2; i++) await watch(world.services);
-    const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
+    for (let i = 0; i < 2; i++) await checkThresholds(world.services);
+    const crossed = (await published()).filter(({ data }) => data.threshold === "dead_letter_rate");
     expect(crossed).toMatchObject([
       { type: "threshold.crossed", data: { value: 1, limit: 0.01, window: "1h" } },
     ]);
   });
 
-  test("are looked at every quarter of an hour, and only where somebody is told", async () => {
+  test("are checked every 15 minutes, and only where somebody receives notifications", async () => {
     quarter();
     await deaths(place);
     world.gates.called();
     world.clock.pass(MINUTE);
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(world.gates.called()).toEqual([]);
     quarter();
     await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE tenant = 'operator'").run();
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(world.gates.called()).toEqual([]);
   });
 
@@ -320,8 +320,8 @@ describe("the thresholds", () => {
     quarter();
     await newDestination();
     await deaths(place);
-    await watch(world.services);
-    const crossed = (await told()).filter(({ data }) => data.threshold === "dead_letter_rate");
+    await checkThresholds(world.services);
+    const crossed = (await published()).filter(({ data }) => data.threshold === "dead_letter_rate");
     expect(crossed).toMatchObject([{ data: { destinations: [place] } }]);
     const lines = world
       .logged("threshold_crossed")
@@ -329,7 +329,7 @@ describe("the thresholds", () => {
     expect(lines).toMatchObject([{ destinations: place }]);
   });
 
-  test("name who has deliveries that have been retried for a day, and still who has dead ones", async () => {
+  test("name the destinations with deliveries that have been retried for a day, and still those with dead ones", async () => {
     const stuck = await newDestination();
     for (let i = 0; i < 15; i++) await newDestination();
     await deaths(place);
@@ -342,12 +342,14 @@ describe("the thresholds", () => {
       .bind(stuck, world.clock.now() + 3_600_000)
       .run();
     quarter();
-    await watch(world.services);
-    const named = Object.fromEntries((await told()).map(({ data }) => [data.threshold, data.destinations]));
+    await checkThresholds(world.services);
+    const named = Object.fromEntries(
+      (await published()).map(({ data }) => [data.threshold, data.destinations]),
+    );
     expect(named).toMatchObject({ retrying_for_a_day: [stuck], dead_letter_rate: [place] });
   });
 
-  test("are crossed by a backlog that grows from look to look, also beyond a thousand", async () => {
+  test("are crossed by a backlog that grows from check to check, also beyond a thousand", async () => {
     await newDestination();
     async function wait(count: number): Promise<void> {
       await env.DB.prepare(
@@ -358,16 +360,16 @@ describe("the thresholds", () => {
         .bind(place, world.clock.now() + 72 * 3_600_000, JSON.stringify(Array(count).fill(0)))
         .run();
     }
-    const growths = async () => (await told()).filter(({ data }) => data.threshold === "backlog_growth");
+    const growths = async () => (await published()).filter(({ data }) => data.threshold === "backlog_growth");
     for (const more of [1_000, 500]) {
       await wait(more);
       quarter();
-      await watch(world.services);
+      await checkThresholds(world.services);
       expect(await growths()).toEqual([]);
     }
     await wait(500);
     quarter();
-    await watch(world.services);
+    await checkThresholds(world.services);
     expect(await growths()).toMatchObject([
       { data: { value: 1_000, limit: 200, window: "30m", destinations: [place] } },
     ]);
@@ -376,18 +378,18 @@ describe("the thresholds", () => {
   test("are not crossed by the operator's own destinations", async () => {
     quarter();
     await deaths(operator);
-    await watch(world.services);
-    expect(await told()).toEqual([]);
+    await checkThresholds(world.services);
+    expect(await published()).toEqual([]);
   });
 });
 
 describe("the operator's own destination", () => {
-  test("raises nothing, whatever becomes of it and of what it is told", async () => {
+  test("publishes nothing, whatever becomes of it and of the events that it is sent", async () => {
     world.receiver.script(urlOf(operator), ...Array(100).fill(500), 410);
     world.receiver.script(urlOf(place), 500);
     for (let i = 0; i < 60; i++) {
-      const notice = { tenant: "operator", type: "destination.paused", destinations: [operator] };
-      const [event = 0] = await insertBundles(env.DB, [{ acceptedAt: world.clock.now(), events: [notice] }]);
+      const posted = { tenant: "operator", type: "destination.paused", destinations: [operator] };
+      const [event = 0] = await insertBundles(env.DB, [{ acceptedAt: world.clock.now(), events: [posted] }]);
       await world.bring([{ event, destination: operator }]);
       await world.settled();
       world.clock.pass(30_000);
@@ -396,23 +398,23 @@ describe("the operator's own destination", () => {
     }
     expect(callsTo(operator)).toBeGreaterThan(10);
     expect(world.logged("circuit_opened").length).toBeGreaterThan(0);
-    const raised = (await told()).filter(({ key }) => key !== null);
+    const raised = (await published()).filter(({ key }) => key !== null);
     expect(raised).toEqual([]);
     const messages = await named(world.deliveryQueue.taken().map(({ body }) => body));
     expect(messages.filter(({ destination }) => destination !== operator)).toEqual([]);
   });
 
-  test("that answers 410 is paused, and nobody is told by it", async () => {
+  test("that answers 410 is paused, and nothing is published about it", async () => {
     await send(10, 500);
     world.receiver.script(urlOf(operator), 410);
     await deliverAll();
     expect(await statusOf(operator)).toEqual(["paused", "gone"]);
-    expect(await typesTold()).toEqual(["destination.circuit_opened"]);
+    expect(await publishedTypes()).toEqual(["destination.circuit_opened"]);
   });
 });
 
-/** The next writes of events for the operator fail so, one after the other. */
-function failNotices(...faults: ("before" | "after")[]): void {
+/** The next writes of operational events fail in these ways, one after the other. */
+function failWrites(...faults: ("before" | "after")[]): void {
   world.d1.failing((sql) => {
     const fault = sql.includes("INSERT INTO idempotency_keys") ? faults.shift() : undefined;
     if (fault) void world.clock.asleep(PAUSE_MS).then(() => world.clock.pass(PAUSE_MS));
@@ -423,30 +425,30 @@ function failNotices(...faults: ("before" | "after")[]): void {
 /** Before a commit is repeated, with the world's chance. */
 const PAUSE_MS = 75;
 
-describe("a circuit that opens is told of, once", () => {
+describe("a circuit that opens is published once", () => {
   test.each([
     ["D1's answer is lost", "after"],
     ["D1 is away for a moment", "before"],
   ] as const)("when %s", async (_, fault) => {
-    failNotices(fault);
+    failWrites(fault);
     await send(10, 500);
-    expect((await told()).map(({ type }) => type)).toEqual(["destination.circuit_opened"]);
-    expect(world.logged("announcements_lost")).toEqual([]);
+    expect((await published()).map(({ type }) => type)).toEqual(["destination.circuit_opened"]);
+    expect(world.logged("notifications_lost")).toEqual([]);
   });
 });
 
-test("a crossed threshold is told of, when D1 is away for a moment", async () => {
+test("a crossed threshold is published when D1 is away for a moment", async () => {
   world.clock.pass(15 * MINUTE - (world.clock.now() % (15 * MINUTE)));
   const gate = world.services.gates.get(world.services.gates.idFromName(place));
   await gate.countDead(200);
-  failNotices("before");
-  await watch(world.services);
-  expect((await told()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");
+  failWrites("before");
+  await checkThresholds(world.services);
+  expect((await published()).map(({ data }) => data.threshold)).toContain("dead_letter_rate");
 });
 
-test("what cannot be told, because D1 is away, stops nothing", async () => {
-  failNotices(...Array(9).fill("before"));
+test("an event that cannot be published, because D1 is away, stops nothing", async () => {
+  failWrites(...Array(9).fill("before"));
   await send(10, 500);
-  expect(world.logged("announcements_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
-  expect(await told()).toEqual([]);
+  expect(world.logged("notifications_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
+  expect(await published()).toEqual([]);
 });

@@ -1,7 +1,6 @@
 /**
- * What a look costs when everyone else is there: rows that D1 says it has read, and queries, of every route
- * of the API, every page of the dashboard and the clock, as a tenant's keys and as the operator. And every
- * statement that is prepared meanwhile finds what it looks for by an index.
+ * What every route of the API, every page of the dashboard and cron cost in a crowded database: rows that D1 reports as
+ * read, and queries, with a tenant's key and the operator's. And every statement that they prepare uses an index.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test } from "vitest";
@@ -11,15 +10,15 @@ import { operations } from "../support/operations.ts";
 import { scansIn } from "../support/query-plans.ts";
 import { type Cost, tour } from "../support/tour.ts";
 
-/** Asked once more when few enough are retried to be sorted. */
+/** Requested once more when there are few enough retries to sort them. */
 const FEW_RETRIES = "GET /v1/deliveries?state=retrying&limit=100";
 
-/** Rows read and queries, at most, by whoever it costs most. */
+/** Most rows read, and most queries, with whichever key costs most. */
 type Ceiling = readonly [rowsRead: number, queries: number];
 
 /**
- * By route and question, in the order of the tour: what ends something comes last. `{own}` is a destination of the
- * tenant, `{foreign}` one of another's, `{day}` the time a day ago.
+ * By request, in the order of the tour: those that end something come last. `{own}` is a destination of the tenant,
+ * `{foreign}` one of another tenant, `{day}` the time a day ago.
  */
 const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/health": [10, 1],
@@ -75,12 +74,12 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/destinations": [1_010, 1],
   "PATCH /v1/destinations/{id}": [10, 3],
   "POST /v1/destinations/{id}/pause": [20, 6],
-  // One query more than to pause: since when and why it is paused, which its gate is told, is read before that ends.
+  // One query more than to pause: when and why it was paused is read first, for its gate.
   "POST /v1/destinations/{id}/resume": [20, 7],
   "POST /v1/destinations/{id}/clear-hold": [11_000, 2],
   "POST /v1/destinations/{id}/test": [5, 2],
   "POST /v1/destinations/{id}/rotate-secret": [10, 3],
-  "POST /v1/master-keys/reseal": [200, 5],
+  "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 3],
   "POST /v1/keys": [5, 1],
   "POST /v1/portal-links": [0, 0],
@@ -106,13 +105,13 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "DELETE /v1/destinations/{id}": [10, 2],
   "DELETE /v1/keys/{id}": [10, 2],
   "POST /dashboard/sign-out": [10, 3],
-  // Ten thousand are what waits here, of which a tick looks at 24,000 at most for their age limits. Nine thousand are a
-  // thousand new events, each of which is checked once, and three thousand the new ones that are counted.
+  // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
+  // thousand new events, each of which is checked once, and three thousand for those that are counted.
   tick: [30_000, 60],
   watch: [50_000, 12],
 };
 
-/** Scans that are bounded all the same: what is scanned, a part of the statement, and what bounds it. */
+/** Scans that are bounded nevertheless: what is scanned, a part of the statement, and what bounds it. */
 const bounded: readonly (readonly [scan: string, within: string, by: string])[] = [
   [
     "deliveries USING COVERING INDEX deliveries_retrying",
@@ -156,7 +155,7 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
     "10,000 entries of the index",
   ],
   [
-    "api_keys USING INDEX api_keys_standing",
+    "api_keys USING INDEX api_keys_unrevoked",
     'where "api_keys"."revoked_at" is null order by "api_keys"."id" limit',
     "a page in the order of its key",
   ],
@@ -206,7 +205,7 @@ beforeAll(async () => {
   );
 }, 120_000);
 
-test("every route of the API and every page of the dashboard has a ceiling", () => {
+test("every route of the API and every page of the dashboard has a limit", () => {
   expect(Object.keys(ceilings)).toEqual(expect.arrayContaining([...described, ...pages]));
 });
 
@@ -218,15 +217,15 @@ test.each(
   expect(queries).toBeLessThanOrEqual(most[1]);
 });
 
-test("nothing fails where everyone else is there", () => {
-  // The secrets of these destinations were never sealed: their public keys cannot be told.
+test("no request fails in a crowded database", () => {
+  // The secrets of these destinations were never sealed, so they have no public keys.
   const failed = [...costs].filter(
     ([route, { status }]) => /\b5\d\d\b/.test(status) && !route.includes("jwks"),
   );
   expect(failed).toEqual([]);
 });
 
-test("no statement scans a table that grows, but for those that say what bounds them", async () => {
+test("no statement scans a table that grows, but for those with a stated bound", async () => {
   const found: string[] = [];
   for (const sql of statements) {
     for (const scan of await scansIn(env.DB, sql)) {

@@ -1,23 +1,23 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Health, healthOf, nextPace, type Sight, stepAt } from "../../src/replay/pace.ts";
+import { type Health, healthOf, nextPace, type Observed, stepAt } from "../../src/replay/pace.ts";
 
 const MINUTE = 60_000;
-const calm: Sight = { shut: false, attempts: 100, failures: 0, waiting: 0, delivered: 50, failed: 0 };
+const calm: Observed = { blocked: false, attempts: 100, failures: 0, waiting: 0, delivered: 50, failed: 0 };
 
 describe("a destination looks", () => {
-  test.each<[string, Partial<Sight>, Health]>([
+  test.each<[string, Partial<Observed>, Health]>([
     ["stable when nothing is wrong", {}, "stable"],
     ["stable when nothing has been tried", { attempts: 0, delivered: 0 }, "stable"],
     ["stable with a failure in ten", { failures: 10 }, "stable"],
     ["doubtful with more failures than that", { failures: 11 }, "doubtful"],
     ["doubtful when most of the replay fails", { delivered: 9, failed: 11 }, "doubtful"],
     ["stable while too few have ended to tell", { delivered: 0, failed: 19 }, "stable"],
-    ["stuck when its door is shut", { shut: true }, "stuck"],
+    ["stuck when the destination is blocked", { blocked: true }, "stuck"],
     ["stuck when a minute's worth waits already", { waiting: 100 }, "stuck"],
     ["stable when less than that waits", { waiting: 99 }, "stable"],
-  ])("%s", (_, sight, health) => {
-    expect(healthOf({ ...calm, ...sight }, 100)).toBe(health);
+  ])("%s", (_, observed, health) => {
+    expect(healthOf({ ...calm, ...observed }, 100)).toBe(health);
   });
 
   test("stuck by what waits, not by its pace, when that is below one a minute", () => {

@@ -7,7 +7,7 @@ import { changeReplay, findReplay, type NewReplay } from "../../src/db/replays.t
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
-import { stepReplay, wakeReplays } from "../../src/replay/run.ts";
+import { recoverReplays, stepReplay } from "../../src/replay/run.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { batchOf } from "../support/queues.ts";
 import {
@@ -123,7 +123,7 @@ describe("a step", () => {
     expect(rows.slice(16).map(({ state }) => state)).toEqual(Array(24).fill("dead"));
     expect(await replay()).toMatchObject({
       total: 40,
-      moved: 16,
+      requeued: 16,
       cursor: rows[15]?.eventId,
       state: "running",
     });
@@ -135,7 +135,7 @@ describe("a step", () => {
     await begin();
     await step();
     expect(await storedRows()).toMatchObject([
-      { attempts: 0, endedAt: null, life: 1, giveUpAt: START + 14 * 24 * HOUR },
+      { attempts: 0, endedAt: null, generation: 1, giveUpAt: START + 14 * 24 * HOUR },
     ]);
   });
 
@@ -161,7 +161,7 @@ describe("a step", () => {
     await ended(40);
     await begin();
     await Promise.all([step(), step(), step()]);
-    expect(await replay()).toMatchObject({ moved: 16 });
+    expect(await replay()).toMatchObject({ requeued: 16 });
     expect(await waiting()).toBe(16);
     expect(world.drainQueue.taken()).toHaveLength(1);
   });
@@ -185,7 +185,7 @@ describe("a step", () => {
     });
     await step();
     expect(await waiting()).toBe(0);
-    expect(await replay()).toMatchObject({ state: "paused", moved: 0 });
+    expect(await replay()).toMatchObject({ state: "paused", requeued: 0 });
   });
 
   test("costs a few rows and no more with a long history", async () => {
@@ -209,7 +209,7 @@ describe("a replay", () => {
     expect(await replay()).toMatchObject({
       state: "completed",
       total: 40,
-      moved: 40,
+      requeued: 40,
       delivered: 40,
       failed: 0,
     });
@@ -242,14 +242,14 @@ describe("a replay", () => {
       "SELECT event_id FROM deliveries WHERE replay IS NOT NULL",
     ).all();
     expect(results).toEqual([{ event_id: second }, { event_id: fourth }]);
-    expect(await replay()).toMatchObject({ total: 2, moved: 2, delivered: 2 });
+    expect(await replay()).toMatchObject({ total: 2, requeued: 2, delivered: 2 });
   });
 
   test("finds few among many, by and by", async () => {
     await ended(3_000, {}, (i) => ([1, 1_500, 3_000].includes(i) ? "rare" : "order.paid"));
     await begin({ eventTypes: ["rare"] });
     await completed();
-    expect(await replay()).toMatchObject({ total: 3, moved: 3, delivered: 3, state: "completed" });
+    expect(await replay()).toMatchObject({ total: 3, requeued: 3, delivered: 3, state: "completed" });
   });
 
   test("of history sends what was delivered again, with the same ids and bytes", async () => {
@@ -261,7 +261,7 @@ describe("a replay", () => {
     await completed();
     const after = world.receiver.calls.slice(3).map(({ body, headers }) => [headers.get("webhook-id"), body]);
     expect(after.sort()).toEqual(before);
-    expect(await replay()).toMatchObject({ total: 3, moved: 3, delivered: 3 });
+    expect(await replay()).toMatchObject({ total: 3, requeued: 3, delivered: 3 });
     expect((await storedRows()).map(({ state }) => state)).toEqual([
       "delivered",
       "delivered",
@@ -273,12 +273,12 @@ describe("a replay", () => {
   test.each([
     "running",
     "paused",
-  ] as const)("that is %s ends at the next tick when its destination is deleted", async (state) => {
+  ] as const)("that is %s ends at the next cron when its destination is deleted", async (state) => {
     await ended(5);
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state }, START);
     await execute("UPDATE destinations SET deleted_at = 1");
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
@@ -305,14 +305,14 @@ describe("its pace", () => {
     expect((await replay())?.pace).toBeGreaterThan(120);
   });
 
-  test("falls, and nothing is set to wait, while the door is shut", async () => {
+  test("falls, and nothing is set to wait, while the destination is blocked", async () => {
     world.receiver.script(urlOf(place), 500);
     await world.bring(await world.post(10));
     await ended(20);
     await begin();
     world.clock.pass(20_000);
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, state: "running", reason: "stuck" });
+    expect(await replay()).toMatchObject({ requeued: 0, state: "running", reason: "stuck" });
     expect((await replay())?.pace).toBeLessThan(100);
   });
 
@@ -321,7 +321,7 @@ describe("its pace", () => {
     await execute("UPDATE destinations SET status = 'paused'");
     await begin();
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, state: "running", reason: "destination_paused" });
+    expect(await replay()).toMatchObject({ requeued: 0, state: "running", reason: "destination_paused" });
   });
 
   test("waits until what waits already gets through", async () => {
@@ -331,7 +331,7 @@ describe("its pace", () => {
       await step();
       world.clock.pass(10_000);
     }
-    expect((await replay())?.moved).toBeLessThanOrEqual(20);
+    expect((await replay())?.requeued).toBeLessThanOrEqual(20);
   });
 
   test("waits while the gate cannot be reached", async () => {
@@ -341,7 +341,7 @@ describe("its pace", () => {
       if (method === "view") throw new Error("away");
     });
     await step();
-    expect(await replay()).toMatchObject({ moved: 0, reason: "stuck" });
+    expect(await replay()).toMatchObject({ requeued: 0, reason: "stuck" });
   });
 });
 
@@ -356,14 +356,14 @@ describe("interrupted", () => {
     await expect(step()).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
     await completed();
-    expect(await replay()).toMatchObject({ moved: 20, delivered: 20, state: "completed" });
+    expect(await replay()).toMatchObject({ requeued: 20, delivered: 20, state: "completed" });
     expect(world.receiver.calls).toHaveLength(20);
   });
 
-  test("between two steps, it is woken by the clock, once it is late", async () => {
+  test("between two steps, its next one is enqueued again by the cron, once it is late", async () => {
     await ended(20);
     await begin();
     world.drainQueue.break(true);
@@ -371,18 +371,18 @@ describe("interrupted", () => {
     world.drainQueue.break(false);
     expect(world.logged("replay_step_not_sent")).toHaveLength(1);
     world.clock.pass(30_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
-  test("and paused, it is not woken", async () => {
+  test("and paused, no step is enqueued again", async () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
-    await wakeReplays(world.services);
+    await recoverReplays(world.services);
     expect(world.drainQueue.taken()).toEqual([]);
   });
 });
@@ -426,8 +426,8 @@ describe("its count", () => {
     expect(await counters()).toEqual([0, 1]);
   });
 
-  test("does not heed what comes too late", async () => {
-    const stale = { ...(await one()), ...end, life: 0 };
+  test("ignores a message that comes too late", async () => {
+    const stale = { ...(await one()), ...end, generation: 0 };
     await recordOutcomes({ db: env.DB }, [stale], [], START);
     expect(await counters()).toEqual([0, 0]);
   });

@@ -1,4 +1,4 @@
-/** What the budget is for, counted on the whole stack; `npm run bench:cost` counts more. */
+/** Billed units within the budget, counted on a whole stack; `npm run bench:cost` counts more. */
 import { expect, test } from "vitest";
 import { excesses } from "../bench/cost/budget.ts";
 import { entriesOf } from "../bench/cost/ledger.ts";

@@ -1,7 +1,7 @@
 /** Three kills under load; `npm run test:kill` is the long version. */
 import { expect, test } from "vitest";
+import { IN_FLIGHT } from "./kill-report.ts";
 import { surviveKills } from "./survive-kills.ts";
-import { IN_FLIGHT } from "./tally.ts";
 
 test("loses no accepted event, and repeats none without cause, over three kills under load", async () => {
   const { accepted, failed, lost, unexplained, repeatsAfterKill } = await surviveKills({ kills: 3, seed: 7 });

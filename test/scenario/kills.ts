@@ -3,33 +3,33 @@
  * duplicate without a cause, and on more of them than can have been in flight.
  */
 import { parseArgs } from "node:util";
+import { IN_FLIGHT } from "./kill-report.ts";
 import { surviveKills } from "./survive-kills.ts";
-import { IN_FLIGHT } from "./tally.ts";
 
 const { values } = parseArgs({
   options: { kills: { type: "string", default: "50" }, seed: { type: "string", default: "1" } },
 });
 
-// The stack goes with this process, however it ends: see src/local/lifetime.ts.
+// The stack goes with this process, however it ends: see src/local/process-groups.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 const startedAt = Date.now();
 const figures = await surviveKills({
   kills: Number(values.kills),
   seed: Number(values.seed),
-  say: console.log,
+  log: console.log,
 });
 const repeats = figures.repeatsAfterKill.reduce((sum, count) => sum + count, 0);
 const most = Math.max(0, ...figures.repeatsAfterKill);
 const pairs = figures.repeatsAfterKill.map((count, i) => `${count}/${figures.inFlightAtKill[i]}`);
 
 console.log(`
-accepted     ${figures.accepted} events, and ${figures.unheard} whose answer died with the stack
+accepted     ${figures.accepted} events, and ${figures.unanswered} whose answer was lost with the stack
 deliveries   ${figures.deliveries}, with ${figures.failed} failed requests among them
 lost         ${figures.lost}
 duplicates   ${repeats}  at most ${most} for one kill, of ${IN_FLIGHT} that can be in flight: taken, and not recorded yet
              by kill, of those taken shortly before it: ${pairs.join(" ")}
-             ${figures.impatient}  answered after the sender's timeout
+             ${figures.timedOut}  answered after the sender's timeout
 unexplained  ${figures.unexplained}  duplicates without such a cause
 took         ${Math.round((Date.now() - startedAt) / 1000)} s`);
 

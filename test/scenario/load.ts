@@ -9,7 +9,7 @@ type Accepted = Readonly<{ events: readonly Readonly<{ id: string }>[] }>;
 
 export type Load = Readonly<{ stop: () => Promise<void> }>;
 
-/** @param accepted grows by the ids of the events whose acceptance was heard, and by no others */
+/** @param accepted grows by the ids of the events that were answered with 202 */
 export function startLoad(api: ApiClient, accepted: string[]): Load {
   let stopped = false;
   const ended = (async () => {
@@ -28,7 +28,7 @@ export function startLoad(api: ApiClient, accepted: string[]): Load {
   };
 }
 
-/** Undefined when no answer came: whether these events were accepted is not known. */
+/** Undefined without an answer; the events may have been accepted. */
 async function postSome(api: ApiClient): Promise<Accepted | undefined> {
   const events = Array.from({ length: BATCH }, (_, n) => ({ type: "order.created", data: { line: n } }));
   try {

@@ -1,10 +1,10 @@
-/** The development server under production's quotas: what goes beyond one fails, and is said aloud. */
+/** The development server under production's quotas: what exceeds one fails, and is printed. */
 import { expect, test } from "vitest";
 import { stopStack } from "../../src/local/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
 
 /** Authenticated requests, each of which reads and writes the database a few times. */
-async function ask(times: number, quotas: { d1Queries?: number }) {
+async function postEvents(times: number, quotas: { d1Queries?: number }) {
   const throwaway = await prepareThrowaway({}, { latency: 1, quotas });
   const stack = await throwaway.start();
   try {
@@ -13,24 +13,24 @@ async function ask(times: number, quotas: { d1Queries?: number }) {
     const post = () => fetch(`${stack.url}/v1/events`, { method: "POST", headers, body });
     const statuses: number[] = [];
     while (statuses.length < times) statuses.push((await post()).status);
-    return { statuses, said: throwaway.said() };
+    return { statuses, output: throwaway.output() };
   } finally {
     await stopStack(stack);
     throwaway.discard();
   }
 }
 
-test("requests within the quotas are answered, and nothing is said of them: the account is each request's own", async () => {
-  // Ten together would go beyond so few, at the object that commits for all of them too.
-  const { statuses, said } = await ask(10, { d1Queries: 20 });
+test("requests within the quotas are answered, and nothing is printed: each request is counted by itself", async () => {
+  // Ten together would exceed it, also in the object that commits for all of them.
+  const { statuses, output } = await postEvents(10, { d1Queries: 20 });
   expect(statuses).toEqual(Array(10).fill(202));
-  expect(said).not.toContain("QUOTA BREACH");
+  expect(output).not.toContain("QUOTA BREACH");
 });
 
-test("a statement too many fails its request, and the terminal says so", async () => {
-  const { statuses, said } = await ask(2, { d1Queries: 0 });
+test("a statement too many fails its request, and a line is printed", async () => {
+  const { statuses, output } = await postEvents(2, { d1Queries: 0 });
   expect(statuses.every((status) => status >= 500)).toBe(true);
   expect(
-    said.match(/!!! QUOTA BREACH: d1Queries: \d+ asked for, 0 granted; at /g)?.length,
+    output.match(/!!! QUOTA BREACH: d1Queries: \d+ asked for, 0 granted; at /g)?.length,
   ).toBeGreaterThanOrEqual(2);
 });

@@ -1,9 +1,9 @@
-/** Waiting for what must come true, without guessing how long it takes. */
+/** Polling for a condition, instead of sleeping for a guessed time. */
 import { setTimeout as sleep } from "node:timers/promises";
 
 type Patience = Readonly<{ withinMs: number; everyMs?: number; otherwise: () => string }>;
 
-/** Polls until `isSo`; throws what `otherwise` says when that takes too long. */
+/** Polls until `isSo`; throws the text of `otherwise` when that takes too long. */
 export async function until(
   isSo: () => boolean | Promise<boolean>,
   { withinMs, everyMs = 50, otherwise }: Patience,

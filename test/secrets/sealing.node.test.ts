@@ -22,7 +22,7 @@ test("the same secret is sealed differently each time", async () => {
   expect(await seal(old, PLACE, SECRET)).not.toBe(await seal(old, PLACE, SECRET));
 });
 
-test("the label tells scheme and key", async () => {
+test("the label has scheme and key", async () => {
   expect(labelOf(await seal(old, PLACE, SECRET))).toEqual({ scheme: "hmac-sha256", keyId: "k1" });
   expect(labelOf(await seal(latest, PLACE, `whsk_${btoa("k".repeat(32))}`))).toEqual({
     scheme: "ed25519",

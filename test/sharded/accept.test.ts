@@ -1,4 +1,4 @@
-/** Events are accepted in three databases: each request in one of them, and each key once. */
+/** Accepting events with three databases: each request goes to one of them, and each key is used once. */
 
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf, placeByTime } from "../../src/core/placement.ts";
@@ -17,13 +17,13 @@ beforeEach(async () => {
 
 const event = (data: unknown = {}) => ({ tenant: TENANT, type: "order.paid", data });
 
-/** The world as it is with so many databases. */
+/** The same services with so many databases. */
 const withDatabases = (count: number): Services => ({
   ...world.services,
   further: (world.services.further ?? []).slice(0, count - 1),
 });
 
-/** What was accepted, of what has to be. */
+/** The accepted events; throws when they were refused. */
 function acceptedOf(outcome: CommitResult): readonly AcceptedEvent[] {
   if (outcome.kind !== "accepted") throw new Error(`It is ${outcome.kind}`);
   return outcome.events;
@@ -52,7 +52,7 @@ describe("events", () => {
     expect(new Set(rows.map(({ destinationId }) => destinationId))).toEqual(new Set([destination]));
   });
 
-  test("have numbers that tell where they are, in order and without a gap", async () => {
+  test("have ids that name their database, in order and without a gap", async () => {
     for (let minute = 0; minute < 12; minute++) {
       await world.post(3);
       world.clock.pass(MINUTE);
@@ -61,7 +61,7 @@ describe("events", () => {
       const { results } = await db.prepare("SELECT id FROM events ORDER BY id").all<{ id: number }>();
       const ids = results.map(({ id }) => id);
       expect(ids.length).toBeGreaterThan(0);
-      // Three of each bundle, which has room for 128.
+      // Three events of each bundle, which has room for 128 ids.
       expect(ids).toEqual(ids.map((_, i) => number * 2 ** 40 + (Math.floor(i / 3) + 1) * 128 + (i % 3)));
     }
   });
@@ -85,7 +85,7 @@ describe("events", () => {
       expect(plan.toSorted()).toEqual((i % 2 ? [all, some] : [all]).toSorted());
   });
 
-  test("go by the same filters in every database", async () => {
+  test("are routed by the same filters in every database", async () => {
     const paid = await newDestination({ filter: { status: "paid" } });
     for (let minute = 0; minute < 6; minute++) {
       const posted = [event({ status: "paid" }), event({ status: "open" })];
@@ -95,7 +95,7 @@ describe("events", () => {
     }
   });
 
-  test("beyond the first database take two round trips, and as many rows", async () => {
+  test("beyond the first database take two round trips, and no more rows", async () => {
     await newDestination();
     world.clock.pass(msUntilFurther());
     await world.post();
@@ -104,7 +104,7 @@ describe("events", () => {
     expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 1 });
   });
 
-  test("go to as many databases as take new ones, and are delivered from the others as before", async () => {
+  test("go to the databases that take new ones, and are delivered from the others as before", async () => {
     await newDestination();
     world.clock.pass(msUntilFurther());
     const messages = await world.post();
@@ -120,7 +120,7 @@ describe("a key", () => {
   const once = (services: Services, key: string, data: unknown = {}) => accept(services, [event(data)], key);
   const keys = Array.from({ length: 12 }, (_, i) => `key-${i}`);
 
-  test("stands for one event, whichever database that is in and whenever it is asked", async () => {
+  test("stands for one event, whichever database that is in and whenever it is repeated", async () => {
     for (const key of keys) {
       const first = await once(world.services, key);
       expect(first.kind).toBe("accepted");
@@ -133,7 +133,7 @@ describe("a key", () => {
     expect(new Set(ids.map(databaseNumberOf))).toEqual(new Set([0, 1, 2]));
   });
 
-  test("stands for it when there have come to be more databases, and fewer again that take events", async () => {
+  test("stands for it when databases are added, and when fewer take events again", async () => {
     for (const [i, key] of keys.entries()) await once(withDatabases((i % 3) + 1), key);
     for (const key of keys) expect((await once(world.services, key)).kind).toBe("replayed");
     const fewer = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
@@ -141,7 +141,7 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(keys.length);
   });
 
-  test("is taken by one of many requests at once", async () => {
+  test("is used by one of many simultaneous requests", async () => {
     for (const key of keys) {
       const results = await Promise.all(Array.from({ length: 5 }, () => once(world.services, key)));
       expect(results.map(({ kind }) => kind).toSorted()).toEqual([
@@ -165,7 +165,7 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(1_200);
   });
 
-  test("is free again when the database fails before the event is in it", async () => {
+  test("is free again when the database fails before the event is stored", async () => {
     for (const key of keys) {
       world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "before" : undefined));
       expect(await patiently(once(world.services, key))).toEqual({ kind: "unavailable" });
@@ -174,7 +174,7 @@ describe("a key", () => {
     }
   });
 
-  test("stands for the event although its first answer got lost, and that of the repeat", async () => {
+  test("stands for the event although the response was lost, and that of the repeat", async () => {
     for (const key of keys) {
       world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "after" : undefined));
       expect(await patiently(once(world.services, key))).toEqual({ kind: "unavailable" });
@@ -184,13 +184,13 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(keys.length);
   });
 
-  test("is unavailable while one of the other databases cannot be asked for it", async () => {
+  test("is unavailable while one of the other databases cannot be queried", async () => {
     await once(world.services, "k");
     world.d1.failing((sql) => (/^\s*SELECT s\.tenant/.test(sql) ? "before" : undefined));
     expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
   });
 
-  test("is asked for in the others at no more than a row each, however many bundles they have", async () => {
+  test("reads no more than one row of each other database, however many bundles they have", async () => {
     for (let minute = 0; minute < 30; minute++) {
       await world.post();
       world.clock.pass(MINUTE);
@@ -202,7 +202,7 @@ describe("a key", () => {
   });
 });
 
-/** Passes the pause before a repeat, as soon as somebody sleeps so long. */
+/** Ends the pause before a repeat as soon as it begins. */
 async function patiently<T>(work: Promise<T>): Promise<T> {
   void world.clock.asleep(75).then(() => world.clock.pass(75));
   return work;
@@ -215,7 +215,7 @@ function msUntilFurther(): number {
   return ms;
 }
 
-test("a request that plans too many deliveries is stored in none of them, whichever it would have gone to", async () => {
+test("a request that plans too many deliveries is stored in no database, whichever it would have gone to", async () => {
   for (let i = 0; i < 3; i++) await newDestination();
   const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 5 } };
   for (let minute = 0; minute < 12; minute++) {

@@ -1,4 +1,4 @@
-/** The life of deliveries over three databases: attempts, waiting, sweeps and ends, and what fails between two of them. */
+/** Deliveries over three databases: attempts, waiting, sweeps and ends, and failures between two databases. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
@@ -44,13 +44,13 @@ async function postAll(deliverAt?: number): Promise<DeliveryName[]> {
   return named(world.deliveryQueue.taken().map(({ body }) => body));
 }
 
-/** Two of each database. */
+/** Two deliveries of each database. */
 const sixOf = (messages: readonly DeliveryName[]) => messages.filter((_, i) => i % 3 === 0);
 
 const statesOf = async () => (await storedRows()).map(({ state }) => state);
 const all = (state: string) => Array(EVENTS).fill(state);
 
-/** Rings and drains until nothing waits, at most so often. */
+/** Schedules drains and runs them until nothing waits, at most so often. */
 async function drainAll(times = 12): Promise<void> {
   for (let i = 0; i < times && (await statesOf()).includes("waiting"); i++) {
     await world.drain(destination);
@@ -59,7 +59,7 @@ async function drainAll(times = 12): Promise<void> {
   }
 }
 
-test("a batch of all databases' messages takes two round trips to each, and as many rows as in one", async () => {
+test("a batch of all databases' messages takes two round trips to each, and no more rows than with one", async () => {
   const messages = await postAll();
   expect(new Set(messages.map(({ event }) => databaseNumberOf(event)))).toEqual(new Set([0, 1, 2]));
   world.d1.used();
@@ -71,7 +71,7 @@ test("a batch of all databases' messages takes two round trips to each, and as m
   expect(world.receiver.calls).toHaveLength(EVENTS);
 });
 
-test("what fails is retried, whichever database it is in", async () => {
+test("failed deliveries are retried, whichever database they are in", async () => {
   const messages = await postAll();
   world.receiver.script(urlOf(destination), ...Array(3).fill(500), 204);
   for (let round = 0; round < 12; round++) {
@@ -83,7 +83,7 @@ test("what fails is retried, whichever database it is in", async () => {
   expect(await statesOf()).toEqual(all("delivered"));
 });
 
-test("a paused destination's deliveries wait in their databases, and a drain takes them from all at once", async () => {
+test("a paused destination's deliveries wait in their databases, and one drain takes them from all", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
   await world.bring(messages);
@@ -99,7 +99,7 @@ test("a paused destination's deliveries wait in their databases, and a drain tak
   expect(await statesOf()).toEqual(all("delivered"));
 });
 
-test("what was lost on its way is recovered in every database, and each event looked at once", async () => {
+test("lost deliveries are recovered in every database, and each event is checked once", async () => {
   await postAll();
   world.clock.pass(GRACE_MS);
   await sweep(world.services);
@@ -110,7 +110,7 @@ test("what was lost on its way is recovered in every database, and each event lo
   expect(marks.map(({ watermark }) => databaseNumberOfBundle(watermark))).toEqual([0, 1, 2]);
 });
 
-test("retries that nobody brought wait again", async () => {
+test("retries without a message wait again", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET retry = ?1", JSON.stringify({ preset: "textbook" }));
   world.receiver.script(urlOf(destination), 503);
@@ -123,7 +123,7 @@ test("retries that nobody brought wait again", async () => {
   expect(await statesOf()).toEqual(all("delivered"));
 });
 
-test("scheduled events go on the queue at their time from every database", async () => {
+test("scheduled events are enqueued at their time from every database", async () => {
   const at = world.clock.now() + 60 * MINUTE;
   expect(await postAll(at)).toEqual([]);
   world.clock.pass(60 * MINUTE - EVENTS * MINUTE - 30_000);
@@ -134,7 +134,7 @@ test("scheduled events go on the queue at their time from every database", async
   expect(world.deliveryQueue.taken()).toEqual([]);
 });
 
-test("what waits for a deleted destination is cancelled in every database", async () => {
+test("waiting deliveries of a deleted destination are cancelled in every database", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
   await world.bring(messages);
@@ -144,7 +144,7 @@ test("what waits for a deleted destination is cancelled in every database", asyn
   expect(await statesOf()).toEqual(all("cancelled"));
 });
 
-test("what has waited for too long expires in every database", async () => {
+test("waiting deliveries expire in every database", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
   await world.bring(messages);
@@ -168,7 +168,7 @@ describe("when one database fails while outcomes are recorded", () => {
   test.each([
     "before",
     "after",
-  ] as const)("%s it has written, all of them are recorded in the end", async (fault) => {
+  ] as const)("%s it has written, all outcomes are recorded in the end", async (fault) => {
     const messages = await postAll();
     let failures = 0;
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") && failures++ === 1 ? fault : undefined));
@@ -182,7 +182,7 @@ describe("when one database fails while outcomes are recorded", () => {
     expect(world.receiver.calls).toHaveLength(EVENTS);
   });
 
-  test("and stays away, the messages come again and nothing that is recorded is sent again", async () => {
+  test("and keeps failing, messages are redelivered and recorded deliveries are not sent again", async () => {
     const messages = await postAll();
     const [away, ...others] = world.services.further ?? [];
     const broken = {
@@ -201,7 +201,7 @@ describe("when one database fails while outcomes are recorded", () => {
   });
 });
 
-test("what is old is removed from every database but its newest event", async () => {
+test("old events are removed from every database, but for its newest one", async () => {
   await world.bring(await postAll());
   world.clock.pass(40 * 24 * 60 * MINUTE);
   await runCron(world.services);
@@ -210,7 +210,7 @@ test("what is old is removed from every database but its newest event", async ()
   expect(await storedRows()).toHaveLength(3);
 });
 
-test("a pause that is written before another database fails is told of, once", async () => {
+test("a pause that is written before another database fails is published once", async () => {
   await newDestination({ tenant: "operator" });
   const messages = await postAll();
   world.receiver.script(urlOf(destination), 410);

@@ -1,4 +1,4 @@
-/** Lists over three databases read as if there were one: in order of time, page by page, everything once. */
+/** Lists over three databases read like one: in order of time, page by page, everything once. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstOf, databaseNumberOf } from "../../src/core/placement.ts";
@@ -14,12 +14,12 @@ const EVENTS = 24;
 let world: World;
 let a: string;
 let b: string;
-/** The events' ids, the newest first. */
+/** The ids of the events, the newest first. */
 let newestFirst: readonly string[];
 
 beforeEach(async () => {
   world = await newWorld();
-  // Gates outlive a world: each is used in one only.
+  // Gates outlive a world, so each is used in one test only.
   a = await newDestination({ id: newDestinationId().replace(/_./, "_a") });
   b = await newDestination({ id: newDestinationId().replace(/_./, "_b") });
   world.receiver.script(urlOf(b), 400);
@@ -87,7 +87,7 @@ describe("deliveries", () => {
     ]);
   });
 
-  test("that are dead are listed as that, and narrowed like in one database", async () => {
+  test("that are dead are listed and filtered as with one database", async () => {
     const dead = await pagesOf("/v1/deliveries?state=dead&limit=7");
     expect(eventsOf(dead)).toEqual(newestFirst);
     const even = await pagesOf("/v1/deliveries?state=dead&type=even&status=400&limit=5");
@@ -95,13 +95,13 @@ describe("deliveries", () => {
     expect(eventsOf(await pagesOf("/v1/deliveries?reason=exhausted&limit=5"))).toEqual([]);
   });
 
-  test("of a time are found in each database", async () => {
+  test("of a time range are found in each database", async () => {
     const at = (minutes: number) => new Date(world.clock.now() - minutes * MINUTE).toISOString();
     const pages = await pagesOf(`/v1/deliveries?destination_id=${a}&since=${at(10)}&until=${at(4)}&limit=4`);
     expect(eventsOf(pages)).toEqual(newestFirst.slice(4, 10));
   });
 
-  test("are shown to their tenant, and to no other", async () => {
+  test("are shown to their tenant only", async () => {
     expect(eventsOf(await pagesOf("/v1/deliveries?state=dead&limit=5", TENANT))).toEqual(newestFirst);
     expect(eventsOf(await pagesOf("/v1/deliveries?limit=5", "other"))).toEqual([]);
     for (const id of newestFirst.slice(0, 6)) {
@@ -112,7 +112,7 @@ describe("deliveries", () => {
     }
   });
 
-  test("are read by their ids and their events', and retried when they are dead", async () => {
+  test("are read by their ids and those of their events, and retried when they are dead", async () => {
     const { call } = api();
     for (const id of newestFirst) {
       const { json } = await call("GET", `/v1/events/${id}`);
@@ -130,7 +130,7 @@ describe("deliveries", () => {
     expect(eventsOf(await pagesOf("/v1/deliveries?state=waiting&limit=7"))).toEqual(newestFirst);
   });
 
-  test("are on the pages of their destination, older after older, with what their events are called", async () => {
+  test("are on the page of their destination, the newest first, with the types of their events", async () => {
     const seen: string[] = [];
     let before: string | undefined;
     do {
@@ -142,7 +142,7 @@ describe("deliveries", () => {
     expect(seen).toEqual(newestFirst);
   });
 
-  test("of a cursor that one database gave are gone on with when there are three", async () => {
+  test("continue from a cursor of one database when there are three", async () => {
     const one = testApi({ services: { ...withKey(), further: [] } });
     const ofFirst = newestFirst.filter((id) => databaseNumberOf(eventNumber(id) ?? -1) === 0);
     const path = `/v1/deliveries?destination_id=${a}&limit=2`;
@@ -162,7 +162,7 @@ test("queued deliveries come with the newest event first, without those of a del
   expect(eventsOf(await pagesOf("/v1/deliveries?state=queued&limit=5"))).toEqual(newestFirst);
 });
 
-test("an event of a database that is not bound is unknown, and its message comes again", async () => {
+test("an event of a database that is not bound is unknown, and its message is retried", async () => {
   const { call } = api();
   const foreign = beforeFirstOf(7) + 128;
   expect((await call("GET", `/v1/events/${eventId(foreign)}`)).status).toBe(404);

@@ -1,4 +1,4 @@
-/** A replay over three databases: every part in turn, every count exact, one replay at a time. */
+/** Replays over three databases: one part after the other, exact counts, one replay at a time. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf } from "../../src/core/placement.ts";
 import { findReplay } from "../../src/db/replays.ts";
@@ -54,7 +54,7 @@ const post = () =>
     rate_per_minute: 60,
   });
 
-/** Steps and drains, until so many steps have been made or no one sends for one. */
+/** Runs steps and drains, until so many steps have been made or none is scheduled. */
 async function goOn(steps = 40): Promise<void> {
   for (let step = 0; step < steps; step++) {
     const bells = world.drainQueue.taken().map(({ body }) => body);
@@ -68,26 +68,27 @@ async function goOn(steps = 40): Promise<void> {
 }
 
 const states = async () => (await storedRows()).map(({ state }) => state);
-const replayRows = () => rowsOfAll<{ state: string; moved: number; total: number }>("SELECT * FROM replays");
+const replayRows = () =>
+  rowsOfAll<{ state: string; requeued: number; total: number }>("SELECT * FROM replays");
 
-test("what is dead is in all three databases", async () => {
+test("the dead deliveries are in all three databases", async () => {
   const rows = await storedRows();
   expect(rows.map(({ state }) => state)).toEqual(Array(EVENTS).fill("dead"));
   expect(new Set(rows.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
 });
 
-test("counts what it means in all of them when it begins, and sets all of it to wait", async () => {
+test("a replay counts what it selects in all databases when it begins, and requeues all of it", async () => {
   const { status, json } = await post();
   expect(status).toBe(201);
-  expect(json).toMatchObject({ state: "running", total: EVENTS, moved: 0, delivered: 0, failed: 0 });
+  expect(json).toMatchObject({ state: "running", total: EVENTS, requeued: 0, delivered: 0, failed: 0 });
   await goOn();
   expect(await states()).toEqual(Array(EVENTS).fill("delivered"));
-  const done = { state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS, failed: 0 };
+  const done = { state: "completed", total: EVENTS, requeued: EVENTS, delivered: EVENTS, failed: 0 };
   expect((await call("GET", `/v1/replays/${json.id}`)).json).toMatchObject(done);
   expect((await call("GET", "/v1/replays")).json.data).toMatchObject([done]);
 });
 
-test("counts each end once, good or bad, whichever database it is in", async () => {
+test("a replay counts each end once, delivered or failed, whichever database it is in", async () => {
   const { json } = await post();
   world.receiver.script(
     urlOf(destination),
@@ -99,33 +100,33 @@ test("counts each end once, good or bad, whichever database it is in", async () 
   const bad = rows.filter(({ state }) => state === "dead").length;
   expect(bad).toBeGreaterThan(0);
   expect(await findReplay(world.services, json.id, undefined)).toMatchObject({
-    moved: EVENTS,
+    requeued: EVENTS,
     delivered: EVENTS - bad,
     failed: bad,
   });
 });
 
-test("is one at a time, and leaves room for the next when it is cancelled half way", async () => {
+test("a destination has one replay at a time, and may have the next when it is cancelled half way", async () => {
   const { json: first } = await post();
   expect((await post()).status).toBe(409);
   await goOn(2);
   await call("POST", `/v1/replays/${first.id}/cancel`);
   world.drainQueue.taken();
-  const { moved } = (await call("GET", `/v1/replays/${first.id}`)).json;
-  expect(moved).toBeGreaterThan(0);
-  expect(moved).toBeLessThan(EVENTS);
+  const { requeued } = (await call("GET", `/v1/replays/${first.id}`)).json;
+  expect(requeued).toBeGreaterThan(0);
+  expect(requeued).toBeLessThan(EVENTS);
   const { status, json: second } = await post();
   expect(status).toBe(201);
   expect(second.total).toBe((await states()).filter((state) => state === "dead").length);
   await goOn();
   expect((await call("GET", `/v1/replays/${second.id}`)).json).toMatchObject({
     state: "completed",
-    moved: second.total,
+    requeued: second.total,
   });
   expect((await states()).filter((state) => state === "dead")).toEqual([]);
 });
 
-test("stands still while it is paused, in every database", async () => {
+test("a paused replay requeues nothing in any database", async () => {
   const { json } = await post();
   await call("POST", `/v1/replays/${json.id}/pause`);
   await goOn(5);
@@ -137,12 +138,12 @@ test("stands still while it is paused, in every database", async () => {
 });
 
 describe("when something breaks", () => {
-  test("between its job and its parts, they begin with its next step", async () => {
+  test("between inserting its job and its parts, the next step inserts the parts", async () => {
     const began = await post();
     await Promise.all(testDatabases.slice(1).map((db) => db.prepare("DELETE FROM replays").run()));
     await goOn();
     const seen = await findReplay(world.services, began.json.id, undefined);
-    expect(seen).toMatchObject({ state: "completed", total: EVENTS, moved: EVENTS, delivered: EVENTS });
+    expect(seen).toMatchObject({ state: "completed", total: EVENTS, requeued: EVENTS, delivered: EVENTS });
   });
 
   test.each([
@@ -166,13 +167,13 @@ describe("when something breaks", () => {
     expect(seen).toMatchObject({
       state: "completed",
       total: EVENTS,
-      moved: EVENTS,
+      requeued: EVENTS,
       delivered: EVENTS,
       failed: 0,
     });
     const rows = await replayRows();
     expect(rows.map(({ state }) => state)).toEqual(["completed", "completed", "completed"]);
-    for (const { moved, total } of rows) expect(moved).toBe(total);
+    for (const { requeued, total } of rows) expect(requeued).toBe(total);
   });
 });
 

@@ -1,4 +1,4 @@
-/** Each database is cleared of what is old by itself; what is known of destinations is asked of the first. */
+/** Retention removes old bundles of each database by itself; it looks up destinations and replays in the first. */
 import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { databaseNumberOf } from "../../src/core/placement.ts";
@@ -20,7 +20,7 @@ beforeEach(async () => {
 
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
-/** A bundle of two events a minute, delivered; as many minutes as all databases have some of them. */
+/** Delivers a bundle of two events a minute, for as many minutes as it takes until every database has some. */
 async function history(): Promise<number[]> {
   for (let minute = 0; minute < 12; minute++) {
     await world.bring(await world.post(2));
@@ -38,7 +38,7 @@ function newestOf(ids: readonly number[]): number[] {
   });
 }
 
-test("every database keeps its newest bundle, and all that is old goes from each", async () => {
+test("every database keeps its newest bundle, and loses all old ones", async () => {
   const ids = await history();
   const newest = newestOf(ids);
   expect(newest).toHaveLength(6);
@@ -50,7 +50,7 @@ test("every database keeps its newest bundle, and all that is old goes from each
   for (const id of await history()) expect(newest.includes(id) || !ids.includes(id)).toBe(true);
 });
 
-test("a replay in the first keeps its events in all, and a destination that is gone there keeps none", async () => {
+test("a replay in the first database keeps its events in all, and a destination that is gone there keeps none", async () => {
   const ids = await history();
   const now = world.clock.now();
   await insertRow("replays", {
@@ -79,7 +79,7 @@ test("a replay in the first keeps its events in all, and a destination that is g
   expect(await storedIds()).toEqual(newestOf(ids));
 });
 
-test("how full each of them is, is told by its name", async () => {
+test("the size of each database is reported by its name", async () => {
   const { databases } = await readSystemHealth(world.services);
   expect(databases.map(({ name }) => name)).toEqual(["DB", "DB_1", "DB_2"]);
   for (const { bytes, headroomBytes } of databases) expect(bytes + headroomBytes).toBe(10_000_000_000);

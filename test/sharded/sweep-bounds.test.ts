@@ -1,11 +1,11 @@
 /**
- * However much there is to look after, a tick stays within what D1 allows an invocation, rings before it repairs,
- * and hands the rest to the queue; and whatever waits is come to within a stated number of ticks.
+ * However much there is to do, a tick of cron stays within the queries that D1 allows an invocation, schedules drains
+ * before it repairs, and hands the rest to the queue; and every waiting delivery is reached within a stated number of ticks.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
-import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { Services } from "../../src/services.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
@@ -13,9 +13,9 @@ import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
 import { GRACE_MS, newWorld, START, TENANT, type World } from "../support/world.ts";
 
-/** What D1 allows an invocation, each statement of a batch counted. */
+/** Queries that D1 allows an invocation; each statement of a batch counts. */
 const ALLOWED = 1_000;
-/** What a tick or a page of it takes at most. */
+/** Most queries of a tick, or of a page of it. */
 const BUDGET = 400;
 const MINUTE = 60_000;
 const NEVER = 8_640_000_000_000;
@@ -31,7 +31,7 @@ const numbers = (count: number) =>
   `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
 const nameOf = "printf('dst_%05d', i)";
 
-/** So many destinations, for each of which something waits in every database; its gate counts its rings. */
+/** Stores so many destinations, each with a waiting delivery in every database. */
 async function waitingFor(count: number, giveUpAt = NEVER): Promise<void> {
   const times = "'https://a.example/', '', 0, 0";
   await testDatabases[0]
@@ -49,7 +49,7 @@ async function waitingFor(count: number, giveUpAt = NEVER): Promise<void> {
       .run();
 }
 
-/** So many accepted events in each database, each for one of the destinations, whose messages are gone. */
+/** Stores so many events without messages in each database, each for one of the destinations. */
 async function lost(count: number, destinations: number): Promise<void> {
   const events = Array.from({ length: count }, (_, i) => ({
     tenant: TENANT,
@@ -57,7 +57,7 @@ async function lost(count: number, destinations: number): Promise<void> {
   }));
   for (const [number, db] of testDatabases.entries()) {
     const bundles = bundlesOf(events, { acceptedAt: START });
-    // Behind the events that wait.
+    // After the events that wait.
     const first = beforeFirstBundleOf(number) + 100;
     await insertBundles(
       db,
@@ -67,7 +67,7 @@ async function lost(count: number, destinations: number): Promise<void> {
   }
 }
 
-/** An invocation: what D1 forbids is forbidden, and each gate only remembers that it was rung. */
+/** An invocation that D1 stops at its limit, with gates that only record which destinations a drain was scheduled for. */
 async function invocation(work: (services: Services) => Promise<void>): Promise<number> {
   let queries = 0;
   const [db, ...further] = testDatabases.map((real) =>
@@ -79,7 +79,10 @@ async function invocation(work: (services: Services) => Promise<void>): Promise<
   );
   const gates = {
     idFromName: (name: string) => name,
-    get: (name: string) => ({ scheduleDrain: async () => void rung.push(name), countDead: async () => false }),
+    get: (name: string) => ({
+      scheduleDrain: async () => void rung.push(name),
+      countDead: async () => false,
+    }),
   } as unknown as Services["gates"];
   if (db) await work({ ...world.services, db, further, gates });
   return queries;
@@ -87,7 +90,7 @@ async function invocation(work: (services: Services) => Promise<void>): Promise<
 
 const cron = () => invocation(runCron);
 
-/** Brings what was sent to the drains' queue, each message as an invocation of its own, until no more comes. */
+/** Consumes the drain queue until it is empty, each message in an invocation of its own. */
 async function pages(): Promise<number[]> {
   const used: number[] = [];
   for (let left = world.drainQueue.taken(); left.length > 0; left = world.drainQueue.taken())
@@ -113,18 +116,18 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
     world.clock.pass(GRACE_MS);
   });
 
-  test("a tick gets through within its budget of queries and leaves a heartbeat", async () => {
+  test("a tick completes within its budget of queries and writes a heartbeat", async () => {
     expect(await cron()).toBeLessThanOrEqual(BUDGET);
     expect(await heartbeat()).toBe(START + GRACE_MS);
   });
 
-  test("what a tick leaves is done by pages from the queue, each within the budget, and all that was lost waits", async () => {
+  test("pages from the queue do what a tick leaves, each within the budget, and all lost deliveries wait", async () => {
     await cron();
     for (const used of await pages()) expect(used).toBeLessThanOrEqual(BUDGET);
     expect(await countOf("reason = 'recovered'")).toBe(12_000);
   });
 
-  test("gates are rung before anything that was lost is repaired", async () => {
+  test("drains are scheduled before lost deliveries are repaired", async () => {
     await invocation(async (services) => {
       let repaired = -1;
       const db = interceptedD1(services.db, (sql, call) => {
@@ -137,7 +140,7 @@ describe("with 1,500 waiting destinations in three databases and thousands of lo
   });
 });
 
-test("each of 2,600 waiting destinations is rung for within three ticks, though the pages of each tick may be lost in six", async () => {
+test("a drain is scheduled for each of 2,600 waiting destinations within three ticks, or six if all pages are lost", async () => {
   await waitingFor(2_600);
   for (let i = 0; i < 3; i++) {
     await cron();
@@ -154,7 +157,7 @@ test("each of 2,600 waiting destinations is rung for within three ticks, though 
   expect(new Set(rung).size).toBe(2_600);
 });
 
-test("a tick looks at 24,000 of what waits for what is over its age limit, and comes to each of 60,000 in three databases within five ticks", async () => {
+test("a tick checks the age limits of 24,000 waiting deliveries, and reaches each of 60,000 in three databases within five ticks", async () => {
   for (const [number, db] of testDatabases.entries())
     await db
       .prepare(

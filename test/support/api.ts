@@ -11,7 +11,7 @@ import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";
-import { learn, listenedTo, overhear } from "./secrecy.ts";
+import { captureText, learn, withLeakCheck } from "./secret-leaks.ts";
 import { named } from "./world.ts";
 
 export { emptyDatabase, KEY };
@@ -57,13 +57,13 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
     log: (line: LogLine) => {
-      overhear("A log line", JSON.stringify(line));
+      captureText("A log line", JSON.stringify(line));
       log.push(line);
     },
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = listenedTo(
+  const app = withLeakCheck(
     createApp({
       services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
       ...(authenticate && { authenticate }),

@@ -1,6 +1,6 @@
 /**
- * Bundles written straight into a database, as intake would have committed them: a few with what each event is, or a
- * great many by one statement that repeats a bundle. For whatever needs a past that would take too long to be posted.
+ * Bundles written straight into a database, as intake would have committed them: some with the events given, or very many
+ * by one statement that repeats a bundle. For tests that need a history that would take too long to post.
  */
 import {
   checksumOf,
@@ -13,7 +13,7 @@ import {
 } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 
-/** What is not said of an event: of `acme`, of type `a`, without data and for nobody. */
+/** By default an event is of `acme`, of type `a`, without data and without destinations. */
 export type EventRow = Readonly<{
   tenant?: string;
   type?: string;
@@ -23,17 +23,17 @@ export type EventRow = Readonly<{
 
 export type BundleRow = Readonly<{
   events: readonly EventRow[];
-  /** The next number of the database when there is none. */
+  /** By default the next id of the database. */
   id?: number;
   /** Epoch ms. */
   acceptedAt?: number;
-  /** Epoch ms; at once without it. */
+  /** Epoch ms; absent: delivered at once. */
   deliverAt?: number | undefined;
-  /** Idempotency keys that go with the bundle. Their own rows are not written. */
+  /** Idempotency keys in the header. Their own rows are not written. */
   keys?: readonly (readonly [tenant: string, key: string])[];
 }>;
 
-/** The columns of a bundle but for its number and times. */
+/** The columns of a bundle without its id and times. */
 export type BundleColumns = Readonly<{
   count: number;
   planned: number;
@@ -45,7 +45,7 @@ export type BundleColumns = Readonly<{
 
 const encoder = new TextEncoder();
 
-/** What is stored of a bundle of these events. */
+/** The columns of a bundle of these events. */
 export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
   const bodies = events.map(({ type = "a", data = {} }) =>
     encoder.encode(JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
@@ -67,7 +67,7 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   };
 }
 
-/** Events in bundles that are as full as they may be, or hold `size` each. */
+/** Events in full bundles, or in bundles of `size` each. */
 export function bundlesOf(
   events: readonly EventRow[],
   times: Omit<BundleRow, "events" | "id"> = {},
@@ -80,7 +80,7 @@ export function bundlesOf(
   }));
 }
 
-/** As much of D1 as is needed here: benches in Node know no more of it. */
+/** The part of D1 that is needed here: benches in Node have no more of it. */
 type Database = Readonly<{
   prepare: (sql: string) => Readonly<{
     bind: (...values: unknown[]) => Readonly<{ run: () => Promise<unknown> }>;
@@ -96,10 +96,10 @@ const INSERT = `
     value ->> 'count', value ->> 'planned', value ->> 'plan', value ->> 'header', unhex(value ->> 'hex')
   FROM json_each(?1)`;
 
-/** Characters that one statement is given: a parameter may have 2 MB. */
+/** Characters of one parameter, which may have 2 MB. */
 const CHARACTERS = 1_000_000;
 
-/** Writes the bundles; returns the numbers of their events, in order. */
+/** Writes the bundles; returns the ids of their events, in order. */
 export async function insertBundles(
   db: Database,
   rows: readonly BundleRow[],
@@ -129,8 +129,8 @@ export async function insertBundles(
 }
 
 /**
- * A statement, and what to bind to it, that writes `count` bundles which differ in nothing but their numbers, from
- * `first` on, and their times.
+ * A statement with its parameters that writes `count` bundles, which differ only in their ids, from `first` on, and in
+ * their times.
  * @param acceptedAt SQL of epoch ms, where `i` counts the bundles from 0
  */
 export function repeatedBundle(

@@ -1,6 +1,6 @@
 /**
- * Time that stands still until the test moves it: `Date.now()` too, because the gate's object reads that.
- * It stands in 2050, so that the runtime, which has the real time, never rings an object's alarm by itself.
+ * A clock that stands still until the test advances it; `Date.now()` too, because the gate reads that. It starts in
+ * 2050, so that the runtime, which has the real time, never runs a Durable Object's alarm by itself.
  */
 import { vi } from "vitest";
 
@@ -10,13 +10,13 @@ type Sleeper = Readonly<{ ms: number; until: number; wake: () => void }>;
 
 export type Clock = Readonly<{
   now: () => number;
-  /** Sleeps until `pass` has moved the time so far; the signal ends it, and nobody wakes. */
+  /** Sleeps until the clock has been advanced so far; rejects when the signal is aborted. */
   sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** Moves the time, and wakes in order whoever slept no longer than that. */
+  /** Advances the clock, and wakes sleepers in order. */
   pass: (ms: number) => void;
-  /** Moves the time to the first moment at which somebody wakes, and wakes that one; false when nobody sleeps. */
+  /** Advances the clock to the first sleeper and wakes it; false when nothing sleeps. */
   wakeFirst: () => boolean;
-  /** Resolves as soon as somebody, or so many, sleep for exactly `ms`. */
+  /** Resolves as soon as so many sleepers sleep for exactly `ms`. */
   asleep: (ms: number, sleepers?: number) => Promise<void>;
 }>;
 

@@ -10,10 +10,10 @@ import { createDashboard } from "../../src/dashboard/app.tsx";
 import type { LogLine } from "../../src/log.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW, testApi } from "./api.ts";
-import { calmView } from "./calm-view.ts";
 import { testConfig } from "./config.ts";
 import { figuresOf } from "./figures.ts";
-import { listenedTo, overhear } from "./secrecy.ts";
+import { idleGateView } from "./idle-gate-view.ts";
+import { captureText, withLeakCheck } from "./secret-leaks.ts";
 import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
@@ -35,7 +35,7 @@ function figuresWith(
 ): GateFigures {
   const rollups = rollupsAfter(newRollups(NOW), metrics, NOW);
   const minutes = recentTraffic(rollups, NOW);
-  const shown = { ...calmView, minutes, traffic: trafficSum(minutes), ...view };
+  const shown = { ...idleGateView, minutes, traffic: trafficSum(minutes), ...view };
   return figuresOf(shown, rollups, look, NOW);
 }
 
@@ -57,7 +57,7 @@ export function testDashboard({
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({
-        view: async () => ({ ...calmView, ...view }),
+        view: async () => ({ ...idleGateView, ...view }),
         figures: async (look: FiguresQuery) => figuresWith(view, metrics, look),
         refusal: async () => null,
         scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
@@ -66,11 +66,11 @@ export function testDashboard({
       }),
     },
     now: () => NOW,
-    log: (line: LogLine) => overhear("A log line", JSON.stringify(line)),
+    log: (line: LogLine) => captureText("A log line", JSON.stringify(line)),
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = listenedTo(
+  const app = withLeakCheck(
     createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) }),
   );
   let cookie = "";

@@ -1,4 +1,4 @@
-/** The databases that the tests of this run have: the first, and those beyond it where the run is about several. */
+/** The databases of this test run: the first, and further ones in runs with several. */
 
 import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
@@ -7,7 +7,7 @@ import { furtherDatabases } from "../../src/db/shards.ts";
 
 export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env).further];
 
-/** What the statement finds in all of them. */
+/** The rows that the statement finds in all databases. */
 export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): Promise<T[]> {
   const answers = await Promise.all(
     testDatabases.map((db) =>
@@ -21,10 +21,10 @@ export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): 
 }
 
 const { destinations, ...others } = schema;
-/** Destinations first: a trigger writes to `tenants` when one is removed. */
+/** Destinations first: removing one writes to `tenants` by a trigger. */
 const tables = [destinations, ...Object.values(others)].map((table) => getTableName(table));
 
-/** Empties every table in all of them. */
+/** Empties every table in all databases. */
 export async function emptyDatabase(): Promise<void> {
   await Promise.all(
     testDatabases.map((db) => db.batch(tables.map((table) => db.prepare(`DELETE FROM ${table}`)))),

@@ -1,7 +1,7 @@
-/** Where a delivery has ended, as its own row or its pack tells: for whoever asks the database itself. */
-import { endedOf, hasBit } from "../../src/db/packs.ts";
+/** Whether a delivery has ended, by its row or its bit, for queries of tests and benches. */
+import { endedOf, hasBit } from "../../src/db/sql.ts";
 
-/** SQL of the condition, from SQL of the event's number and the destination's id. */
+/** SQL of the condition, from SQL of the event's id and the destination's. */
 export function hasEndedSql(event: string, destination: string): string {
   return `(EXISTS (SELECT 1 FROM deliveries d
       WHERE d.event_id = ${event} AND d.destination_id = ${destination} AND d.ended_at IS NOT NULL)

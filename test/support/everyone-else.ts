@@ -1,6 +1,6 @@
 /**
- * A database in which everyone else is there: a hundred thousand events and deliveries of a hundred tenants,
- * in every state, and one tenant that has a thousand of everything. Written set by set, in a few seconds.
+ * A crowded database: a hundred thousand events and deliveries of a hundred tenants, in every state, and one tenant that
+ * has a thousand of everything. Written by a few statements, in a few seconds.
  *
  * Ids of destinations and keys are spread so that those of the one tenant lie between those of the others.
  */
@@ -11,10 +11,10 @@ import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundl
 
 export const CROWDED = "crowded";
 export const FOREIGN_EVENTS = 100_000;
-/** So many destinations, keys, sessions, replays, and deliveries of one event, has the tenant. */
+/** How many destinations, keys, sessions, replays, and deliveries of one event the tenant has. */
 export const THOUSAND = 1_000;
 const FOREIGN_BUNDLES = FOREIGN_EVENTS / MAX_EVENTS;
-/** The bundle of the event that all of the tenant's destinations get. */
+/** The bundle of an event for all of the tenant's destinations. */
 const WIDE_BUNDLE = FOREIGN_BUNDLES + 1;
 export const WIDE_EVENT = eventAt(WIDE_BUNDLE, 0);
 const OWN_EVENTS = 3_000;
@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000;
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 
-/** SQL of an id: its first character spreads it over all ids, the second says whose it is. */
+/** SQL of an id. Its first character spreads ids over all others, the second one is for the owner. */
 const idOf = (kind: string, owner: "f" | "m", n: string) =>
   `'${kind}_' || substr('${ALPHABET}', ${n} % 32 + 1, 1) || '${owner}' || printf('%018d', ${n})`;
 
@@ -46,7 +46,7 @@ const destinationsOf = (owner: "f" | "m", count: number, tenant: string) => `
     '{"order.total":{"gte":1},"order.status":["a","b"]}', 'x', ${NOW - 40 * DAY_MS}, ${NOW - 40 * DAY_MS},
     iif(${owner === "f" ? "i % 20 = 0" : "0"}, ${NOW - DAY_MS}, NULL) FROM n`;
 
-/** Six in ten are delivered, and one in ten each waits, is retried, is dead or cancelled. */
+/** Six in ten are delivered; one in ten each is waiting, retrying, dead and cancelled. */
 const STATE = (n: string) => `CASE ${n} % 10 WHEN 0 THEN 'waiting' WHEN 1 THEN 'retrying' WHEN 2 THEN 'dead'
   WHEN 3 THEN 'cancelled' ELSE 'delivered' END`;
 
@@ -72,11 +72,11 @@ function bundlesFrom(count: number, eventOf: (i: number) => EventRow): BundleRow
   }));
 }
 
-/** SQL of the number of the i-th event from a bundle on. */
+/** SQL of the id of the i-th event from a bundle on. */
 const eventFrom = (bundle: number) => `(${bundle} + (i - 1) / ${MAX_EVENTS}) * 128 + (i - 1) % ${MAX_EVENTS}`;
 
 const ownId = idOf("dst", "m", "i");
-/** Ordinary traffic of the tenant goes to ten of its destinations. */
+/** The tenant's ordinary traffic goes to ten of its destinations. */
 const busyId = idOf("dst", "m", "(1 + i % 10)");
 const foreignId = idOf("dst", "f", `(1 + i % ${FOREIGN_DESTINATIONS})`);
 
@@ -85,7 +85,7 @@ const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
   SELECT ${idOf("key", owner, "i")}, ${tenant}, '["read"]', 'x', ${NOW},
     iif(${owner === "f" ? "i % 2" : "0"}, ${NOW}, NULL) FROM n`;
 
-/** Those that are long over have been forgotten before: all but a few. */
+/** Nearly all have not expired: others were removed before. */
 const sessionsOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO sessions (id, key_id, tenant, scopes, created_at, expires_at) ${numbers(count)}
   SELECT '${owner}' || i, NULL, ${tenant}, '["read"]', ${NOW} - i * 60000, ${NOW} + ${DAY_MS / 2} - i * 60000 FROM n`;
@@ -131,14 +131,14 @@ export async function inviteEveryone(): Promise<void> {
   const statements = [
     destinationsOf("f", FOREIGN_DESTINATIONS, foreign),
     destinationsOf("m", THOUSAND, own),
-    // Most foreign traffic before, the newest two thousand still without an outcome.
+    // Foreign traffic.
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(FOREIGN_EVENTS)}
      SELECT ${deliveryOf(foreignId, eventFrom(1), "(i / 7)")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(THOUSAND)}
      SELECT ${deliveryOf(ownId, String(WIDE_EVENT), "i")} FROM n`,
     `INSERT INTO deliveries (${DELIVERY_COLUMNS}) ${numbers(OWN_EVENTS - 100)}
      SELECT ${deliveryOf(busyId, eventFrom(WIDE_BUNDLE + 1), "(i / 7)")} FROM n`,
-    // What was delivered at once is in packs, and half of what waits.
+    // Delivered ones are in packs, and half of the waiting ones.
     ...packing("delivered", "true"),
     ...packing("waiting", "event_id % 2"),
     keysOf("f", 10_000, foreign),
@@ -148,7 +148,7 @@ export async function inviteEveryone(): Promise<void> {
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
     replaysOf("m", THOUSAND, own, THOUSAND),
     `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
-    `INSERT INTO cursors (name, at, event_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
+    `INSERT INTO cursors (name, at, row_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
   ];
   for (const statement of statements) await env.DB.prepare(statement).run();
 }

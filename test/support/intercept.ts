@@ -1,6 +1,6 @@
 /**
- * The real D1, gates and queues with somebody in between: `around` runs for each call, knows its name and
- * decides whether and when the call itself is made. One call to D1 is one round trip, a batch too.
+ * Wraps the real D1, gates and queues: `around` runs for each call, is given its name, and decides whether and when the
+ * call itself is made. One call to D1 is one round trip, even a batch.
  */
 
 /** Makes the call by calling `work`, at most once. `name` is the statements, or the method. */
@@ -16,9 +16,9 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
       return row === undefined ? null : column === undefined ? row : row[column];
     }
     /**
-     * Of raw rows, which Drizzle's builder asks for, D1 gives no figures: so the call is made as `all`, whose
-     * rows have the same columns in the same order. Only joined tables may have columns of one name, which
-     * would be lost: what reads is read once more for its rows.
+     * D1 reports no figures for raw rows, which Drizzle uses. So the call is made as `all`, whose rows have the same
+     * columns in the same order. Joined tables may have columns of the same name, which `all` would lose: so statements
+     * that only read are run once more for their rows.
      */
     async function raw(): Promise<unknown[][]> {
       const { results } = await all<Record<string, unknown>>();
@@ -46,7 +46,7 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
   return { prepare: (sql: string) => intercepted(real.prepare(sql), sql), batch } as unknown as D1Database;
 }
 
-/** @param around also learns the gate's name */
+/** @param around is also given the gate's name */
 export function interceptedGates<T extends DurableObjectNamespace>(
   real: T,
   around: <R>(method: string, destination: string, work: () => Promise<R>) => Promise<R>,

@@ -1,22 +1,22 @@
 /**
- * The real D1 and the real gates, counted and, where a test wants it, failing. D1's own figures are summed:
- * they are what is billed.
+ * The real D1 and the real gates, metered, and failing where a test wants it. The meter adds up D1's own figures, which
+ * are what is billed.
  */
 import type { DestinationGate } from "../../src/gate/durable-object.ts";
 import { interceptedD1, interceptedGates } from "./intercept.ts";
 
-/** `before`: nothing was done. `after`: all was done, and the answer got lost. */
+/** `before`: nothing was done. `after`: everything was done, and the response was lost. */
 type Fault = "before" | "after" | undefined;
 
 export type MeteredD1 = Readonly<{
   db: D1Database;
-  /** The databases beyond the first, under the same eyes. */
+  /** The further databases, metered together with it. */
   further: readonly D1Database[];
-  /** What has been used since the last time of asking. */
+  /** What has been used since the last call. */
   used: () => Readonly<{ roundTrips: number; queries: number; rowsRead: number; rowsWritten: number }>;
-  /** From now on, decides for each round trip by its statements whether it fails. */
+  /** Decides from now on for each round trip whether it fails, by its statements. */
   failing: (decide: (sql: string) => Fault) => void;
-  /** Resolves when the next round trip whose statements contain this has been made. */
+  /** Resolves after the next round trip whose statements contain this. */
   written: (sql: string) => Promise<void>;
 }>;
 
@@ -58,9 +58,9 @@ export function meteredD1(real: D1Database, ...further: readonly D1Database[]): 
 
 export type MeteredGates = Readonly<{
   gates: DurableObjectNamespace<DestinationGate>;
-  /** The methods called since the last time of asking, in their order. */
+  /** The methods called since the last call of this, in their order. */
   called: () => readonly string[];
-  /** From now on, runs before each call: it may throw, or keep the call waiting. */
+  /** Runs before each call from now on. It may throw, or delay the call. */
   before: (hook: (method: string, destination: string) => Promise<void> | void) => void;
 }>;
 

@@ -1,4 +1,4 @@
-/** The migrations as they are in the folder, for databases that wrangler does not prepare. In Node. */
+/** The migrations as files, for databases that Wrangler does not migrate. For Node. */
 import { readdirSync, readFileSync } from "node:fs";
 
 const FOLDER = `${import.meta.dirname}/../../migrations/`;

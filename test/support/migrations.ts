@@ -1,4 +1,4 @@
-/** Every test file begins with the real schema in empty databases. */
+/** Applies the migrations: every test file begins with empty databases. */
 import { applyD1Migrations, type D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { testDatabases } from "./databases.ts";

@@ -1,10 +1,14 @@
-/** What the operator has been told, in its order. */
+/** The operational events, in order. */
 import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
 import { readBodies } from "../../src/db/bundles.ts";
 
-export type Told = Readonly<{ type: string; key: string | null; data: Readonly<Record<string, unknown>> }>;
+export type OperationalEvent = Readonly<{
+  type: string;
+  key: string | null;
+  data: Readonly<Record<string, unknown>>;
+}>;
 
-export async function operationalEvents(db: D1Database): Promise<Told[]> {
+export async function operationalEvents(db: D1Database): Promise<OperationalEvent[]> {
   const keys = await keysByEvent(db);
   const { results } = await db
     .prepare("SELECT id, header, hex(body) AS body FROM bundles ORDER BY id")

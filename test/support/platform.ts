@@ -1,9 +1,8 @@
 /**
- * The platform as a test plays it over a wire: queues that bring again what was not let go, alarms, the
- * cron. Every handler runs as an invocation of its own, and those of one kind run at once: several batches of
- * deliveries, the drains of several bells. Messages come out of order, and some of them twice, perhaps in two
- * batches at once. What was ever put on the delivery queue is remembered, because the platform may bring any
- * message more than once.
+ * Cloudflare's platform as a test plays it on a faulty runtime: queues that redeliver what was not acknowledged,
+ * alarms, the cron. Every handler runs as an invocation of its own, and those of one kind run at the same time: several
+ * batches of deliveries, several drains. Messages come out of order, and some of them twice, perhaps in two batches at
+ * once. All messages of the delivery queue are kept, because the platform may deliver any of them again.
  */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
@@ -16,57 +15,62 @@ import { accept } from "../../src/ingest/accept.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
-import { sendForStep } from "../../src/replay/run.ts";
+import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
 import { seededRandom } from "../../src/simulator/scenario.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
+import type { FaultyRuntime } from "./faulty-runtime.ts";
 import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
-import type { Wire } from "./wire.ts";
-import { keyOf, keyOfRow } from "./witness.ts";
+import { keyOf, keyOfRow } from "./request-log.ts";
 import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.ts";
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
-/** A bell, or time for the next step of a replay. */
-type Bell = Readonly<{ body: DrainMessage | ReplayMessage; dueAt: number }>;
+/** A message of the drain queue: a drain, or the next step of a replay. */
+type QueuedDrain = Readonly<{ body: DrainMessage | ReplayMessage; dueAt: number }>;
 
 type Include = Parameters<typeof beginReplay>[1]["include"];
 
 export type Platform = Readonly<{
-  /** Posts so many events in one request; false when its sender heard no acceptance. */
+  /** Posts so many events in one request; false when it was not answered with success. */
   post: (count: number) => Promise<boolean>;
-  /** Brings all messages that are due, in several batches at once. */
+  /** Delivers all messages that are due, in several batches at once. */
   deliver: () => Promise<void>;
-  /** Gives up all messages that are on the queue: they come as the platform's dead letters. */
-  bury: () => Promise<void>;
-  /** Brings every message that was ever sent once more, bells too. */
+  /** Moves all messages of the delivery queue to the dead-letter queue, and consumes them there. */
+  deadLetter: () => Promise<void>;
+  /** Delivers every message that was ever sent once more, of both queues. */
   redeliver: () => Promise<void>;
   cron: () => Promise<void>;
-  /** Makes the alarms go off that are due, and has all the drains answered at once that they send for; replays step too. */
-  ring: () => Promise<void>;
-  /** Moves the time. */
+  /** Runs the alarms that are due, then consumes all messages of the drain queue at once. */
+  drain: () => Promise<void>;
+  /** Advances the clock. */
   later: (ms: number) => void;
-  /** Messages that were let go although nothing on record would have brought their deliveries again in time. */
+  /** Deliveries whose messages were acknowledged although nothing recorded would have retried them in time. */
   dropped: readonly string[];
 }>;
 
-/** Messages are brought in so many batches at once, when there are enough of them. */
+/** Messages are delivered in so many batches at once, when there are enough of them. */
 const BATCHES = 3;
 /** At most so many in each, as wrangler.toml has it. */
 const MESSAGES = 10;
-/** Of so many messages that are brought, one comes a second time. */
-const TWICE = 12;
+/** One in so many messages is delivered a second time. */
+const DUPLICATE_EVERY = 12;
 
-/** @param seed of the order in which messages come, and of those that come twice */
-export function platformOf(world: World, wire: Wire, destinations: readonly string[], seed = 1): Platform {
+/** @param seed of the order of messages, and of the duplicates */
+export function platformOf(
+  world: World,
+  runtime: FaultyRuntime,
+  destinations: readonly string[],
+  seed = 1,
+): Platform {
   const random = seededRandom(seed);
   const sent = new Map<string, DeliveryMessage>();
   let queued: Queued[] = [];
   const dropped: string[] = [];
-  const heard = new Map<string, Bell["body"]>();
-  let bells: Bell[] = [];
+  const consumed = new Map<string, QueuedDrain["body"]>();
+  let drains: QueuedDrain[] = [];
 
   function collect(): void {
     const now = world.clock.now();
@@ -75,55 +79,55 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
       queued.push({ body, dueAt: now + delaySeconds * 1000, attempts: 1 });
     }
     for (const { body, delaySeconds = 0 } of world.drainQueue.taken())
-      bells.push({ body, dueAt: now + delaySeconds * 1000 });
+      drains.push({ body, dueAt: now + delaySeconds * 1000 });
   }
 
   async function post(count: number): Promise<boolean> {
     const events = Array.from({ length: count }, (_, n) => ({ tenant: TENANT, type: "order.paid", data: n }));
-    let heard = false;
-    await wire.invoke("post", async (services) => {
+    let accepted = false;
+    await runtime.invoke("post", async (services) => {
       try {
         await accept(services, events);
-        heard = true;
+        accepted = true;
       } catch {
-        // The sender hears of it; whether the events were accepted, the database knows.
+        // The sender gets an error; the events may have been accepted.
       }
     });
     collect();
-    return heard;
+    return accepted;
   }
 
-  /** One batch; returns what comes again of it. */
-  async function bring(messages: readonly Queued[]): Promise<Queued[]> {
+  /** Consumes one batch; returns the messages to redeliver. */
+  async function consume(messages: readonly Queued[]): Promise<Queued[]> {
     const bodies = messages.map(({ body }) => body);
     const attempts = Math.max(1, ...messages.map((message) => message.attempts));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
-    const survived = await wire.invoke("consume", (services) => consumeDeliveries(services, batch));
+    const survived = await runtime.invoke("consume", (services) => consumeDeliveries(services, batch));
     collect();
     const now = world.clock.now();
     return messages.flatMap((message, i) => {
-      // What was acknowledged before a crash is gone; what was left alone then comes again.
+      // After a crash, messages that were not acknowledged are redelivered.
       const fate = survived || fates[i] !== "left" ? fates[i] : { retryIn: 0 };
       if (fate === undefined || typeof fate === "string") return [];
       return [{ ...message, attempts: message.attempts + 1, dueAt: now + (fate.retryIn ?? 0) * 1000 }];
     });
   }
 
-  /** Batches side by side; whatever another batch has let go, one that still has it answers for. */
-  async function bringAll(messages: readonly Queued[]): Promise<void> {
-    const again = await Promise.all(batchesOf(messages).map(bring));
+  /** Batches at the same time. A duplicate may be acknowledged while its twin is still queued. */
+  async function consumeAll(messages: readonly Queued[]): Promise<void> {
+    const again = await Promise.all(batchesOf(messages).map(consume));
     queued.push(...again.flat());
-    const stillHere = queued.map(({ body }) => body);
-    await wire.meanwhile(async () => {
-      const kept = new Set((await named(stillHere)).map(keyOf));
-      const brought = await named(messages.map(({ body }) => body));
-      await checkDropped(brought.filter((name) => !kept.has(keyOf(name))));
+    const stillQueued = queued.map(({ body }) => body);
+    await runtime.meanwhile(async () => {
+      const kept = new Set((await named(stillQueued)).map(keyOf));
+      const delivered = await named(messages.map(({ body }) => body));
+      await checkDropped(delivered.filter((name) => !kept.has(keyOf(name))));
     });
   }
 
   /** In any order, some twice. */
   function batchesOf(messages: readonly Queued[]): readonly (readonly Queued[])[] {
-    const twice = messages.filter(() => random() * TWICE < 1);
+    const twice = messages.filter(() => random() * DUPLICATE_EVERY < 1);
     const all = shuffled([...messages, ...twice]);
     const size = Math.min(MESSAGES, Math.ceil(all.length / BATCHES));
     return Array.from({ length: Math.ceil(all.length / Math.max(1, size)) }, (_, i) =>
@@ -138,10 +142,10 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
       .map(({ item }) => item);
   }
 
-  /** Whatever is let go has ended, or waits, or has a time of its own at which it will be looked after. */
-  async function checkDropped(gone: readonly DeliveryName[]): Promise<void> {
+  /** An acknowledged delivery must have ended, wait, or have a time of its next attempt. */
+  async function checkDropped(acknowledged: readonly DeliveryName[]): Promise<void> {
     const rows = new Map((await storedRows()).map((row) => [keyOfRow(row), row]));
-    for (const key of gone.map(keyOf)) {
+    for (const key of acknowledged.map(keyOf)) {
       const row = rows.get(key);
       const isOverdue = row?.state === "retrying" && (row.nextAttemptAt ?? 0) <= world.clock.now();
       if (!row || isOverdue) dropped.push(key);
@@ -152,70 +156,72 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
     const due = queued.filter(({ dueAt }) => dueAt <= world.clock.now()).slice(0, 100);
     if (due.length === 0) return;
     queued = queued.filter((message) => !due.includes(message));
-    await bringAll(due);
+    await consumeAll(due);
   }
 
-  async function letDie(): Promise<void> {
+  async function deadLetter(): Promise<void> {
     const given = queued.splice(0);
     const { batch } = batchOf(
       "breakwater-dead",
       given.map(({ body }) => body),
     );
-    const survived = await wire.invoke("bury", (services) =>
+    const survived = await runtime.invoke("dead letters", (services) =>
       consumeDeadLetters(services, batch).catch(() => {}),
     );
     if (!survived) queued.push(...given);
   }
 
   async function redeliver(): Promise<void> {
-    await bringAll([...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 })));
-    await Promise.all([...heard.values()].map((body) => answer({ body, dueAt: 0 })));
+    await consumeAll([...sent.values()].map((body) => ({ body, dueAt: 0, attempts: 1 })));
+    await Promise.all([...consumed.values()].map((body) => consumeDrain({ body, dueAt: 0 })));
   }
 
   async function alarm(destination: string): Promise<void> {
     const stub = gateOf(destination);
-    const drains = fakeQueue<DrainMessage>();
-    const queue = interceptedQueue(drains.queue, (name, work) => wire.inside(`alarm: drains ${name}`, work));
-    await wire.meanwhile(() =>
+    const alarmDrains = fakeQueue<DrainMessage>();
+    const queue = interceptedQueue(alarmDrains.queue, (name, work) =>
+      runtime.inside(`alarm: drains ${name}`, work),
+    );
+    await runtime.meanwhile(() =>
       runInDurableObject(stub, (gate) => void Object.assign(gate, { env: { DRAINS: queue } })),
     );
     try {
-      await wire.through("alarm", () => runDurableObjectAlarm(stub));
+      await runtime.through("alarm", () => runDurableObjectAlarm(stub));
     } catch {
       // An alarm that fails too often is dropped.
-      if (wire.struck() === "alarm")
-        await wire.meanwhile(() => runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm()));
+      if (runtime.failedCall() === "alarm")
+        await runtime.meanwhile(() => runInDurableObject(stub, (_, { storage }) => storage.deleteAlarm()));
     }
-    bells.push(...drains.taken().map(({ body }) => ({ body, dueAt: 0 })));
+    drains.push(...alarmDrains.taken().map(({ body }) => ({ body, dueAt: 0 })));
   }
 
-  async function ring(): Promise<void> {
+  async function drain(): Promise<void> {
     for (const destination of destinations) {
-      const at = await wire.meanwhile(() => alarmOf(destination));
+      const at = await runtime.meanwhile(() => alarmOf(destination));
       if (at !== null && at <= world.clock.now()) await alarm(destination);
     }
     collect();
-    const rung = bells.filter(({ dueAt }) => dueAt <= world.clock.now());
-    bells = bells.filter((drainSchedule) => !rung.includes(drainSchedule));
-    for (const drainSchedule of rung) heard.set(JSON.stringify(drainSchedule.body), drainSchedule.body);
-    await Promise.all(rung.map(answer));
+    const due = drains.filter(({ dueAt }) => dueAt <= world.clock.now());
+    drains = drains.filter((message) => !due.includes(message));
+    for (const { body } of due) consumed.set(JSON.stringify(body), body);
+    await Promise.all(due.map(consumeDrain));
   }
 
-  async function answer(drainSchedule: Bell): Promise<void> {
-    const { batch, fates } = batchOf("breakwater-drains", [drainSchedule.body]);
-    const name = "replay" in drainSchedule.body ? "replay" : "drain";
-    const survived = await wire.invoke(name, (services) => consumeDrains(services, batch));
+  async function consumeDrain(message: QueuedDrain): Promise<void> {
+    const { batch, fates } = batchOf("breakwater-drains", [message.body]);
+    const name = "replay" in message.body ? "replay" : "drain";
+    const survived = await runtime.invoke(name, (services) => consumeDrains(services, batch));
     collect();
-    if (!survived || typeof fates[0] === "object") bells.push(drainSchedule);
+    if (!survived || typeof fates[0] === "object") drains.push(message);
   }
 
   return {
     post,
     deliver,
-    bury: letDie,
+    deadLetter,
     redeliver,
-    ring,
-    cron: async () => void (await wire.invoke("cron", (services) => runCron(services).catch(() => {}))),
+    drain,
+    cron: async () => void (await runtime.invoke("cron", (services) => runCron(services).catch(() => {}))),
     later: (ms) => world.clock.pass(ms),
     dropped,
   };
@@ -223,7 +229,7 @@ export function platformOf(world: World, wire: Wire, destinations: readonly stri
 
 const DAY = 86_400_000;
 
-/** Begins a replay of all that a destination has, as a person would; nothing when one is under way. */
+/** Begins a replay of all deliveries of a destination, as an operator would; nothing when one is running. */
 export async function replay(services: Services, destination: string, include: Include): Promise<void> {
   const now = services.now();
   const range = { since: 0, until: now + DAY };
@@ -239,9 +245,9 @@ export async function replay(services: Services, destination: string, include: I
   try {
     const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
     const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000, 30 * DAY);
-    if (began) services.background(sendForStep(services, began.id, now));
+    if (began) services.background(enqueueReplayStep(services, began.id, now));
   } catch {
-    // Whether it has begun, the database knows.
+    // It may have begun.
   }
 }
 
@@ -250,18 +256,18 @@ const ROUND_MS = 90_000;
 const ROUNDS = 12;
 
 /**
- * With nothing failing any more, and every message coming three times more: until all has ended.
- * @param person what a person would do about it, again and again
+ * Runs until all deliveries have ended, with nothing failing and every message delivered three times more.
+ * @param operator what an operator would do, again and again
  */
-export async function heal(platform: Platform, person?: () => Promise<unknown>): Promise<void> {
+export async function heal(platform: Platform, operator?: () => Promise<unknown>): Promise<void> {
   for (let round = 1; round <= ROUNDS; round++) {
     platform.later(ROUND_MS);
-    await person?.();
+    await operator?.();
     if (round === 1) await platform.redeliver();
     await platform.deliver();
     await platform.cron();
     platform.later(1_000);
-    await platform.ring();
+    await platform.drain();
     if (await allEnded()) break;
   }
   for (let again = 2; again <= 3; again++) await platform.redeliver();
@@ -277,7 +283,7 @@ async function allEnded(): Promise<boolean> {
 
 type Planned = DeliveryName & Readonly<{ acceptedAt: number }>;
 
-/** The destinations of every event that was committed, whoever heard of it. */
+/** The destinations of every event that was committed, answered or not. */
 export function planned(): Promise<Planned[]> {
   return rowsOfAll<Planned>(
     "SELECT e.id AS event, p.value AS destination, e.accepted_at AS acceptedAt FROM events e, json_each(e.plan) p",

@@ -1,6 +1,6 @@
-/** Where a statement reads a table, or an index, from end to end: as SQLite itself explains its plan. */
+/** Finds where a statement scans a table or an index, from SQLite's own query plan. */
 
-/** The tables that grow with what is posted, or with what people make. */
+/** The tables that grow with traffic, or with what users create. */
 const growing = [
   "bundles",
   "idempotency_keys",
@@ -25,7 +25,7 @@ export async function scansIn(db: D1Database, sql: string): Promise<string[]> {
   });
 }
 
-/** The table that goes by that name in the statement; undefined when it is none that grows. */
+/** The table with that name or alias in the statement; undefined when it is none that grows. */
 function tableOf(name: string, sql: string): string | undefined {
   if (growing.includes(name)) return name;
   const named = new RegExp(`\\b(${growing.join("|")})"?\\s+(?:AS\\s+)?"?${name}\\b`, "i").exec(sql);

@@ -1,14 +1,14 @@
-/** Queues that remember what was put on them, and batches whose messages remember what became of them. */
+/** Fake queues that keep what was sent, and batches that record what became of their messages. */
 
 export type Sent<T> = Readonly<{ body: T; delaySeconds?: number }>;
 
 export type FakeQueue<T> = Readonly<{
   queue: Queue<T>;
-  /** What was sent since the last time of asking. */
+  /** What was sent since the last call. */
   taken: () => Sent<T>[];
-  /** From now on `send` throws, or no longer. */
+  /** Whether sending throws from now on. */
   break: (broken: boolean) => void;
-  /** What the queue says of its oldest message; "unavailable" throws. */
+  /** The timestamp of the oldest message in the queue's metrics; "unavailable" throws. */
   oldest: (at: number | undefined | "unavailable") => void;
 }>;
 
@@ -42,14 +42,14 @@ export function fakeQueue<T>(): FakeQueue<T> {
   };
 }
 
-/** What became of a message; one that is left alone counts as acknowledged when its handler returns. */
-export type Fate = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
+/** What became of a message; one that is `left` is acknowledged when its handler returns. */
+export type MessageResult = "acked" | "left" | Readonly<{ retryIn: number | undefined }>;
 
-/** A batch as the platform hands it over: of several `ack` and `retry` of a message the first counts. */
+/** A batch as the platform makes it: the first `ack` or `retry` of a message counts. */
 export function batchOf(queue: string, bodies: readonly unknown[], attempts = 1) {
-  const fates: Fate[] = bodies.map(() => "left");
-  const decide = (i: number, fate: Fate) => {
-    if (fates[i] === "left") fates[i] = fate;
+  const fates: MessageResult[] = bodies.map(() => "left");
+  const decide = (i: number, result: MessageResult) => {
+    if (fates[i] === "left") fates[i] = result;
   };
   const messages = bodies.map((body, i) => ({
     id: `message-${i}`,

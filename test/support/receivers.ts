@@ -1,15 +1,12 @@
-/**
- * The receivers of a test: a `fetch` that answers as scripted, by URL, and remembers what it was sent.
- * A receiver without a script answers 204.
- */
+/** Fake receivers: a `fetch` that answers as scripted by URL, 204 without a script, and keeps its requests. */
 
-/** What one attempt brought. */
+/** One request. */
 export type Call = Readonly<{
   url: string;
   init: RequestInit;
   headers: Headers;
   body: string;
-  /** Fires when the attempt gives up. */
+  /** Aborted when the attempt times out. */
   signal: AbortSignal;
 }>;
 
@@ -18,17 +15,17 @@ export type Script = number | Error | ((call: Call) => Response | Promise<Respon
 
 export type Receivers = Readonly<{
   fetch: typeof fetch;
-  /** All of the calls so far, in the order in which they came. */
+  /** All calls so far, in order. */
   calls: readonly Call[];
-  /** The calls so far that one URL got. */
+  /** The calls to one URL so far. */
   to: (url: string) => readonly Call[];
-  /** From now on, answers one call after the other as scripted; the last script is for all that follow. */
+  /** From now on, answers each call with the next script; the last one is repeated. */
   script: (url: string, ...scripts: Script[]) => void;
   /** Resolves once there have been so many calls in all. */
   called: (times: number) => Promise<void>;
   /** From now on, every answer waits for this first. */
   pausing: (pause: () => Promise<void>) => void;
-  /** Calls without an answer: now, and the most at any one time, of one URL where it is named. */
+  /** Calls without an answer: now, and the maximum so far, of one URL if given. */
   open: () => number;
   mostOpen: (url?: string) => number;
 }>;
@@ -62,9 +59,9 @@ export function receivers(): Receivers {
     for (const { times, seen } of watchers) if (calls.length >= times) seen();
     const script = next(url);
     try {
-      // Without a pause not even a turn: tests that hold the clock read it when the call comes.
+      // Without a pause not even a turn of the event loop: tests read the clock when the call arrives.
       if (pause) await pause();
-      return await played(script, call);
+      return await answerOf(script, call);
     } finally {
       open -= 1;
       count(url, -1);
@@ -86,13 +83,13 @@ export function receivers(): Receivers {
   };
 }
 
-async function played(script: Script, call: Call): Promise<Response> {
+async function answerOf(script: Script, call: Call): Promise<Response> {
   if (typeof script === "number") return new Response(null, { status: script });
   if (script instanceof Error) throw script;
   return script(call);
 }
 
-/** A script that gives no answer until it is told to, or until the attempt gives up. */
+/** A script that answers when `end` is called, or fails when the attempt times out. */
 export function silence(): Readonly<{ script: Script; end: (status: number) => void }> {
   const { promise, resolve } = Promise.withResolvers<number>();
   const script = ({ signal }: Call) =>

@@ -46,7 +46,7 @@ export async function startRuntime(
   return { url: url.origin, db, stop: () => miniflare.dispose() };
 }
 
-/** For a process that is the runtime's own: tells its parent the address, and ends when it is told to. */
+/** For a process that is the runtime's own: sends its parent the address, and ends when asked to. */
 export function serve({ url, stop }: Runtime): void {
   process.once("SIGTERM", async () => {
     await stop();

@@ -1,4 +1,4 @@
-/** Secrets by their pieces: whoever says twelve characters of one has said too much. */
+/** Finds secrets in texts by pieces of twelve characters. */
 
 /** So many characters in a row are no coincidence. */
 const PIECE = 12;
@@ -20,10 +20,10 @@ export function piecesOf(secret: string): string[] {
   return Array.from({ length: count }, (_, at) => secret.slice(at, at + PIECE));
 }
 
-/** The first of these pieces that is said. */
-export function pieceIn(alertState: string, pieces: ReadonlySet<string>): string | undefined {
-  for (let at = 0; at + PIECE <= alertState.length; at++) {
-    const piece = alertState.slice(at, at + PIECE);
+/** The first of these pieces in the text. */
+export function pieceIn(text: string, pieces: ReadonlySet<string>): string | undefined {
+  for (let at = 0; at + PIECE <= text.length; at++) {
+    const piece = text.slice(at, at + PIECE);
     if (pieces.has(piece)) return piece;
   }
   return undefined;

@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/auth.ts";
+import type { Principal } from "../../src/api/context.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
@@ -12,14 +12,14 @@ import { deliveryId, eventId } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { seededRandom } from "../../src/local/seeded-random.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { KEY, NOW } from "./api.ts";
-import { calmView } from "./calm-view.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
 import { figuresOf } from "./figures.ts";
+import { idleGateView } from "./idle-gate-view.ts";
 import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
@@ -56,8 +56,8 @@ const visitors: readonly Principal[] = [
 
 const gate = {
   refusal: async () => null,
-  view: async () => calmView,
-  figures: async (look: FiguresQuery) => figuresOf(calmView, newRollups(NOW), look, NOW),
+  view: async () => idleGateView,
+  figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };
 
 /** A gate that has no such method does nothing when it is called. */
@@ -126,7 +126,7 @@ export async function tour(routes: readonly string[]) {
     for (const visit of visits) add(route, await measured(() => visit(route)));
   // Where chance decides where the sweep begins, it begins with all before it.
   add("tick", await measured(() => runCron({ ...services, random: () => 0 }).then(() => 0)));
-  add("watch", await measured(() => watch(services).then(() => 0)));
+  add("watch", await measured(() => checkThresholds(services).then(() => 0)));
   return { costs, statements: [...statements] };
 }
 

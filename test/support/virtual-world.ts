@@ -22,7 +22,7 @@ import { resumeAtGate } from "../../src/gate/client.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import type { LogLine } from "../../src/log.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import { watch } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
@@ -80,7 +80,7 @@ export type VirtualWorld = Readonly<{
   runUntil: (isSo: () => boolean, mostMs: number) => Promise<boolean>;
   /** Has something done after so many milliseconds of virtual time. */
   after: (ms: number, act: () => void) => void;
-  /** A new destination, of tenant `acme` unless told otherwise; returns its id. */
+  /** A new destination, of tenant `acme` unless given; returns its id. */
   destination: (columns?: DestinationColumns) => string;
   /** Posts so many events in one request, now. Resolves in virtual time, when the request is answered. */
   post: (count?: number, posted?: Posted) => Promise<Ending>;
@@ -125,7 +125,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
   const log: LogLine[] = [];
   const breaches: string[] = [];
   let troubles = noTroubles;
-  let told = new Map<string, number>();
+  let reported = new Map<string, number>();
   let made = 0;
 
   const receivers = virtualReceivers(engine, () => platform.db);
@@ -138,8 +138,8 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     troubles: () => troubles,
     fetch: receivers.fetch,
     log: (line) => void log.push(line),
-    onBreach: (name, { quota, limit, asked, where }) =>
-      void breaches.push(`${name} went beyond ${quota} (${limit}) with ${asked}: ${where}`),
+    onBreach: (name, { quota, limit, used, where }) =>
+      void breaches.push(`${name} went beyond ${quota} (${limit}) with ${used}: ${where}`),
   });
   const { db, gates, invocations, invoke } = platform;
 
@@ -184,7 +184,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
 
   const cron = () =>
     invoke("cron", async (services) => {
-      await runCron(services).finally(() => watch(services));
+      await runCron(services).finally(() => checkThresholds(services));
     });
   function everyMinute(): void {
     void cron();
@@ -237,8 +237,10 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     log,
     logged: (what) => log.filter((line) => line.what === what),
     calls: () => {
-      const since = [...invocations.counts].map(([name, n]) => [name, n - (told.get(name) ?? 0)] as const);
-      told = new Map(invocations.counts);
+      const since = [...invocations.counts].map(
+        ([name, n]) => [name, n - (reported.get(name) ?? 0)] as const,
+      );
+      reported = new Map(invocations.counts);
       return Object.fromEntries(since.filter(([, n]) => n > 0));
     },
     invoke,

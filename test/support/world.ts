@@ -1,12 +1,11 @@
 /**
- * The delivery path in a world that the test holds in its hand: the real D1 and the real gates, counted and
- * breakable, and a clock, randomness, receivers and queues that do as they are told. Tables are empty in
- * every world, and so are the gates of destinations that are new. What goes on the queue stays there until
- * the test brings it.
+ * The delivery path under the control of a test: the real D1 and the real gates, counted and breakable, and a fake
+ * clock, randomness, receivers and queues. Every world starts with empty tables and new gates. Messages stay on a queue
+ * until the test delivers them.
  *
- * Its own services answer at once: tests that use them look at one step, and count its calls and rows, or hold
- * it at one moment. What many steps at once make of calls that take time is for the wire (life.test.ts,
- * every-fault) and for the virtual world, which put their times between production code and these services.
+ * Calls take no time here: tests look at one step and count its calls and rows, or stop it at one moment. Overlapping
+ * steps whose calls take time are for the faulty runtime (delivery-model.deep.test.ts, every-fault) and the virtual
+ * world, which add latencies to these services.
  */
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -38,16 +37,16 @@ import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
 import { meteredD1, meteredGates } from "./meter.ts";
-import { batchOf, type Fate, fakeQueue } from "./queues.ts";
+import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { receivers } from "./receivers.ts";
-import { learn, overhear } from "./secrecy.ts";
+import { captureText, learn } from "./secret-leaks.ts";
 import { vault } from "./vault.ts";
 
 export { START };
 export const TENANT = "acme";
 export const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 export const GRACE_MS = 20_000;
-/** The first event that a world accepts. */
+/** The first event of a world. */
 export const FIRST_EVENT = eventAt(1, 0);
 
 type Posted = Readonly<{ type?: string; data?: unknown }>;
@@ -80,18 +79,18 @@ export async function newWorld() {
     random: () => random,
     sleep: clock.sleep,
     log: (line) => {
-      overhear("A log line", JSON.stringify(line));
+      captureText("A log line", JSON.stringify(line));
       log.push(line);
     },
     background: (work) => void pending.push(work),
   };
 
-  /** Until nothing goes on behind the answers any more. */
+  /** Waits for all background work. */
   async function settled(): Promise<void> {
     while (pending.length > 0) await Promise.all(pending.splice(0));
   }
 
-  /** Posts so many events in one request, and takes their messages off the queue, each of whole bundles. */
+  /** Posts so many events in one request, and takes their messages off the queue. */
   async function postBundles(
     count = 1,
     { type = "order.paid", data = {} }: Posted = {},
@@ -104,30 +103,30 @@ export async function newWorld() {
     return deliveryQueue.taken().map(({ body }) => body);
   }
 
-  /** Posts so many events, and names their deliveries: each of them is brought in a message of its own. */
+  /** Posts so many events, and returns their deliveries, to be consumed in a message each. */
   async function post(count = 1, posted: Posted = {}): Promise<DeliveryName[]> {
     return named(await postBundles(count, posted));
   }
 
   /**
-   * Brings messages to the consumer, in one batch; what names a delivery comes as a message of its own. Does not wait
-   * for what goes on behind it.
+   * Gives messages to the delivery consumer in one batch; a delivery becomes a message of its own. Does not wait for
+   * background work.
    */
-  async function bring(messages: readonly unknown[], attempts = 1): Promise<Fate[]> {
+  async function bring(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
     const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
     const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
     await consumeDeliveries(services, batch);
     return fates;
   }
 
-  /** Brings bells to the drain's consumer. */
-  async function answer(bells: readonly unknown[]): Promise<Fate[]> {
-    const { batch, fates } = batchOf("breakwater-drains", bells);
+  /** Gives messages to the drain consumer. */
+  async function answer(messages: readonly unknown[]): Promise<MessageResult[]> {
+    const { batch, fates } = batchOf("breakwater-drains", messages);
     await consumeDrains(services, batch);
     return fates;
   }
 
-  /** Makes the alarm of a gate go off, and returns the drains that it sent for. */
+  /** Runs the alarm of a gate, and returns the drains that it enqueued. */
   async function ring(destination: string): Promise<DrainMessage[]> {
     const stub = gateOf(destination);
     const sent = fakeQueue<DrainMessage>();
@@ -138,12 +137,12 @@ export async function newWorld() {
     return sent.taken().map(({ body }) => body);
   }
 
-  /** Has the gate's alarm go off and answers it, as the platform would. */
+  /** Runs the gate's alarm, and consumes the drains that it enqueued. */
   async function drain(destination: string): Promise<void> {
     await answer(await ring(destination));
   }
 
-  /** A window as wide as the destination's limit, earned by successes. */
+  /** Widens the concurrency window to the destination's limit, by successes. */
   async function earnTrust(destination: string, successes = 12): Promise<void> {
     const messages = await post(successes);
     await bring(messages.filter((message) => message.destination === destination));
@@ -167,19 +166,16 @@ export async function newWorld() {
     ring,
     drain,
     earnTrust,
-    /** What the next draws of chance are, in [0, 1). */
+    /** Sets what `random` returns from now on, in [0, 1). */
     chance: (value: number) => {
       random = value;
     },
-    /** The lines that say so. */
+    /** The log lines of that kind. */
     logged: (what: string) => log.filter((line) => line.what === what),
   };
 }
 
-/**
- * The deliveries that the messages name, each once, in the order of their events: what the plans of their bundles have
- * for their destinations. Bundles that are not there have none.
- */
+/** The deliveries that the messages name, each once, in the order of their events. Missing bundles have none. */
 export async function named(messages: readonly DeliveryMessage[]): Promise<DeliveryName[]> {
   const parts = messages.flatMap(({ bundles }) => bundles);
   const bundles = JSON.stringify([...new Set(parts.map(({ bundle }) => bundle))]);
@@ -213,19 +209,19 @@ export function gateOf(destination: string) {
   return env.GATES.get(env.GATES.idFromName(destination));
 }
 
-/** When the gate's alarm would go off, epoch ms. */
+/** The time of the gate's alarm, epoch ms. */
 export function alarmOf(destination: string): Promise<number | null> {
   return runInDurableObject(gateOf(destination), (_, { storage }) => storage.getAlarm());
 }
 
-/** Gates outlive a world: those of destinations that come again in the next forget what they know. */
+/** Gates outlive a world: resets those of destinations whose ids are used again. */
 export async function newGates(destinations: readonly string[]): Promise<void> {
   await Promise.all(destinations.map((destination) => gateOf(destination).forget()));
 }
 
 type Columns = Partial<typeof destinations.$inferInsert>;
 
-/** A new destination that takes every type, unless told otherwise; its secret is sealed here. */
+/** Creates a destination, of every event type unless given; seals its secret. */
 export async function newDestination(columns: Columns = {}): Promise<string> {
   const id = columns.id ?? newDestinationId();
   learn(columns.secret ?? SECRET);
@@ -240,7 +236,7 @@ export function urlOf(destination: string): string {
   return `https://${destination.slice(4)}.example/hook`;
 }
 
-/** The delivery as it is stored; undefined before its first outcome. */
+/** The stored delivery; undefined before its first outcome. */
 export async function rowOf({ event, destination }: DeliveryName): Promise<DeliveryRow | undefined> {
   const rows = await storedRows();
   return rows.find((row) => row.eventId === event && row.destinationId === destination);
@@ -263,7 +259,7 @@ export async function storedRows(): Promise<DeliveryRow[]> {
   return rows.flat().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }
 
-/** Gives rows of their own to those of an event, or of all, that wait in packs: as if each had been attempted. */
+/** Gives deliveries that wait in packs, of one event or of all, rows of their own, as if they had been attempted. */
 export async function giveRows(event?: number): Promise<void> {
   const all = await storedRows();
   const wanted = all.filter(({ state, eventId }) => state === "waiting" && (event ?? eventId) === eventId);
@@ -275,13 +271,13 @@ export async function giveRows(event?: number): Promise<void> {
     );
 }
 
-/** As if none of what has been recorded of deliveries ever had been. */
+/** Deletes every recorded outcome. */
 export async function forgetOutcomes(): Promise<void> {
   await execute("DELETE FROM deliveries");
   await execute("DELETE FROM packs");
 }
 
-/** Until everything that can go on without D1, a gate or the clock has gone on. */
+/** Waits until nothing can proceed without D1, a gate or the clock. */
 export function calm(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve));
 }
@@ -293,12 +289,12 @@ export async function statusOf(destination: string): Promise<unknown[]> {
   return [row?.status, row?.statusReason];
 }
 
-/** As a person would do it with `wrangler d1 execute`, in every database. */
+/** Runs a statement in every database, as an operator would with `wrangler d1 execute`. */
 export async function execute(sql: string, ...values: unknown[]): Promise<void> {
   await rowsOfAll(sql, ...values);
 }
 
-/** As if the events of a bundle had been posted so: their bodies, byte for byte. */
+/** Replaces the bodies of a bundle's events, byte for byte. */
 export async function storeBodies(bundle: number, bodies: readonly string[]): Promise<void> {
   const bytes = bodies.map((body) => new TextEncoder().encode(body));
   const { hex, ...stored } = await encodeBodies(bytes);

@@ -1,9 +1,11 @@
-/** Destinations: created, read, listed, changed and deleted. */
+/** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
+import { networkErrors } from "../../core/reasons.ts";
 import {
   breakerOf,
   changeDestination,
+  type Destination,
   findDestination,
   insertDestination,
   isTaken,
@@ -15,13 +17,15 @@ import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
-import { publishTurned } from "../../notifications/publish.ts";
+import { publishStatusChangeOf } from "../../notifications/publish.ts";
+import type { Services } from "../../services.ts";
 import { NOT_YOUR_TENANT, requires, tenantFor } from "../auth.ts";
-import type { Api } from "../context.ts";
-import { creationHeaders } from "../events.ts";
+import type { Api, Principal } from "../context.ts";
+
 import { jsonBody } from "../json-body.ts";
 import {
   cursorParam,
+  idempotencyKey,
   idParam,
   jsonAnswer,
   jsonRequest,
@@ -31,45 +35,156 @@ import {
   strict,
   tenantName,
 } from "../parameters.ts";
-import { type FieldError, invalid, noSuch, problem, problemResponses } from "../problems.ts";
 import {
-  breakerErrors,
+  type FieldError,
+  invalid,
+  notFound,
+  type ProblemResponse,
+  problem,
+  problemResponses,
+} from "../problems.ts";
+import {
   columnsOf,
-  decidedOn,
+  type DestinationInput,
   destinationChange,
   destinationSchema,
   destinationView,
-  handshakeFor,
-  leadErrors,
   newDestination,
-  refuseFaults,
+  shownSecret,
 } from "./schema.ts";
-import { chosenSecret, shownSecret, showSecret } from "./secrets.ts";
+import { showSecret } from "./secrets.ts";
+import {
+  addressErrors,
+  breakerErrors,
+  chosenSecret,
+  dependsOn,
+  handshakeFor,
+  refuseInvalid,
+} from "./validate.ts";
 
-const tags = ["Destinations"];
-/** The tenant is at fault where the body names none either: it is whose destination it would have been. */
-function tooManyDestinations(tenant: string, most: number): FieldError {
-  const expected = `at most ${most} of a tenant: delete one that is not needed any more`;
-  return { field: "tenant", fault: `is ${tenant}, which has ${most} destinations or more`, expected };
+export function registerDestinations(api: Api): void {
+  api.openapi(
+    createDestination,
+    async (c) => {
+      const [services, principal] = [c.get("services"), c.get("principal")];
+      const { "idempotency-key": key } = c.req.valid("header");
+      const origin = new URL(c.req.url).host;
+      const created = await create(services, principal, c.req.valid("json"), key, origin);
+      if (created instanceof Response) return created;
+      const { row, secret } = created;
+      return c.json({ ...destinationView(row, principal), ...(await showSecret(secret)) }, 201);
+    },
+    (result, c) => refuseInvalid(result, c),
+  );
+
+  api.openapi(getDestinations, async (c) => {
+    const { tenant: named, limit, cursor: after } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
+    const shown = rows.map((row) => destinationView(row, c.get("principal")));
+    return c.json(
+      pageFrom(shown, limit, ({ id }) => id),
+      200,
+    );
+  });
+
+  api.openapi(getDestination, async (c) => {
+    const { id } = c.req.valid("param");
+    const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
+    return row ? c.json(destinationView(row, c.get("principal")), 200) : notFound("destination", id);
+  });
+
+  api.openapi(
+    patchDestination,
+    async (c) => {
+      const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
+      const row = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
+      return row instanceof Response ? row : c.json(destinationView(row, principal), 200);
+    },
+    (result, c) => refuseInvalid(result, c),
+  );
+
+  api.openapi(deleteDestination, async (c) => {
+    const { id } = c.req.valid("param");
+    const services = c.get("services");
+    const now = services.now();
+    const tombstone = { deletedAt: now, updatedAt: now };
+    const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
+    if (row === undefined) return notFound("destination", id);
+    services.background(endDeleted(services, id));
+    return c.body(null, 204);
+  });
 }
 
-/** A change that was decided on what another has changed meanwhile is decided again. */
-const CHANGE_TRIES = 3;
+export function registerDestinationStatus(api: Api): void {
+  api.openapi(pause, async (c) => {
+    const services = c.get("services");
+    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
+    const now = services.now();
+    const changed = await turnDestination(services.db, id, paused, tenant, now);
+    if (changed) services.background(publishStatusChangeOf(services, id, now));
+    const row = changed ?? (await findDestination(services.db, id, tenant));
+    return row ? c.json(destinationView(row, c.get("principal")), 200) : notFound("destination", id);
+  });
+
+  api.openapi(resume, async (c) => {
+    const services = c.get("services");
+    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
+    const now = services.now();
+    const before = await findDestination(services.db, id, tenant);
+    const pause = before && pauseOf(before);
+    const changed = await turnDestination(services.db, id, active, tenant, now);
+    const row = changed ?? (await findDestination(services.db, id, tenant));
+    if (row === undefined) return notFound("destination", id);
+    if (changed) services.background(publishStatusChangeOf(services, id, now));
+    // Only the end of a pause starts again from one attempt; a repeat must not throttle a healthy destination.
+    services.background(changed ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
+    return c.json(destinationView(row, c.get("principal")), 200);
+  });
+}
+
+export function registerDestinationTest(api: Api): void {
+  api.openapi(testDestination, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const destination = await findDestination(services.db, id, c.get("principal").tenant);
+    if (destination === undefined) return notFound("destination", id);
+    const until = await claimTestAtGate(services, id);
+    if (until === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
+    if (until !== null) return tooSoon(until - services.now());
+    const result = await sendTestEvent(services, destination);
+    if (result.kind === "not_made") return problem(409, result.fault);
+    return c.json(testResultView(destination.url, result), 200);
+  });
+}
+
+const tags = ["Destinations"];
+
+const creationHeaders = z.object({
+  "idempotency-key": idempotencyKey.openapi({
+    description: "Repeated for the same tenant, the request creates nothing more: 409.",
+    example: "signup-4711",
+  }),
+});
 
 const createDestination = createRoute({
   method: "post",
   path: "/v1/destinations",
   summary: "Create a destination",
   description:
-    "Events that are posted from now on are delivered there. Keep the secret of the answer: it is not shown again. " +
-    "Whatever is left out has its default. With an `Idempotency-Key` no second destination is made by a repeat: it is " +
-    "refused (409) with the id of the one that is there, in `location` too. A tenant has at most 1,000 destinations, " +
-    "unless the deployment says otherwise (`MAX_DESTINATIONS_PER_TENANT`).",
+    "Events that are posted from now on are delivered to it. Store the secret of the answer: it is not shown again. " +
+    "Fields that are left out have their defaults. With an `Idempotency-Key` a repeated request creates no second " +
+    "destination: it is refused (409) with the id of the first, which `location` names too. A tenant has at most 1,000 " +
+    "destinations, unless the deployment sets another limit (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
   middleware: [requires("admin"), jsonBody()],
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
-    201: jsonAnswer(destinationSchema.extend(shownSecret), "The destination, and its secret this once."),
+    201: jsonAnswer(
+      destinationSchema.extend(shownSecret),
+      "The destination, with its secret; it is shown only here.",
+    ),
     ...problemResponses(400, 401, 403, 409, 413, 415, 422),
   },
 });
@@ -82,7 +197,7 @@ const getDestinations = createRoute({
   middleware: [requires("read")],
   request: {
     query: strict({
-      tenant: tenantName.optional().openapi({ description: "Those of this tenant alone." }),
+      tenant: tenantName.optional().openapi({ description: "Only destinations of this tenant." }),
       limit: limitParam,
       cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)),
     }),
@@ -90,7 +205,7 @@ const getDestinations = createRoute({
   responses: {
     200: jsonAnswer(
       pageOf(destinationSchema),
-      "Destinations in order of their ids, without the deleted ones.",
+      "A page of destinations, ordered by id, without deleted ones.",
     ),
     ...problemResponses(401, 403, 422, 429),
   },
@@ -113,12 +228,12 @@ const patchDestination = createRoute({
   method: "patch",
   path: "/v1/destinations/{id}",
   summary: "Change a destination",
-  description: "What is left out stays as it is; null stands for the default.",
+  description: "Fields that are left out keep their values; null resets a field to its default.",
   tags,
   middleware: [requires("admin"), jsonBody()],
   request: { params: idParam, body: jsonRequest(destinationChange) },
   responses: {
-    200: jsonAnswer(destinationSchema, "The destination as it is now; it holds from the next batch."),
+    200: jsonAnswer(destinationSchema, "The changed destination; the change applies from the next batch."),
     ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
   },
 });
@@ -127,118 +242,16 @@ const deleteDestination = createRoute({
   method: "delete",
   path: "/v1/destinations/{id}",
   summary: "Delete a destination",
-  description: "For good: pause it to keep what is on its way.",
+  description:
+    "Deletion is final, and cancels the deliveries that have not ended. To keep them, pause the destination instead.",
   tags,
   middleware: [requires("admin")],
   request: { params: idParam },
   responses: {
-    204: { description: "It is gone; what was on its way to it is cancelled." },
+    204: { description: "The destination is deleted." },
     ...problemResponses(401, 403, 404),
   },
 });
-
-function createdBefore(id: string) {
-  const fault = `was used before: it created ${id}`;
-  const expected = "a new key for another destination";
-  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  const location = `/v1/destinations/${id}`;
-  return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
-}
-
-export function registerDestinations(api: Api): void {
-  api.openapi(
-    createDestination,
-    async (c) => {
-      const { db, vault, now, config } = c.get("services");
-      const input = c.req.valid("json");
-      const chosen = await chosenSecret(input, "hmac-sha256");
-      const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
-      if ("errors" in chosen || errors.length > 0) return invalid(errors);
-      const tenant = tenantFor(c.get("principal"), input.tenant);
-      if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
-      const { "idempotency-key": key } = c.req.valid("header");
-      const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
-      // Before the receiver is asked anything; the insert asks once more.
-      if (key !== undefined && (await findDestination(db, id, tenant))) return createdBefore(id);
-      const leads = await leadErrors(c.get("services"), input.url);
-      if (leads.length > 0) return invalid(leads);
-      const agreed = await handshakeFor(c.get("services"), input, new URL(c.req.url).host);
-      if ("errors" in agreed) return invalid(agreed.errors);
-      const secret = await vault.seal(id, chosen.secret);
-      const at = { createdAt: now(), updatedAt: now() };
-      const columns = { ...columnsOf(input), ...agreed, url: input.url };
-      const most = capsOf(config).destinations;
-      const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, most);
-      if (row === undefined) {
-        // An id that was made by chance is nobody else's.
-        const isRepeat = key !== undefined && (await isTaken(db, id));
-        return isRepeat ? createdBefore(id) : invalid([tooManyDestinations(tenant, most)]);
-      }
-      const shown = { ...destinationView(row, c.get("principal")), ...(await showSecret(chosen.secret)) };
-      return c.json(shown, 201);
-    },
-    (result, c) => refuseFaults(result, c),
-  );
-
-  api.openapi(getDestinations, async (c) => {
-    const { tenant: named, limit, cursor: after } = c.req.valid("query");
-    const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key belongs to another tenant");
-    const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
-    return c.json(
-      pageFrom(
-        rows.map((row) => destinationView(row, c.get("principal"))),
-        limit,
-        ({ id }) => id,
-      ),
-      200,
-    );
-  });
-
-  api.openapi(getDestination, async (c) => {
-    const { id } = c.req.valid("param");
-    const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
-    return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
-  });
-
-  api.openapi(
-    patchDestination,
-    async (c) => {
-      const services = c.get("services");
-      const { db, now } = services;
-      const [{ id }, input, { tenant }] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
-      const leads = await leadErrors(c.get("services"), input.url);
-      if (leads.length > 0) return invalid(leads);
-      const change = { ...columnsOf(input), updatedAt: now() };
-      for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
-        const stored = await findDestination(db, id, tenant);
-        if (stored === undefined) return noSuch("destination", id);
-        const errors = breakerErrors(input.breaker, breakerOf(stored));
-        if (errors.length > 0) return invalid(errors);
-        const row = await changeDestination(db, id, change, tenant, decidedOn(input, stored));
-        if (!row) continue;
-        // What the old URL's receiver has asked for, and how it was doing, says nothing of the new one's.
-        if (row.url !== stored.url) services.background(resumeAtGate(services, id));
-        return c.json(destinationView(row, c.get("principal")), 200);
-      }
-      return problem(409, "The destination is being changed by others at the same moment");
-    },
-    (result, c) => refuseFaults(result, c),
-  );
-
-  api.openapi(deleteDestination, async (c) => {
-    const { id } = c.req.valid("param");
-    const services = c.get("services");
-    const now = services.now();
-    const tombstone = { deletedAt: now, updatedAt: now };
-    const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
-    if (row === undefined) return noSuch("destination", id);
-    services.background(endDeleted(services, id));
-    return c.body(null, 204);
-  });
-}
-
-// §§ Pausing a destination and letting it go on. Both may be repeated: the answer is the destination.
 
 const common = {
   method: "post" as const,
@@ -253,60 +266,34 @@ const pause = createRoute({
   path: "/v1/destinations/{id}/pause",
   summary: "Pause a destination",
   description:
-    "Its events are held until their age limits. One that is paused stays as it is, for its reason.",
+    "Its deliveries wait until it is resumed, or until their age limits. A destination that is paused already keeps its " +
+    "`status_reason`. May be repeated.",
 });
 const resume = createRoute({
   ...common,
   path: "/v1/destinations/{id}/resume",
-  summary: "Let a paused destination go on",
-  description: "What has been held is delivered, beginning with one attempt at a time.",
+  summary: "Resume a destination",
+  description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
 });
 
-const paused = { status: "paused", statusReason: "manual" } as const;
-const active = { status: "active", statusReason: null } as const;
-
-export function registerDestinationStatus(api: Api): void {
-  api.openapi(pause, async (c) => {
-    const services = c.get("services");
-    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const now = services.now();
-    const turned = await turnDestination(services.db, id, paused, tenant, now);
-    if (turned) services.background(publishTurned(services, id, now));
-    const row = turned ?? (await findDestination(services.db, id, tenant));
-    return row ? c.json(destinationView(row, c.get("principal")), 200) : noSuch("destination", id);
-  });
-
-  api.openapi(resume, async (c) => {
-    const services = c.get("services");
-    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const now = services.now();
-    const before = await findDestination(services.db, id, tenant);
-    const pause = before && pauseOf(before);
-    const turned = await turnDestination(services.db, id, active, tenant, now);
-    const row = turned ?? (await findDestination(services.db, id, tenant));
-    if (row === undefined) return noSuch("destination", id);
-    if (turned) services.background(publishTurned(services, id, now));
-    // Only a pause that is lifted starts from one again; a repeat must not throttle what runs well.
-    services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
-    return c.json(destinationView(row, c.get("principal")), 200);
-  });
-}
-
-// §§ Sending a destination a test event, and showing what came of it.
-
-const testSchema = z
+const testResultSchema = z
   .object({
-    status: z.int().optional().openapi({ description: "Absent when there was no answer." }),
-    error: z.string().optional().openapi({
-      description: "`timeout`, `connection_lost` (it may have arrived), `refused`, `dns` or `network`.",
+    status: z.int().optional().openapi({ description: "Absent when there was no response." }),
+    error: z.enum(networkErrors).optional().openapi({
+      description: "Why there was no response; after `connection_lost` the request may have arrived.",
     }),
     latency_ms: z.number(),
-    response: z.string().optional().openapi({ description: "The beginning of a refusal's body." }),
-    location: z.string().optional().openapi({ description: "Where a redirect would have led." }),
+    response: z.string().optional().openapi({
+      description: "The beginning of the response body; absent after a success.",
+    }),
+    location: z
+      .string()
+      .optional()
+      .openapi({ description: "The target of a redirect, which is not followed." }),
     sent: z.object({
       url: z.string(),
       headers: z.record(z.string(), z.string()).openapi({
-        description: "With the values of the destination's own headers left out.",
+        description: "The values of the destination's own headers are masked.",
       }),
       body: z.string(),
     }),
@@ -316,42 +303,103 @@ const testSchema = z
 const testDestination = createRoute({
   method: "post",
   path: "/v1/destinations/{id}/test",
-  summary: "Send a destination a test event",
+  summary: "Send a test event",
   tags: ["Destinations"],
   description:
-    "Sends a signed event of the type `breakwater.test`, at once, even to one that is paused. It is no delivery, " +
-    "and changes nothing. Once in five seconds.",
+    "Sends a signed event of the type `breakwater.test` at once, even when the destination is paused or its circuit is " +
+    "open. It is not stored as a delivery and does not affect circuit or limits. At most once in five seconds.",
   middleware: [requires("admin")],
   request: { params: idParam },
   responses: {
-    200: jsonAnswer(testSchema, "What was sent, and what came of it."),
+    200: jsonAnswer(testResultSchema, "What was sent, and the result."),
     ...problemResponses(401, 403, 404, 409, 429, 503),
   },
 });
 
-export function registerDestinationTest(api: Api): void {
-  api.openapi(testDestination, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const destination = await findDestination(services.db, id, c.get("principal").tenant);
-    if (destination === undefined) return noSuch("destination", id);
-    const until = await claimTestAtGate(services, id);
-    if (until === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
-    if (until !== null) return tooSoon(until - services.now());
-    const trial = await sendTestEvent(services, destination);
-    if (trial.kind === "not_made") return problem(409, trial.fault);
-    return c.json(trialView(destination.url, trial), 200);
-  });
+/** Creates the destination, at most once with a key. `origin` is the host that a handshake names. */
+async function create(
+  services: Services,
+  principal: Principal,
+  input: z.infer<typeof newDestination>,
+  key: string | undefined,
+  origin: string,
+): Promise<Readonly<{ row: Destination; secret: string }> | ProblemResponse<403 | 409 | 422>> {
+  const { db, vault, now, config } = services;
+  const chosen = await chosenSecret(input, "hmac-sha256");
+  const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
+  if ("errors" in chosen || errors.length > 0) return invalid(errors);
+  const tenant = tenantFor(principal, input.tenant);
+  if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+  const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
+  // Before the receiver is called; the insert checks again.
+  if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
+  const privateAddress = await addressErrors(services, input.url);
+  if (privateAddress.length > 0) return invalid(privateAddress);
+  const agreed = await handshakeFor(services, input, origin);
+  if ("errors" in agreed) return invalid(agreed.errors);
+  const secret = await vault.seal(id, chosen.secret);
+  const at = { createdAt: now(), updatedAt: now() };
+  const columns = { ...columnsOf(input), ...agreed, url: input.url };
+  const max = capsOf(config).destinations;
+  const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
+  if (row !== undefined) return { row, secret: chosen.secret };
+  // A random id cannot be taken.
+  const isRepeat = key !== undefined && (await isTaken(db, id));
+  return isRepeat ? alreadyCreated(id) : invalid([tooManyDestinations(tenant, max)]);
 }
+
+function alreadyCreated(id: string) {
+  const fault = `was used before: it created ${id}`;
+  const expected = "a new key for another destination";
+  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
+  const location = `/v1/destinations/${id}`;
+  return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
+}
+
+/** The error names the tenant even where the body does not: it is whose destination it would have been. */
+function tooManyDestinations(tenant: string, max: number): FieldError {
+  const expected = `at most ${max} in a tenant: delete one that is no longer needed`;
+  return { field: "tenant", fault: `is ${tenant}, which has ${max} destinations or more`, expected };
+}
+
+/** A change is validated again, so many times in all, when another changes what it depends on. */
+const CHANGE_TRIES = 3;
+
+async function change(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  input: DestinationInput,
+): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
+  const { db, now } = services;
+  const privateAddress = await addressErrors(services, input.url);
+  if (privateAddress.length > 0) return invalid(privateAddress);
+  const columns = { ...columnsOf(input), updatedAt: now() };
+  for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
+    const stored = await findDestination(db, id, tenant);
+    if (stored === undefined) return notFound("destination", id);
+    const errors = breakerErrors(input.breaker, breakerOf(stored));
+    if (errors.length > 0) return invalid(errors);
+    const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));
+    if (!row) continue;
+    // A hold, an open circuit and a narrow window are about the old URL's receiver.
+    if (row.url !== stored.url) services.background(resumeAtGate(services, id));
+    return row;
+  }
+  return problem(409, "The destination is being changed by other requests at the same time");
+}
+
+const paused = { status: "paused", statusReason: "manual" } as const;
+const active = { status: "active", statusReason: null } as const;
 
 function tooSoon(waitMs: number) {
   const seconds = String(Math.max(1, Math.ceil(waitMs / 1000)));
-  return problem(429, `The destination has just been tested; again in ${seconds} s`, undefined, {
+  return problem(429, `The destination has just been tested; try again in ${seconds} s`, undefined, {
     "retry-after": seconds,
   });
 }
 
-function trialView(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
+function testResultView(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
   const { exchange, startedAt, endedAt, excerpt, location } = call;
   return {
     ...(exchange.kind === "response" ? { status: exchange.status } : { error: exchange.kind }),

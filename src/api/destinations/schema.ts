@@ -1,17 +1,12 @@
 /**
- * A destination in JSON: what may be posted, what may be changed, what is shown. `null` stands for the
- * default everywhere, so that every optional field can be taken back. The URL is judged apart, by
- * delivery/url-guard.ts, because that depends on the deployment.
+ * A destination in JSON and as a row: what may be posted and changed, what is shown, and how each is written as the
+ * other. `null` stands for the default everywhere, so that every optional field can be reset. What depends on the
+ * deployment or on stored data is checked in validate.ts.
  */
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
-import {
-  type Breaker,
-  breakerSchema,
-  defaultBreaker,
-  defaultLimits,
-  limitsSchema,
-} from "../../core/limits.ts";
+import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
+import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
 import { eventFilter } from "../../core/routing.ts";
 import {
@@ -22,38 +17,15 @@ import {
   statusOf,
 } from "../../db/destinations.ts";
 import { maskedHeaders } from "../../delivery/http.ts";
-import { shakeHands } from "../../delivery/test-event.ts";
-import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { schemes, secretBytes } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
-import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
-import type { Principal } from "../auth.ts";
-import type { ApiContext } from "../context.ts";
+import type { Principal } from "../context.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
-import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
-
-const SECRET_EXPECTED = "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
-
-const wellFormed = z
-  .string({ error: `expected ${SECRET_EXPECTED}` })
-  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${SECRET_EXPECTED}` });
-
-/** The fields by which a caller says what is to be signed with. */
-export const secretInput = {
-  secret: wellFormed.nullish().openapi({
-    description: "The signing secret, `whsec_…` or `whsk_…`; made for you when left out.",
-  }),
-  signature: z.enum(schemes).nullish().openapi({
-    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
-  }),
-};
-
-// §§ The headers a destination may add to its deliveries: well-formed, few, and none of those that belong to
-// the connection (RFC 9110 §7.6.1), to the body that is signed, or to Standard Webhooks.
 
 const MAX_HEADERS = 20;
 
+/** Headers of the connection (RFC 9110 §7.6.1), and those that Breakwater sets; `webhook-…` are reserved too. */
 const RESERVED: ReadonlySet<string> = new Set([
   "connection",
   "content-encoding",
@@ -77,29 +49,29 @@ const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without sp
 const RESERVED_EXPECTED = "expected none of the headers that Breakwater sets itself";
 const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once`;
 
-const name = z
+const headerName = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, { error: NAME_EXPECTED, abort: true })
   .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
 
-const value = z
+const headerValue = z
   .string({ error: VALUE_EXPECTED })
   .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED });
 
 const headersSchema = z
-  .record(name, value, { error: "expected an object of strings" })
-  .refine((given) => areFew(Object.keys(given)), { error: COUNT_EXPECTED })
+  .record(headerName, headerValue, { error: "expected an object of strings" })
+  .refine((given) => areFewAndDistinct(Object.keys(given)), { error: COUNT_EXPECTED })
   .openapi({
     type: "object",
     additionalProperties: { type: "string" },
-    description: "Sent with every delivery, beside Breakwater's own.",
+    description: "Headers to send with every delivery, in addition to Breakwater's own.",
   });
 
 function isReserved(lowerName: string): boolean {
   return RESERVED.has(lowerName) || lowerName.startsWith("webhook-");
 }
 
-function areFew(names: readonly string[]): boolean {
+function areFewAndDistinct(names: readonly string[]): boolean {
   return (
     names.length <= MAX_HEADERS && new Set(names.map((given) => given.toLowerCase())).size === names.length
   );
@@ -107,8 +79,6 @@ function areFew(names: readonly string[]): boolean {
 
 const MAX_METADATA = 50;
 const METADATA_EXPECTED = `expected at most ${MAX_METADATA} keys of 1 to 64 characters with strings of at most 500`;
-const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
-const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 const metadata = z
   .record(
@@ -117,7 +87,11 @@ const metadata = z
     { error: METADATA_EXPECTED },
   )
   .refine((given) => Object.keys(given).length <= MAX_METADATA, { error: METADATA_EXPECTED })
-  .openapi({ type: "object", additionalProperties: { type: "string" }, description: "Yours; never sent." });
+  .openapi({
+    type: "object",
+    additionalProperties: { type: "string" },
+    description: "Keys and values of your own; never sent.",
+  });
 
 const { shape: limits } = limitsSchema;
 const { shape: breaker } = breakerSchema;
@@ -132,13 +106,16 @@ const breakerInput = strict({
 
 const url = z.string({ error: "expected an https URL" }).openapi({ example: "https://example.com/webhooks" });
 
+const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
+const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+
 const changeable = {
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
     .min(1, { error: TYPES_EXPECTED })
     .max(100, { error: TYPES_EXPECTED })
     .nullish()
-    .openapi({ description: "Which events it takes; null takes all." }),
+    .openapi({ description: "The types of events that the destination takes; null means all." }),
   filter: eventFilter.nullish(),
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
@@ -151,20 +128,50 @@ const changeable = {
   breaker: breakerInput.nullish(),
 };
 
+export const SECRET_EXPECTED =
+  "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
+
+const signingSecret = z
+  .string({ error: `expected ${SECRET_EXPECTED}` })
+  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${SECRET_EXPECTED}` });
+
+/** The fields by which a caller chooses the signing secret, on creation and on rotation. */
+export const secretInput = {
+  secret: signingSecret.nullish().openapi({
+    description: "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out.",
+  }),
+  signature: z.enum(schemes).nullish().openapi({
+    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
+  }),
+};
+
+/** What is shown of a new secret, once: of an ed25519 key only the public half, because nobody needs the other. */
+export const shownSecret = {
+  secret: z.string().optional().openapi({
+    description: "The shared secret; it is shown only here.",
+    example: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+  }),
+  public_key: z.string().optional().openapi({ description: "With ed25519: `whpk_` and the public key." }),
+};
+
 export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
   ...secretInput,
-  handshake: z.boolean({ error: "expected true or false" }).optional().openapi({
-    description:
-      "Ask the receiver first (CloudEvents webhook validation, OPTIONS); the rate that it allows becomes its rate.",
-  }),
+  handshake: z
+    .boolean({ error: "expected true or false" })
+    .optional()
+    .openapi({
+      description:
+        "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
+        "allows becomes the destination's rate.",
+    }),
   ...changeable,
 }).openapi("NewDestination");
 
 export const destinationChange = strict({ url: url.optional(), ...changeable }).openapi("DestinationChange");
 
-type DestinationInput = z.infer<typeof destinationChange>;
+export type DestinationInput = z.infer<typeof destinationChange>;
 
 export const destinationSchema = z
   .object({
@@ -172,20 +179,27 @@ export const destinationSchema = z
     tenant: z.string(),
     url: z.string(),
     status: z.enum(["active", "paused"]),
-    status_reason: z.string().nullable(),
+    status_reason: z
+      .enum(pauseReasons)
+      .nullable()
+      .openapi({
+        description:
+          "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
+          "refusals in a row; `failing`, after five days without a success.",
+      }),
     event_types: z.array(z.string()).nullable(),
     filter: eventFilter.nullable(),
     description: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     headers: z.record(z.string(), z.string()).openapi({
-      description: "With their values for keys of the scope admin only: they may hold credentials.",
+      description: "Their values are shown only to keys of the scope admin: they may be credentials.",
     }),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
-      description: "1 at first, and one more with each rotation.",
+      description: "1 at first; each rotation adds one.",
     }),
     previous_secrets: z.array(z.object({ expires_at: z.iso.datetime() })).openapi({
-      description: "Those that were replaced, the newest first: each signs as well until its time.",
+      description: "Secrets that were replaced and still sign until they expire, the newest first.",
     }),
     ...z.object(limits).shape,
     retry: retrySpec.nullable(),
@@ -195,85 +209,7 @@ export const destinationSchema = z
   })
   .openapi("Destination");
 
-// §§ What a schema alone cannot tell of a destination: whether its URL may be called in this deployment, and
-// whether its breaker still makes sense together with what is stored.
-
-/** Refuses a body with the faults of all its fields at once, those of the URL included. */
-export function refuseFaults(result: Checked, c: ApiContext) {
-  const { allowPrivateDestinations } = c.get("services").config;
-  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), allowPrivateDestinations)];
-  return errors.length > 0 ? invalid(errors) : undefined;
-}
-
-/** The fault of a URL as the caller gave it, if it gave one. */
-function urlErrors(given: unknown, allowPrivate: boolean): FieldError[] {
-  const { url } = (given ?? {}) as { url?: unknown };
-  const found = typeof url === "string" ? targetProblem(url, allowPrivate) : undefined;
-  return found ? [{ field: "url", ...found }] : [];
-}
-
-/**
- * The fault of a URL whose name leads inside, where the deployment names a resolver. What the resolver cannot
- * tell now it is asked again before every batch.
- */
-export async function leadErrors(services: Services, url: string | undefined): Promise<FieldError[]> {
-  const resolution = url === undefined ? undefined : await resolve(services, url);
-  if (resolution?.kind !== "private") return [];
-  const expected = "a name that leads to public addresses only";
-  return [{ field: "url", fault: `leads to ${resolution.address}`, expected }];
-}
-
-/** The longest cool-down is not shorter than the first, with what stays as `stored`. */
-export function breakerErrors(
-  input: DestinationInput["breaker"],
-  stored: Breaker = defaultBreaker,
-): FieldError[] {
-  if (input === undefined || input === null) return [];
-  const first = settled(input.cooldown_s, stored.cooldown_s, defaultBreaker.cooldown_s);
-  const longest = settled(input.max_cooldown_s, stored.max_cooldown_s, defaultBreaker.max_cooldown_s);
-  if (longest >= first) return [];
-  const expected = `at least the cooldown_s of ${first}`;
-  return [{ field: "breaker.max_cooldown_s", fault: `is ${longest}`, expected }];
-}
-
-/** What must not have changed when the write comes: two changes, each right, may be wrong together. */
-export function decidedOn(
-  { breaker }: DestinationInput,
-  { breakerCooldownS, breakerMaxCooldownS }: Destination,
-): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS">> {
-  return breaker ? { breakerCooldownS, breakerMaxCooldownS } : {};
-}
-
-function settled(given: number | null | undefined, stored: number, fallback: number): number {
-  return given === undefined ? stored : (given ?? fallback);
-}
-
-// §§ The optional handshake when a destination is created: what the receiver allows becomes a limit of ours.
-
-type Agreed = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
-
-const EXPECTED = "a receiver that answers OPTIONS with WebHook-Allowed-Origin naming this host, or *";
-
-/** The limits to store; none when no handshake was asked for. A lower rate of the caller's own stays. */
-export async function handshakeFor(
-  services: Services,
-  { url, handshake, rate_per_second: own }: z.infer<typeof newDestination>,
-  origin: string,
-): Promise<Agreed> {
-  if (!handshake) return {};
-  const answer = await shakeHands(services, url, origin);
-  if (answer.kind === "refused") {
-    return { errors: [{ field: "handshake", fault: `the receiver ${answer.fault}`, expected: EXPECTED }] };
-  }
-  const { ratePerSecond } = answer;
-  if (ratePerSecond === undefined || (own ?? Number.POSITIVE_INFINITY) <= ratePerSecond) return {};
-  const allowed = limitsSchema.shape.rate_per_second.safeParse(ratePerSecond);
-  return allowed.success ? { ratePerSecond } : {};
-}
-
-// §§ A destination in JSON and its row: the one place that knows how each is written as the other.
-
-/** What is shown of a destination to whoever asks: what counts, never its secret, header values to admins only. */
+/** A destination as the API shows it: never with its secret, and with header values to admins only. */
 export function destinationView(
   row: Destination,
   { scopes }: Pick<Principal, "scopes">,
@@ -284,7 +220,7 @@ export function destinationView(
     tenant: row.tenant,
     url: row.url,
     status: statusOf(row),
-    status_reason: row.statusReason,
+    status_reason: row.statusReason as PauseReason | null,
     event_types: readable("event_types", row.eventTypes, null),
     filter: readable("filter", row.filter, null),
     description: row.description,
@@ -304,15 +240,15 @@ export function destinationView(
 }
 
 type Shown = z.infer<typeof destinationSchema>;
-type Written = "event_types" | "filter" | "metadata" | "headers" | "retry";
+type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry";
 
-/** What is stored, unless a person has edited it into something else: then what that counts as. */
-function readable<K extends Written>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
+/** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
+function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
   const parsed = destinationSchema.shape[field].safeParse(stored);
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
-/** The columns that an input sets, with the default where it says null; what it leaves out is undefined. */
+/** The columns that an input sets: the default for null; undefined for what is left out. */
 export function columnsOf(input: DestinationInput): DestinationChange {
   return {
     url: input.url,

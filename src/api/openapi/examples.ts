@@ -1,7 +1,7 @@
 /**
- * What the examples of the document tell: one invoice that is paid at one tenant, and what becomes of it.
- * By the names of schemas; fields that are left out here get an example from their own schema, if they are
- * required. A test holds every example to its schema.
+ * The examples of the document. They belong together: one invoice is paid at one tenant, its event is posted, and a
+ * delivery of it is retried. A schema without an example here gets one from the examples of its fields, or else from
+ * their types. A test checks every example against its schema.
  */
 import { deliveryId, eventId } from "../../ids.ts";
 
@@ -10,7 +10,7 @@ const DESTINATION = "dst_3k9w5n2c8h6p0d4z7x1b";
 const DELIVERY = deliveryId(4711, DESTINATION);
 const REPLAY = "rpl_6t1v3w5y8m2x0f7q9a4r";
 
-/** An id of each kind, by the plural that stands before it in paths. */
+/** An id of each kind, by the name of its resource in paths. */
 export const exampleIds: Readonly<Record<string, string>> = {
   events: EVENT,
   deliveries: DELIVERY,
@@ -72,10 +72,10 @@ const replay = {
   state: "running",
   reason: null,
   total: 1200,
-  moved: 300,
+  requeued: 300,
   delivered: 288,
   failed: 0,
-  pace_per_minute: 124.5,
+  current_rate_per_minute: 124.5,
   ended_at: null,
 };
 
@@ -87,16 +87,16 @@ const health = {
   circuit_until: "2026-11-21T09:00:30.000Z",
   trips: 1,
   held_until: null,
-  window: 1,
+  concurrency_window: 1,
   in_flight: 0,
   max_concurrency: 4,
   rate_per_second: 20,
   rate_tokens: 200,
   latency_ms: 212,
-  door: { reason: "circuit_open", until: "2026-11-21T09:00:30.000Z" },
+  refusal: { reason: "circuit_open", until: "2026-11-21T09:00:30.000Z" },
   waiting: { circuit_open: 38 },
   last_15_minutes: { first_attempts: 90, retries: 12, failures: 14, retry_ratio: 0.13, storm: false },
-  transitions: [{ at: "2026-11-21T09:00:00.000Z", what: "circuit_opened" }],
+  transitions: [{ at: "2026-11-21T09:00:00.000Z", kind: "circuit_opened" }],
 };
 
 const rates = {
@@ -130,11 +130,11 @@ const stats = {
     { at: "2026-11-21T08:59:00.000Z", attempts: 102, retries: 12, failures: 14, delivered: 88, dead: 0 },
   ],
   destinations: [{ destination_id: DESTINATION, ...rates, circuit: "open", storm: false }],
-  coverage: { total: 1, asked: 1, sampled: null, unreachable: 0 },
+  coverage: { total: 1, queried: 1, sampled: null, unreachable: 0 },
 };
 
-/** Examples by the names of the schemas that they are of. */
-export const story: Readonly<Record<string, Record<string, unknown>>> = {
+/** Examples by schema name. A required field that is left out here gets an example from its own schema. */
+export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> = {
   NewEvent: newEvent,
   NewEvents: { events: [newEvent] },
   AcceptedEvent: { id: EVENT, deliveries: [queued] },
@@ -149,7 +149,7 @@ export const story: Readonly<Record<string, Record<string, unknown>>> = {
   Delivery: delivery,
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: { max_concurrency: 2, description: null, retry: { schedule: [5, 60, 600, 3600] } },
-  SecretRotation: { overlap_seconds: 3600 },
+  SecretRotation: { overlap_s: 3600 },
   Destination: destination,
   DestinationHealth: health,
   DestinationTest: {
@@ -180,11 +180,8 @@ export const story: Readonly<Record<string, Record<string, unknown>>> = {
   },
   NewPortalLink: { tenant: "acme", expires_in_s: 3600, read_only: true },
   Stats: stats,
-  Resealed: { resealed: 100, unreadable: [], next_cursor: "ImRzdF8za3c5Ig" },
+  MasterKeyRotation: { rotated: 100, unreadable: [], next_cursor: "ImRzdF8za3c5Ig" },
 };
-
-// §§ An example of what a schema describes, so that every body in the document has one without anybody writing
-// it twice: from the story where it tells of a schema, else from the examples of fields, else from their types.
 
 /** As much of JSON Schema 2020-12 as the document uses. */
 export type JsonSchema = Readonly<{
@@ -216,7 +213,7 @@ export type Schemas = Readonly<Record<string, JsonSchema>>;
 
 const TIME = "2026-11-21T09:00:00.000Z";
 
-/** The schema itself, where this one only refers to it. */
+/** The schema that this one refers to; itself where it is no reference. */
 export function resolved(schema: JsonSchema, schemas: Schemas): JsonSchema {
   const name = nameOf(schema);
   const target = name === undefined ? undefined : schemas[name];
@@ -228,13 +225,13 @@ function nameOf({ $ref }: JsonSchema): string | undefined {
   return $ref?.split("/").at(-1);
 }
 
-/** An example with what is required, and whatever else has an example of its own. */
+/** An example of a schema: its required fields, and those that have an example of their own. */
 export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
   const schema = resolved(given, schemas);
-  const told = story[nameOf(given) ?? ""];
-  if (told !== undefined) return exampleObject(schema, schemas, told);
-  const said = schema.example ?? schema.default ?? schema.const ?? schema.enum?.[0];
-  if (said !== undefined) return said;
+  const fields = schemaExamples[nameOf(given) ?? ""];
+  if (fields !== undefined) return exampleObject(schema, schemas, fields);
+  const value = schema.example ?? schema.default ?? schema.const ?? schema.enum?.[0];
+  if (value !== undefined) return value;
   const [choice] = schema.anyOf ?? schema.oneOf ?? [];
   if (choice) return exampleOf(choice, schemas);
   if (schema.allOf) {
@@ -257,23 +254,23 @@ export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
   }
 }
 
-/** What the story tells of an object; beside it what is required, or without it, what has an example of its own. */
-function exampleObject(schema: JsonSchema, schemas: Schemas, told: Record<string, unknown> | undefined) {
+/** The given fields and what is required besides; without given fields also what has an example of its own. */
+function exampleObject(schema: JsonSchema, schemas: Schemas, given: Record<string, unknown> | undefined) {
   const required = new Set(schema.required);
   const fields = Object.entries(schema.properties ?? {}).filter(
-    ([name, field]) => required.has(name) || (told ? name in told : isShown(field, schemas)),
+    ([name, field]) => required.has(name) || (given ? name in given : hasExample(field, schemas)),
   );
   return Object.fromEntries(
-    fields.map(([name, field]) => [name, told && name in told ? told[name] : exampleOf(field, schemas)]),
+    fields.map(([name, field]) => [name, given && name in given ? given[name] : exampleOf(field, schemas)]),
   );
 }
 
-function isShown(field: JsonSchema, schemas: Schemas): boolean {
+function hasExample(field: JsonSchema, schemas: Schemas): boolean {
   const schema = resolved(field, schemas);
-  return schema.example !== undefined || (schema.items !== undefined && isShown(schema.items, schemas));
+  return schema.example !== undefined || (schema.items !== undefined && hasExample(schema.items, schemas));
 }
 
-/** The type of a schema that may be null besides, or of one that only says so by its properties. */
+/** The type of a schema without `null`; `object` where only its properties tell. */
 export function typeOf({ type, properties }: JsonSchema): string | undefined {
   const name = typeof type === "string" ? type : type?.find((one) => one !== "null");
   return name ?? (properties === undefined ? undefined : "object");

@@ -27,7 +27,7 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
       </div>
       <p>
         {`${text}. `}
-        {mayNeedAction(delivery) && <a href="/docs#stuck-in-retries">What to do</a>}
+        {mayNeedAction(delivery) && <a href="/docs#troubleshooting">What to do</a>}
       </p>
       <AttemptTimeline
         timeline={timelineOf(delivery, acceptedAt, now)}

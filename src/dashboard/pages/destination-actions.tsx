@@ -70,7 +70,7 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const form = await c.req.parseBody();
     const hours = numberIn(form, "overlap_hours");
     const result = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, {
-      overlap_seconds: typeof hours === "number" ? Math.round(hours * 3600) : hours,
+      overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
     });

@@ -317,10 +317,10 @@ const slowdowns: Readonly<Record<string, string>> = {
   doubtful: "slowed down because attempts fail",
 };
 
-function progressText({ state, reason, total, moved, delivered, failed, pace }: Replay): string {
+function progressText({ state, reason, total, requeued, delivered, failed, pace }: Replay): string {
   const done = `${countOf(delivered)} of ${plural(total, "delivery", "deliveries")} delivered`;
   const failures = failed > 0 ? `, ${countOf(failed)} failed again` : "";
   if (state !== "running") return `${done}${failures}.`;
   const slowdown = reason === null ? "" : `, ${slowdowns[reason] ?? reason.replaceAll("_", " ")}`;
-  return `${done}${failures}; ${countOf(moved)} moved to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;
+  return `${done}${failures}; ${countOf(requeued)} requeued to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;
 }

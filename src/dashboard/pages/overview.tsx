@@ -4,7 +4,14 @@ import type { FC } from "hono/jsx";
 import { ratesOf, results, totalOf } from "../../core/metrics.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import { listDestinations } from "../../db/destinations.ts";
-import { COUNTED, type Fleet, fleetSeries, fleetSum, readFleet, seeAll } from "../../metrics/fleet.ts";
+import {
+  COUNTED,
+  type Fleet,
+  fleetSeries,
+  fleetSum,
+  readDestinations,
+  readFleet,
+} from "../../metrics/fleet.ts";
 import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
 import {
   byUrgency,
@@ -179,7 +186,7 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
     const { tenant, scopes } = c.get("visitor").principal;
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE_SIZE + 1 });
-    const seen = await seeAll(services, rows.slice(0, PAGE_SIZE), figuresQuery());
+    const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
     const now = services.now();
     return showPage(
       c,

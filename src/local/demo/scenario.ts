@@ -1,6 +1,6 @@
 /**
- * The five customers of the demo: what each takes, what its endpoint is like, and what it asks of
- * Breakwater. The waits are short so that a story of hours fits into a minute; the mechanism is the same.
+ * What the demo plays: five customers, what each subscribes to and how its endpoint behaves, and the events that
+ * are posted. Waits are short so that hours fit into a minute; the mechanism is the same.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,25 +9,26 @@ import { oneOf, seededRandom } from "../seeded-random.ts";
 import type { ApiClient } from "../stack.ts";
 
 /** A request to one endpoint: its number there, from 1, and the time since the first. */
-export type Turn = Readonly<{ nth: number; sinceFirstMs: number }>;
+export type EndpointRequest = Readonly<{ nth: number; sinceFirstMs: number }>;
 
-export type Fate = Readonly<{
+export type Profile = Readonly<{
   name: string;
   behaviour: string;
   eventTypes: readonly string[];
   /** As `POST /v1/destinations` takes them. */
   settings: Readonly<{ max_concurrency: number } & Record<string, unknown>>;
-  answer: (turn: Turn) => Reply;
+  answer: (request: EndpointRequest) => Reply;
   /** How its deliveries must end. */
-  ends: "delivered" | "given up";
+  ends: "delivered" | "dead";
 }>;
 
 const OUTAGE_MS = 15_000;
-export const QUIET_S = 5;
-const QUIET_EVERY = 20;
-const QUIETS = 3;
+export const RETRY_AFTER_S = 5;
+/** Every so many requests one endpoint answers 429, so many times. */
+const RATE_LIMIT_EVERY = 20;
+const RATE_LIMITS = 3;
 
-export const fates: readonly Fate[] = [
+export const profiles: readonly Profile[] = [
   {
     name: "storefront",
     behaviour: "healthy",
@@ -54,8 +55,8 @@ export const fates: readonly Fate[] = [
     eventTypes: ["user.*"],
     settings: { max_concurrency: 10, retry: { schedule: [2, 4, 6], jitter: "equal", max_attempts: 20 } },
     answer: ({ nth }) =>
-      nth % QUIET_EVERY === 0 && nth <= QUIETS * QUIET_EVERY
-        ? { status: 429, headers: { "retry-after": String(QUIET_S) } }
+      nth % RATE_LIMIT_EVERY === 0 && nth <= RATE_LIMITS * RATE_LIMIT_EVERY
+        ? { status: 429, headers: { "retry-after": String(RETRY_AFTER_S) } }
         : { status: 200, afterMs: 20 },
     ends: "delivered",
   },
@@ -73,13 +74,58 @@ export const fates: readonly Fate[] = [
     eventTypes: ["user.updated"],
     settings: { max_concurrency: 10 },
     answer: () => ({ status: 410 }),
-    ends: "given up",
+    ends: "dead",
   },
 ];
 
-// §§ Events as a shop's systems would post them: plausible, and the same for the same seed.
+/** The endpoints, on one server. Each behaves as its profile says, which sees only its own requests. */
+export function startEndpoints(): Promise<Receiver> {
+  const seen = new Map<string, { nth: number; firstAt: number }>();
+  return startReceiver(({ path, at }: Hit) => {
+    const profile = profiles.find(({ name }) => path === `/${name}`);
+    if (!profile) return { status: 404 };
+    const { nth, firstAt } = seen.get(path) ?? { nth: 0, firstAt: at };
+    seen.set(path, { nth: nth + 1, firstAt });
+    return profile.answer({ nth: nth + 1, sinceFirstMs: at - firstAt });
+  });
+}
 
-export type NewEvent = Readonly<{ type: string; data: unknown }>;
+export const EVENTS = 300;
+const SEED = 20_26;
+const PER_TICK = { single: 5, batch: 10 };
+const TICK_MS = 1_000;
+
+type Accepted = Readonly<{ id: string; deliveries: readonly Readonly<{ destination_id: string }>[] }>;
+
+/** An accepted event: where it goes, and when the 202 arrived (epoch ms). */
+export type Posted = Readonly<{ id: string; destinations: readonly string[]; at: number }>;
+
+/** Posts events at a steady rate, some one by one and some in batches; `posted` grows meanwhile. */
+export async function postTraffic(api: ApiClient, posted: Posted[]): Promise<void> {
+  const random = seededRandom(SEED);
+  const record = (accepted: readonly Accepted[]) => {
+    const at = Date.now();
+    const events = accepted.map(({ id, deliveries }) => ({
+      id,
+      destinations: deliveries.map(({ destination_id: destination }) => destination),
+      at,
+    }));
+    posted.push(...events);
+  };
+  while (posted.length < EVENTS) {
+    const next = sleep(TICK_MS);
+    for (const event of newEvents(PER_TICK.single, random)) {
+      record([await api.post<Accepted>("/v1/events", event)]);
+    }
+    const events = newEvents(PER_TICK.batch, random);
+    record((await api.post<{ events: Accepted[] }>("/v1/events/batch", { events })).events);
+    await next;
+  }
+}
+
+// The events: what a shop's systems would post, the same for the same seed.
+
+type NewEvent = Readonly<{ type: string; data: unknown }>;
 
 type Random = () => number;
 
@@ -118,7 +164,7 @@ const shipment = (random: Random) => ({
   carrier: oneOf(carriers, random),
 });
 
-/** A type is listed as often as its share of the traffic asks for. */
+/** A type is listed as often as its share of the traffic. */
 const kinds = [
   { type: "order.created", data: order },
   { type: "order.created", data: order },
@@ -146,52 +192,4 @@ function idOf(prefix: string, random: Random): string {
 /** In cents. */
 function priceOf(random: Random): number {
   return 495 + 100 * Math.floor(random() * 120);
-}
-
-// §§ The demo's producer: a steady stream of events, some posted one by one, some in batches.
-
-export const EVENTS = 300;
-const SEED = 20_26;
-const PER_TICK = { single: 5, batch: 10 };
-const TICK_MS = 1_000;
-
-type Accepted = Readonly<{ id: string; deliveries: readonly Readonly<{ destination_id: string }>[] }>;
-
-/** An accepted event: where it goes, and when its acceptance was heard (epoch ms). */
-export type Posted = Readonly<{ id: string; destinations: readonly string[]; at: number }>;
-
-/** Posts all events; `posted` grows while it does. */
-export async function postTraffic(api: ApiClient, posted: Posted[]): Promise<void> {
-  const random = seededRandom(SEED);
-  const note = (accepted: readonly Accepted[]) => {
-    const at = Date.now();
-    const events = accepted.map(({ id, deliveries }) => ({
-      id,
-      destinations: deliveries.map(({ destination_id: destination }) => destination),
-      at,
-    }));
-    posted.push(...events);
-  };
-  while (posted.length < EVENTS) {
-    const next = sleep(TICK_MS);
-    for (const event of newEvents(PER_TICK.single, random)) {
-      note([await api.post<Accepted>("/v1/events", event)]);
-    }
-    const events = newEvents(PER_TICK.batch, random);
-    note((await api.post<{ events: Accepted[] }>("/v1/events/batch", { events })).events);
-    await next;
-  }
-}
-
-// §§ The customers' endpoints: each answers by its fate, which knows only its own requests.
-
-export function startEndpoints(): Promise<Receiver> {
-  const seen = new Map<string, { nth: number; firstAt: number }>();
-  return startReceiver(({ path, at }: Hit) => {
-    const fate = fates.find(({ name }) => path === `/${name}`);
-    if (!fate) return { status: 404 };
-    const { nth, firstAt } = seen.get(path) ?? { nth: 0, firstAt: at };
-    seen.set(path, { nth: nth + 1, firstAt });
-    return fate.answer({ nth: nth + 1, sinceFirstMs: at - firstAt });
-  });
 }

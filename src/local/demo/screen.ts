@@ -1,25 +1,31 @@
 /**
- * Where the demo is shown: on a terminal as one picture that is drawn again in place, anywhere else as a
- * plain line now and then.
+ * The demo while it runs: on a terminal one picture that is redrawn in place, a table with a row for each customer
+ * and a sentence about what is going on; anywhere else a plain line now and then.
  */
 
 import { styleText } from "node:util";
-import { EVENTS } from "./scenario.ts";
-import { circuitSummaryOf, circuitText, countOf, type DemoStanding } from "./state.ts";
-import { storyLines } from "./story.ts";
-import { legendLines, NARROWEST, tableLines } from "./table.ts";
-
-// §§ Colour, where it can be seen and is wanted: not in a pipe, not under NO_COLOR.
+import {
+  countOf,
+  type GateStatus,
+  gateStatusOf,
+  gateStatusText,
+  hasEnded,
+  isSlow,
+  type Progress,
+  secondsTo,
+} from "./progress.ts";
+import { EVENTS, RETRY_AFTER_S } from "./scenario.ts";
 
 export type Colour = "none" | "bold" | "dim" | "green" | "yellow" | "red" | "magenta" | "cyan";
 
+/** Coloured, unless the output is a pipe or NO_COLOR is set. */
 export function paint(text: string, colour: Colour): string {
   if (colour === "none" || text === "") return text;
   return styleText(colour, text, { stream: process.stdout });
 }
 
 export type Frame = Readonly<{
-  standings: readonly DemoStanding[];
+  customers: readonly Progress[];
   posted: number;
   startedAt: number;
   now: number;
@@ -50,14 +56,14 @@ function pictureOn(out: NodeJS.WriteStream): Screen {
   };
 }
 
-function picture({ standings, posted, startedAt, now }: Frame, width: number): string[] {
+function picture({ customers, posted, startedAt, now }: Frame, width: number): string[] {
   const title = paint("Breakwater", "bold");
   const clock = paint(`${timeText(now - startedAt)}  ${posted} of ${EVENTS} events posted`, "dim");
-  const sentence = storyLines(standings, startedAt, now).slice(0, width - 5);
+  const sentence = currentSentence(customers, startedAt, now).slice(0, width - 5);
   return [
     `  ${title}  ${clock}`,
     "",
-    ...tableLines(standings, width, now),
+    ...tableLines(customers, width, now),
     "",
     `  ${paint("▸", "cyan")} ${sentence}`,
     "",
@@ -66,22 +72,22 @@ function picture({ standings, posted, startedAt, now }: Frame, width: number): s
 }
 
 function linesOn(out: NodeJS.WriteStream): Screen {
-  let saidAt = 0;
+  let writtenAt = 0;
   return {
     show: (frame) => {
-      if (frame.now - saidAt < PLAIN_EVERY_MS) return;
-      saidAt = frame.now;
+      if (frame.now - writtenAt < PLAIN_EVERY_MS) return;
+      writtenAt = frame.now;
       out.write(`${plainLine(frame)}\n`);
     },
     leave: () => {},
   };
 }
 
-function plainLine({ standings, posted, startedAt, now }: Frame): string {
-  const parts = standings.map((standing) => {
-    const door = circuitSummaryOf(standing, now);
-    const why = door.kind === "open" ? "" : ` (${circuitText(door, standing, now)})`;
-    return `${standing.customer.fate.name} ${countOf(standing, "delivered")}/${standing.planned}${why}`;
+function plainLine({ customers, posted, startedAt, now }: Frame): string {
+  const parts = customers.map((progress) => {
+    const status = gateStatusOf(progress, now);
+    const why = status.kind === "active" ? "" : ` (${gateStatusText(status, progress, now)})`;
+    return `${progress.customer.profile.name} ${countOf(progress, "delivered")}/${progress.planned}${why}`;
   });
   return `${timeText(now - startedAt)}  ${posted} posted; delivered: ${parts.join(", ")}`;
 }
@@ -89,4 +95,140 @@ function plainLine({ standings, posted, startedAt, now }: Frame): string {
 function timeText(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+/** When several customers have trouble, each is shown for so long in turn. */
+const SENTENCE_MS = 3_000;
+
+/** One sentence on what is happening, for somebody who has never seen Breakwater. */
+function currentSentence(customers: readonly Progress[], startedAt: number, now: number): string {
+  if (customers.every(hasEnded)) return "Nothing is under way: every delivery has ended.";
+  const sentences = customers.flatMap(
+    (progress) => sentence(progress, gateStatusOf(progress, now), now) ?? [],
+  );
+  const turn = Math.floor((now - startedAt) / SENTENCE_MS);
+  return sentences[turn % sentences.length] ?? "Every event is delivered as it comes; nothing waits.";
+}
+
+function sentence(progress: Progress, status: GateStatus, now: number): string | undefined {
+  const { name } = progress.customer.profile;
+  const waiting = countOf(progress, "waiting");
+  switch (status.kind) {
+    case "circuit_open":
+      return `${name} is failing: circuit open, one request probes it in ${secondsTo(status.until, now)} s; ${waiting} wait.`;
+    case "probing":
+      return `${name}: one request probes whether it is back; ${waiting} wait.`;
+    case "held":
+      return `${name} answered 429, Retry-After: ${RETRY_AFTER_S}: nothing is sent to it for ${secondsTo(status.until, now)} s; ${waiting} wait.`;
+    case "paused":
+      return `${name} answered 410 Gone: paused; its owner must decide about ${waiting} events.`;
+    case "draining":
+      return isSlow(status)
+        ? `${name} is slow: never more than ${progress.customer.profile.settings.max_concurrency} at once; ${waiting} wait their turn.`
+        : `${name} is back: ${waiting} that waited go out, one first, then more with each success.`;
+    case "active":
+    case "deleted":
+      return undefined;
+  }
+}
+
+type Cell = Readonly<{ text: string; colour: Colour }>;
+type Column = Readonly<{
+  title: string;
+  width: number;
+  align: "left" | "right";
+  cells: (progress: Progress, now: number) => readonly Cell[];
+}>;
+
+const BAR = 16;
+const GAP = "  ";
+
+const columns: readonly Column[] = [
+  text("destination", 11, ({ customer }) => customer.profile.name, "bold"),
+  text("behaviour", 12, ({ customer }) => customer.profile.behaviour, "dim"),
+  count("events", 6, ({ planned }) => planned, "none"),
+  count("delivered", 9, (s) => countOf(s, "delivered"), "green"),
+  count("retrying", 8, (s) => countOf(s, "retrying"), "yellow"),
+  count("waiting", 7, (s) => countOf(s, "waiting"), "yellow"),
+  count("dead", 4, (s) => countOf(s, "dead"), "red"),
+  { title: "progress", width: BAR, align: "left", cells: bar },
+  { title: "status", width: 21, align: "left", cells: status },
+];
+
+/** Columns to leave out on a narrow terminal, the least important first. */
+const optional = ["progress", "behaviour"];
+const layouts = [0, 1, 2].map((omitted) =>
+  columns.filter(({ title }) => !optional.slice(0, omitted).includes(title)),
+);
+
+/** The narrowest terminal that the table fits on. */
+const NARROWEST = Math.min(...layouts.map(widthOf));
+
+function tableLines(customers: readonly Progress[], width: number, now: number): string[] {
+  const shown = layoutFor(width);
+  const head = shown.map((column) => padded([{ text: column.title, colour: "dim" }], column));
+  const rows = customers.map((progress) =>
+    shown.map((column) => padded(column.cells(progress, now), column)),
+  );
+  return [head, ...rows].map((cells) => GAP + cells.join(GAP));
+}
+
+/** What the bars mean, where there are bars. */
+function legendLines(width: number): string[] {
+  const words = "█ delivered or ended  ▒ retrying or waiting  ░ in the queue";
+  return layoutFor(width).length === columns.length ? [GAP + paint(words, "dim"), ""] : [];
+}
+
+function layoutFor(width: number): readonly Column[] {
+  return layouts.find((layout) => widthOf(layout) <= width) ?? [];
+}
+
+function widthOf(layout: readonly Column[]): number {
+  return layout.reduce((sum, { width }) => sum + GAP.length + width, 0);
+}
+
+function text(title: string, width: number, of: (s: Progress) => string, colour: Colour): Column {
+  return { title, width, align: "left", cells: (s) => [{ text: of(s), colour }] };
+}
+
+function count(title: string, width: number, of: (s: Progress) => number, colour: Colour): Column {
+  const cell = (n: number): Cell => (n === 0 ? { text: "·", colour: "dim" } : { text: String(n), colour });
+  return { title, width, align: "right", cells: (s) => [cell(of(s))] };
+}
+
+/** Delivered, ended otherwise, attempted or waiting, and still queued. */
+function bar(progress: Progress): Cell[] {
+  const cellsOf = (n: number) => Math.round((n / Math.max(1, progress.planned)) * BAR);
+  const delivered = cellsOf(countOf(progress, "delivered"));
+  const ended = cellsOf(countOf(progress, "delivered", "dead", "cancelled"));
+  const known = cellsOf(progress.deliveries.length);
+  return [
+    { text: "█".repeat(delivered), colour: "green" },
+    { text: "█".repeat(ended - delivered), colour: "dim" },
+    { text: "▒".repeat(known - ended), colour: "yellow" },
+    { text: "░".repeat(BAR - known), colour: "dim" },
+  ];
+}
+
+const statusColours: Readonly<Record<GateStatus["kind"], Colour>> = {
+  active: "green",
+  draining: "green",
+  held: "yellow",
+  probing: "yellow",
+  circuit_open: "red",
+  paused: "magenta",
+  deleted: "dim",
+};
+
+function status(progress: Progress, now: number): Cell[] {
+  const state = gateStatusOf(progress, now);
+  return [{ text: gateStatusText(state, progress, now), colour: statusColours[state.kind] }];
+}
+
+/** Padded by the visible text: colour codes have no width. */
+function padded(cells: readonly Cell[], { width, align }: Column): string {
+  const seen = cells.reduce((sum, { text }) => sum + text.length, 0);
+  const space = " ".repeat(Math.max(0, width - seen));
+  const painted = cells.map(({ text, colour }) => paint(text, colour)).join("");
+  return align === "left" ? painted + space : space + painted;
 }

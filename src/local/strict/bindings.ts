@@ -1,20 +1,19 @@
 /**
- * The bindings of a Worker with production's quotas in front of them: `strictServices` for tests, which have
- * one set of services for each invocation, and `strictEnv` for the development server, whose one environment
- * serves all of them. Both wrap anything that looks like a binding, real or faked, and change nothing but what
- * a quota forbids.
+ * Wrappers that enforce production's quotas on a Worker's bindings: `strictServices` for tests, which have one set of
+ * services for each invocation, and `strictEnv` for the development server, where all invocations share one
+ * environment. They wrap real and fake bindings alike, and change nothing within the quotas.
  */
 import type { Services } from "../../services.ts";
 import type { Invocation } from "./invocation.ts";
 import { exceeds, heapBytes, MESSAGE_METADATA_BYTES, productionErrors, utf8Bytes } from "./quotas.ts";
 
-/** Whose call it is. */
+/** The invocation that makes the call. */
 type Current = () => Invocation;
 
-/** Makes a call take time. `work` makes it, once. */
-export type Slowly = <T>(kind: "d1" | "gate" | "queue", work: () => Promise<T>) => Promise<T>;
+/** Makes the call `work`, once, with the latency of its kind. */
+export type Latency = <T>(kind: "d1" | "gate" | "queue", work: () => Promise<T>) => Promise<T>;
 
-const atOnce: Slowly = (_kind, work) => work();
+const noLatency: Latency = (_kind, work) => work();
 
 /** The services of one invocation under its quotas. */
 export function strictServices(services: Services, invocation: Invocation): Services {
@@ -39,23 +38,23 @@ export function strictServices(services: Services, invocation: Invocation): Serv
   };
 }
 
-/** An environment whose bindings know the invocation that calls them. Everything else is handed on as it is. */
-export function strictEnv<E extends object>(env: E, current: Current, slowly: Slowly = atOnce): E {
-  const bindings = Object.entries(env).map(([name, binding]) => [name, strict(binding, current, slowly)]);
+/** Wraps the bindings of an environment; variables stay as they are. */
+export function strictEnv<E extends object>(env: E, current: Current, latency: Latency = noLatency): E {
+  const bindings = Object.entries(env).map(([name, binding]) => [name, strict(binding, current, latency)]);
   return Object.fromEntries(bindings) as E;
 }
 
-function strict(binding: unknown, current: Current, slowly: Slowly): unknown {
+function strict(binding: unknown, current: Current, latency: Latency): unknown {
   if (typeof binding !== "object" || binding === null) return binding;
-  if ("prepare" in binding && "batch" in binding) return strictD1(binding as D1Database, current, slowly);
-  if ("sendBatch" in binding) return strictQueue(binding as Queue, current, slowly);
-  if ("idFromName" in binding) return strictGates(binding as DurableObjectNamespace, current, slowly);
+  if ("prepare" in binding && "batch" in binding) return strictD1(binding as D1Database, current, latency);
+  if ("sendBatch" in binding) return strictQueue(binding as Queue, current, latency);
+  if ("idFromName" in binding) return strictGates(binding as DurableObjectNamespace, current, latency);
   return binding;
 }
 
 type Statement = Readonly<{ real: D1PreparedStatement; sql: string; values: readonly unknown[] }>;
 
-export function strictD1(real: D1Database, current: Current, slowly: Slowly = atOnce): D1Database {
+export function strictD1(real: D1Database, current: Current, latency: Latency = noLatency): D1Database {
   const known = new WeakMap<D1PreparedStatement, Statement>();
 
   async function run<T>(statements: readonly Statement[], work: () => Promise<T>): Promise<T> {
@@ -65,7 +64,7 @@ export function strictD1(real: D1Database, current: Current, slowly: Slowly = at
       invocation.countQueries(statements.length, where);
       for (const statement of statements) checkStatement(statement, invocation);
       const bound = statements.flatMap(({ values }) => values).reduce((sum: number, v) => sum + sizeOf(v), 0);
-      const answer = await invocation.holding(bound, where, () => slowly("d1", work));
+      const answer = await invocation.holding(bound, where, () => latency("d1", work));
       checkAnswer(answer, invocation, where);
       return answer;
     });
@@ -118,14 +117,14 @@ function checkValue(value: unknown, limit: number, invocation: Invocation, where
   throw productionErrors.d1ValueBytes();
 }
 
-/** Where the nth parameter of a statement stands. */
+/** The position of the nth parameter in a statement. */
 function offsetOfParameter(sql: string, nth: number): number {
   const marks = [...sql.matchAll(/\?(\d*)/g)];
   const numbered = marks.find(([, number]) => number === String(nth));
   return (numbered ?? marks[nth - 1])?.index ?? 0;
 }
 
-/** Whatever form an answer has: rows in `results`, rows as arrays, one row, one value, or several answers. */
+/** A result has many forms: rows in `results`, rows as arrays, one row, one value, or several results. */
 function checkAnswer(answer: unknown, invocation: Invocation, where: string): void {
   let bytes = 0;
   const look = (part: unknown): void => {
@@ -145,7 +144,7 @@ function sizeOf(value: unknown): number {
   return (value as ArrayBuffer | null | undefined)?.byteLength ?? 8;
 }
 
-/** Of a statement as much as tells it from others. */
+/** Enough of a statement to recognize it. */
 function firstWords(sql: string): string {
   return sql.trim().replace(/\s+/g, " ").slice(0, 80);
 }
@@ -155,12 +154,12 @@ function beginning(statements: readonly Statement[]): string {
   return `${statements.length > 1 ? `a batch of ${statements.length}: ` : ""}${firstWords(first?.sql ?? "")}`;
 }
 
-export function strictQueue<T>(real: Queue<T>, current: Current, slowly: Slowly = atOnce): Queue<T> {
+export function strictQueue<T>(real: Queue<T>, current: Current, latency: Latency = noLatency): Queue<T> {
   function post<R>(where: string, messages: readonly MessageSendRequest<T>[], work: () => Promise<R>) {
     const invocation = current();
     return invocation.call(where, () => {
       const bytes = checkMessages(messages, invocation, where);
-      return invocation.holding(bytes, where, () => invocation.connect(where, () => slowly("queue", work)));
+      return invocation.holding(bytes, where, () => invocation.connect(where, () => latency("queue", work)));
     });
   }
 
@@ -177,11 +176,11 @@ export function strictQueue<T>(real: Queue<T>, current: Current, slowly: Slowly 
       if (all.length === 0) throw productionErrors.queueBatchEmpty();
       return post("sendBatch", all, () => real.sendBatch(all, options));
     },
-    metrics: () => current().call("metrics", () => slowly("queue", () => real.metrics())),
+    metrics: () => current().call("metrics", () => latency("queue", () => real.metrics())),
   } as unknown as Queue<T>;
 }
 
-/** Answers the bytes of all of them. */
+/** Returns the bytes of all of them. */
 function checkMessages(
   messages: readonly MessageSendRequest<unknown>[],
   invocation: Invocation,
@@ -216,7 +215,7 @@ function checkDelay(delay: number, invocation: Invocation, where: string): void 
   throw productionErrors.queueDelaySeconds(delay, queueDelaySeconds);
 }
 
-/** A batch whose messages can be retried only with delays that the platform takes. */
+/** A batch whose messages can be retried only with delays that the platform accepts. */
 export function strictBatch<T>(batch: MessageBatch<T>, invocation: Invocation): MessageBatch<T> {
   const checked = (options: QueueRetryOptions | undefined, retry: () => void) => {
     if (options?.delaySeconds !== undefined) checkDelay(options.delaySeconds, invocation, "retry");
@@ -242,7 +241,7 @@ export function strictBatch<T>(batch: MessageBatch<T>, invocation: Invocation): 
 export function strictGates<N extends DurableObjectNamespace<never> | DurableObjectNamespace>(
   real: N,
   current: Current,
-  slowly: Slowly = atOnce,
+  latency: Latency = noLatency,
 ): N {
   const wrap = (stub: object) =>
     new Proxy(stub as Record<string, unknown>, {
@@ -251,7 +250,7 @@ export function strictGates<N extends DurableObjectNamespace<never> | DurableObj
         if (typeof member !== "function" || method === "then") return member;
         return (...args: unknown[]) => {
           const work = async () => (target[method as string] as typeof member)(...args);
-          return current().call(String(method), () => slowly("gate", work));
+          return current().call(String(method), () => latency("gate", work));
         };
       },
     });
@@ -286,27 +285,25 @@ function hostOf(url: string): string {
   return URL.parse(url)?.host ?? "";
 }
 
-// §§ Calls that take time, as they do in production: the local D1, gates and queues answer in well under a millisecond.
+type Kind = Parameters<Latency>[0];
 
-type Kind = Parameters<Slowly>[0];
-
-/** Milliseconds there and back, from and to. */
+/** Round trip, from and to. The local D1, gates and queues answer in well under a millisecond. */
 const LATENCY_MS: Readonly<Record<Kind, readonly [number, number]>> = {
   d1: [5, 80],
   gate: [5, 60],
   queue: [5, 60],
 };
 
-/** Now and then a call takes a second. */
+/** Some calls take a second. */
 const SLOW_SHARE = 1 / 200;
 const SLOW_MS = 1_000;
 
 /**
- * Makes each call take a random time, a part of it on the way there and the rest on the way back: what is
- * killed meanwhile may have done its work without anybody hearing of it.
+ * Gives each call a random latency, one part before it and the rest after it. A process that is killed in between may
+ * have done its work without the caller knowing.
  * @param random uniform in [0, 1)
  */
-export function slowlyBy(random: () => number, wait: (ms: number) => Promise<unknown>): Slowly {
+export function randomLatency(random: () => number, wait: (ms: number) => Promise<unknown>): Latency {
   return async (kind, work) => {
     const [least, most] = LATENCY_MS[kind];
     const ms = random() < SLOW_SHARE ? SLOW_MS : least + random() * (most - least);

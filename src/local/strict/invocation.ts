@@ -1,6 +1,6 @@
 /**
- * One invocation of the Worker and what it has used of its quotas. Whatever it calls goes through here; what
- * goes beyond a quota fails, waits, is dropped or is cut off as in production, and is kept as a breach.
+ * One invocation of the Worker, and what it has used of its quotas. All its calls go through here. A call beyond a
+ * quota fails, waits, is dropped or is cut off as in production, and is recorded as a breach.
  */
 import { LOG_LIMIT_LINE, productionErrors, QUOTAS, type Quota, type Quotas, utf8Bytes } from "./quotas.ts";
 
@@ -8,21 +8,21 @@ import { LOG_LIMIT_LINE, productionErrors, QUOTAS, type Quota, type Quotas, utf8
 export type Breach = Readonly<{
   quota: Quota;
   limit: number;
-  asked: number;
-  /** What was called: a statement's beginning, a method. Never a value. */
+  used: number;
+  /** What was called: the beginning of a statement, or a method; never a value. */
   where: string;
 }>;
 
 type Options = Readonly<{
-  /** Epoch milliseconds; the clock of the Worker. */
+  /** The Worker's clock, epoch ms. */
   now: () => number;
-  /** Told of each breach, once for each quota. */
+  /** Called for the first breach of each quota. */
   onBreach?: (breach: Breach) => void;
   /** Limits that differ from the paid plan's. */
   quotas?: Partial<Quotas>;
 }>;
 
-/** What is used, at the most at any time where it can go down again. */
+/** What has been used; the maximum, for what can go down again. */
 export type Usage = {
   d1Queries: number;
   subrequests: number;
@@ -43,9 +43,9 @@ export class Invocation {
     logBytes: 0,
     bodyBytes: 0,
   };
-  /** Calls that had to wait for a connection, because six others waited for their headers. */
+  /** Calls that had to wait because six others were waiting for their headers. */
   waitedForConnection = 0;
-  /** Log lines that nobody will see. */
+  /** Dropped log lines. */
   linesDropped = 0;
 
   readonly #now: () => number;
@@ -65,14 +65,14 @@ export class Invocation {
     this.quotas = { ...QUOTAS, ...quotas };
   }
 
-  /** The handler has returned: what is left to `waitUntil` has its 30 seconds from now on. */
+  /** The handler has returned; work in `waitUntil` has 30 seconds from now on. */
   handlerReturned(): void {
     this.#returnedAt ??= this.#now();
   }
 
   /**
-   * A call to the outside. One that begins or ends too long after the handler never returns, for the platform
-   * has cancelled whoever waits for it; what it has done by then is done.
+   * A subrequest. One that begins or ends too long after the handler never returns, because the platform has
+   * cancelled its caller; its effects stay.
    */
   async call<T>(where: string, work: () => Promise<T>): Promise<T> {
     if (this.#isCutOff(where)) return new Promise(() => {});
@@ -93,8 +93,8 @@ export class Invocation {
   }
 
   /**
-   * Holds one of the six connections until `work` has its headers. Without a free one it waits, which is kept
-   * as a breach; a signal that is aborted meanwhile ends the waiting, and nothing has been sent.
+   * Holds one of the six connections until `work` has its headers. Without a free one it waits, which is recorded
+   * as a breach. A signal that is aborted meanwhile ends the wait, and nothing is sent.
    */
   async connect<T>(where: string, work: () => Promise<T>, signal?: AbortSignal | null): Promise<T> {
     if (this.#connections >= this.quotas.connections) {
@@ -106,7 +106,7 @@ export class Invocation {
     try {
       return await work();
     } finally {
-      // Handed on rather than freed: nobody who comes between may take it.
+      // Passed to the next in line, so that a new call cannot take it in between.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#connections -= 1;
@@ -129,7 +129,7 @@ export class Invocation {
     });
   }
 
-  /** A timer, until it has gone off. */
+  /** Counts a timer until it has fired. */
   async timer<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isCutOff("a timer")) return new Promise(() => {});
     if (this.#timers >= this.quotas.timers) {
@@ -146,7 +146,7 @@ export class Invocation {
     }
   }
 
-  /** What is to be written for a log line: itself, once a note that there will be no more, or nothing. */
+  /** What to write for a log line: the line, once the notice that the limit is exceeded, or nothing. */
   line(text: string): string | undefined {
     const dropped = this.linesDropped;
     const bytes = utf8Bytes(text) + 1;
@@ -159,20 +159,19 @@ export class Invocation {
     return dropped === 0 ? LOG_LIMIT_LINE : undefined;
   }
 
-  /** So many bytes have been read from D1 in one round trip. */
+  /** Counts the bytes of one round trip to D1. */
   hasRead(bytes: number, where: string): void {
     this.#largestRead = Math.max(this.#largestRead, bytes);
     this.#account(where);
   }
 
   /**
-   * So many bytes are on their way to somebody while `work` goes on.
+   * Counts bytes that are being sent while `work` runs.
    *
-   * The account of bodies is an estimate from below: the largest answer that D1 has given in one round trip,
-   * as if it were held to the end, and what is being sent at the moment (values bound to statements, messages,
-   * bodies of fetches), each as V8 stores its text. Copies, parsed JSON and what other invocations of the same
-   * isolate hold come on top; that is why the limit is a third of the isolate. Going beyond it is kept as a
-   * breach and fails nothing: production would end the whole isolate at some later point.
+   * Memory for bodies is estimated from below: the largest result of one round trip to D1, as if it were kept to the
+   * end, plus what is being sent (bound values, messages, bodies of fetches), each as V8 stores its text. Copies,
+   * parsed JSON and other invocations of the isolate come on top; that is why the limit is a third of the isolate.
+   * A breach is recorded and fails nothing: production would end the whole isolate at some later point.
    */
   async holding<T>(bytes: number, where: string, work: () => Promise<T>): Promise<T> {
     this.#inFlight += bytes;
@@ -190,15 +189,15 @@ export class Invocation {
     if (held > this.quotas.bodyBytes) this.breach("bodyBytes", held, where);
   }
 
-  /** Settles with the work, or resolves when the work was cut off: then it never settles. */
+  /** Settles as the work does, or resolves when it is cut off. */
   untilCutOff(work: Promise<unknown>): Promise<unknown> {
     return Promise.race([work, this.#cut.promise]);
   }
 
-  /** Keeps what went beyond a quota, the first time. */
-  breach(quota: Quota, asked: number, where: string): void {
+  /** Records the first breach of a quota. */
+  breach(quota: Quota, used: number, where: string): void {
     if (this.breaches.some((known) => known.quota === quota)) return;
-    const breach = { quota, limit: this.quotas[quota], asked, where };
+    const breach = { quota, limit: this.quotas[quota], used, where };
     this.breaches.push(breach);
     this.#onBreach(breach);
   }

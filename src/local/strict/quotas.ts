@@ -1,7 +1,7 @@
 /**
- * What Cloudflare grants one invocation of a Worker, and the words in which it says no. The local runtime
- * enforces few of these. Figures and messages are those of the documentation, of workerd's source and of what
- * people report from production, autumn 2026; those that could not be confirmed are marked [?].
+ * Cloudflare's limits for one invocation of a Worker, and the errors of production. The local runtime enforces few of
+ * them. Figures and messages are from the documentation, workerd's source and reports from production, autumn 2026;
+ * those that could not be confirmed are marked [?].
  */
 export type Quotas = Readonly<{
   /** D1 statements; each statement of a batch counts. */
@@ -20,15 +20,15 @@ export type Quotas = Readonly<{
   queueMessageBytes: number;
   /** Whole seconds that a message can be delayed. */
   queueDelaySeconds: number;
-  /** Requests that wait for their headers at the same time: fetches and queue sends. One more waits its turn. */
+  /** Requests that wait for their headers at the same time: fetches and queue sends. More wait. */
   connections: number;
   /** Timers that run at the same time. */
   timers: number;
   /** Calls to anything outside: D1, gates, queues, fetches. */
   subrequests: number;
-  /** What is left to `waitUntil` lives so long after its handler has returned. */
+  /** Work in `waitUntil` is cut off so long after its handler has returned. */
   behindHandlerMs: number;
-  /** Log lines; what comes after them is dropped. */
+  /** Bytes of log lines; later lines are dropped. */
   logBytes: number;
   /** A third of an isolate's 128 MB: what one invocation may hold of bodies. See `Invocation.holding`. */
   bodyBytes: number;

@@ -1,76 +1,77 @@
 /**
- * The Worker as it is deployed, under production's quotas: `npm run dev -- --strict`. Each invocation has an
- * account of its own, which its calls find again through AsyncLocalStorage. A breach fails the call as it would in
- * production, and is a loud line on the terminal.
+ * The Worker under production's quotas, which the local runtime does not enforce: `npm run dev -- --strict`. Each
+ * invocation is counted by itself; its calls find their counters through AsyncLocalStorage. A breach fails the call as
+ * in production, and is printed on the terminal.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../worker.ts";
 import { seededRandom } from "../seeded-random.ts";
-import { type Slowly, slowlyBy, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
+import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";
 
 type StrictEnv = Env & Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: string }>;
 
-/** Whose account it is, asked for at each call: an object's is another one after each request. */
+/** Looked up at each call, because a Durable Object's counters are reset by each request. */
 const invocations = new AsyncLocalStorage<() => Invocation>();
-/** For what belongs to no invocation, such as a gate's own calls: it has no quotas. */
-const nobody = new Invocation({
+/** For calls outside of an invocation, such as a gate's own: they have no quotas. */
+const unlimited = new Invocation({
   now: () => Date.now(),
   quotas: Object.fromEntries(Object.keys(QUOTAS).map((name) => [name, Number.POSITIVE_INFINITY])) as Quotas,
 });
-const current = () => invocations.getStore()?.() ?? nobody;
+const current = () => invocations.getStore()?.() ?? unlimited;
 
 const [log, error] = [console.log.bind(console), console.error.bind(console)];
 const wait = scheduler.wait.bind(scheduler);
 globalThis.fetch = strictFetch(globalThis.fetch.bind(globalThis), current);
-console.log = (...said) => {
-  const line = current().line(said.map(String).join(" "));
+console.log = (...args) => {
+  const line = current().line(args.map(String).join(" "));
   if (line !== undefined) log(line);
 };
 Object.defineProperty(scheduler, "wait", {
   value: (ms: number, options?: SchedulerWaitOptions) => current().timer(() => wait(ms, options)),
 });
 
-function shout({ quota, limit, asked, where }: Breach): void {
-  error(`\n!!! QUOTA BREACH: ${quota}: ${asked} asked for, ${limit} granted; at ${where}\n`);
+function printBreach({ quota, limit, used, where }: Breach): void {
+  error(`\n!!! QUOTA BREACH: ${quota}: ${used} asked for, ${limit} granted; at ${where}\n`);
 }
 
 const envs = new WeakMap<Env, Env>();
-const strictOnes = new WeakSet<Env>();
-let slowly: Slowly | undefined;
+const wrappedEnvs = new WeakSet<Env>();
+let latency: Latency | undefined;
 let quotas: Partial<Quotas> = {};
 
-/** The same environment for the same one: the Worker keeps what it has made of it. */
+/** Returns the same object for the same environment, because the Worker caches what it derives from it. */
 function strict(env: StrictEnv): Env {
   const known = envs.get(env);
   if (known) return known;
-  if (strictOnes.has(env)) return env;
-  if (env.STRICT_LATENCY) slowly ??= slowlyBy(seededRandom(Number(env.STRICT_LATENCY)), (ms) => wait(ms));
+  if (wrappedEnvs.has(env)) return env;
+  if (env.STRICT_LATENCY)
+    latency ??= randomLatency(seededRandom(Number(env.STRICT_LATENCY)), (ms) => wait(ms));
   if (env.STRICT_QUOTAS) quotas = JSON.parse(env.STRICT_QUOTAS);
-  const made = strictEnv<Env>(env, current, slowly);
-  envs.set(env, made);
-  strictOnes.add(made);
-  return made;
+  const wrapped = strictEnv<Env>(env, current, latency);
+  envs.set(env, wrapped);
+  wrappedEnvs.add(wrapped);
+  return wrapped;
 }
 
 async function invoke<T>(
   env: Env,
-  handle: (strictly: Env, invocation: Invocation) => T | Promise<T>,
+  handle: (strictEnvironment: Env, invocation: Invocation) => T | Promise<T>,
 ): Promise<T> {
-  const strictly = strict(env);
-  const invocation = new Invocation({ now: () => Date.now(), onBreach: shout, quotas });
+  const strictEnvironment = strict(env);
+  const invocation = new Invocation({ now: () => Date.now(), onBreach: printBreach, quotas });
   try {
     return await invocations.run(
       () => invocation,
-      () => handle(strictly, invocation),
+      () => handle(strictEnvironment, invocation),
     );
   } finally {
     invocation.handlerReturned();
   }
 }
 
-/** The same context, whose background work is cut off when its time is over. */
+/** The same context; its background work is cut off after 30 seconds, as in production. */
 function bounded(ctx: ExecutionContext, invocation: Invocation): ExecutionContext {
   return Object.assign(Object.create(ctx), {
     waitUntil: (work: Promise<unknown>) => ctx.waitUntil(invocation.untilCutOff(work)),
@@ -89,33 +90,37 @@ export class DestinationGate extends Gate {
 }
 
 /**
- * The account of an object starts anew with each request that comes in, for all that the object does from then on,
- * as the platform's limits do. Nothing cuts off its work while it goes on.
+ * A Durable Object's counters are reset by each request, as the platform's limits are, and then count everything that
+ * the object does. Its work is not cut off.
  * https://developers.cloudflare.com/durable-objects/platform/limits/
  */
 export class Intake extends RealIntake {
-  #invocation = nobody;
+  #invocation = unlimited;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, strict(env));
   }
 
-  override accept(...given: Parameters<RealIntake["accept"]>): ReturnType<RealIntake["accept"]> {
-    this.#invocation = new Invocation({ now: () => Date.now(), onBreach: shout, quotas });
+  override accept(...args: Parameters<RealIntake["accept"]>): ReturnType<RealIntake["accept"]> {
+    this.#invocation = new Invocation({ now: () => Date.now(), onBreach: printBreach, quotas });
     return invocations.run(
       () => this.#invocation,
-      () => super.accept(...given),
+      () => super.accept(...args),
     );
   }
 }
 
 export default {
   fetch: (request, env, ctx) =>
-    invoke(env, (strictly, invocation) => worker.fetch(request, strictly, bounded(ctx, invocation))),
+    invoke(env, (strictEnvironment, invocation) =>
+      worker.fetch(request, strictEnvironment, bounded(ctx, invocation)),
+    ),
   queue: (batch, env, ctx) =>
-    invoke(env, (strictly, invocation) =>
-      worker.queue(strictBatch(batch, invocation), strictly, bounded(ctx, invocation)),
+    invoke(env, (strictEnvironment, invocation) =>
+      worker.queue(strictBatch(batch, invocation), strictEnvironment, bounded(ctx, invocation)),
     ),
   scheduled: (controller, env, ctx) =>
-    invoke(env, (strictly, invocation) => worker.scheduled(controller, strictly, bounded(ctx, invocation))),
+    invoke(env, (strictEnvironment, invocation) =>
+      worker.scheduled(controller, strictEnvironment, bounded(ctx, invocation)),
+    ),
 } satisfies ExportedHandler<Env>;

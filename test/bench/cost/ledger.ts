@@ -1,8 +1,9 @@
 /** The ledger: every run on a stack of its own, and what a month of nothing costs. */
-import { passTime, tick } from "./afterwards.ts";
+
 import type { Entry, Used } from "./budget.ts";
+import { type MeteredStack, startMeteredStack } from "./metered-stack.ts";
+import { passTime, tick } from "./retention.ts";
 import { type Run, runsOf, type Size } from "./runs.ts";
-import { openStage, type Stage } from "./stage.ts";
 import { mapped, type Units } from "./units.ts";
 
 /** What one minute costs in which nothing happens. */
@@ -27,7 +28,7 @@ export async function entriesOf(
 ): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (const run of runs) {
-    const entry = await staged((stage) => entryOf(stage, run), run);
+    const entry = await staged((stack) => entryOf(stack, run), run);
     entries.push(entry);
     tell(entry);
   }
@@ -35,30 +36,30 @@ export async function entriesOf(
 }
 
 async function staged<T>(
-  play: (stage: Stage) => Promise<T>,
+  play: (stack: MeteredStack) => Promise<T>,
   { latency = false }: Pick<Run, "latency"> = {},
 ): Promise<T> {
-  const stage = await openStage({ latency });
+  const stack = await startMeteredStack({ latency });
   try {
-    return await play(stage);
+    return await play(stack);
   } finally {
-    await stage.close();
+    await stack.close();
   }
 }
 
-async function entryOf(stage: Stage, { name, budget, goal, prepare, play }: Run): Promise<Entry> {
-  await prepare(stage);
-  const before = await stage.bytes();
-  const used = await stage.metered();
-  const delivered = await play(stage);
+async function entryOf(stack: MeteredStack, { name, budget, goal, prepare, play }: Run): Promise<Entry> {
+  await prepare(stack);
+  const before = await stack.bytes();
+  const used = await stack.metered();
+  const delivered = await play(stack);
   const delivering = await used();
   const { d1Unmetered, d1RoundTrips } = delivering.units;
   if (d1Unmetered / d1RoundTrips > UNMETERED)
     throw new Error(`${name}: ${d1Unmetered} round trips to D1 not metered`);
-  const bytes = (await stage.bytes()) - before;
-  const usedAfterwards = await stage.metered();
-  const minutes = await passTime(stage);
-  const afterwards = withoutIdle(await usedAfterwards(), minutes, await minuteOfNothing(stage));
+  const bytes = (await stack.bytes()) - before;
+  const usedAfterwards = await stack.metered();
+  const minutes = await passTime(stack);
+  const afterwards = withoutIdle(await usedAfterwards(), minutes, await minuteOfNothing(stack));
   return {
     name,
     delivered,
@@ -78,17 +79,17 @@ function withoutIdle(used: Used, minutes: number, idle: Used): Used {
   };
 }
 
-async function minuteOfNothing(stage: Stage): Promise<Used> {
-  const used = await stage.metered();
-  for (let minute = 0; minute < SOME_MINUTES; minute++) await tick(stage);
+async function minuteOfNothing(stack: MeteredStack): Promise<Used> {
+  const used = await stack.metered();
+  for (let minute = 0; minute < SOME_MINUTES; minute++) await tick(stack);
   const { units, cpuMs } = await used();
   return { units: mapped(units, (unit) => unit / SOME_MINUTES), cpuMs: cpuMs / SOME_MINUTES };
 }
 
-async function idle(stage: Stage): Promise<Idle> {
-  await stage.destinations(1);
-  await stage.tick();
-  const used = await stage.metered();
-  for (let minute = 0; minute < IDLE_MINUTES; minute++) await stage.tick();
+async function idle(stack: MeteredStack): Promise<Idle> {
+  await stack.destinations(1);
+  await stack.tick();
+  const used = await stack.metered();
+  for (let minute = 0; minute < IDLE_MINUTES; minute++) await stack.tick();
   return { ...(await used()), minutes: IDLE_MINUTES };
 }

@@ -1,10 +1,10 @@
 /** The traffic whose cost is counted: events of the corpus, which are as webhooks commonly are. */
 import { corpusEvent } from "../corpus.ts";
-import { postSteadily } from "../steady.ts";
+import { postSteadily } from "../open-loop.ts";
 import { typeOf } from "../throughput/contender.ts";
 import { post as postAtOnce, type Shape } from "../throughput/load.ts";
 import type { Budget, Goal } from "./budget.ts";
-import { type Stage, tenantOf } from "./stage.ts";
+import { type MeteredStack, tenantOf } from "./metered-stack.ts";
 
 export type Run = Readonly<{
   name: string;
@@ -12,10 +12,10 @@ export type Run = Readonly<{
   goal?: Goal;
   /** Whether calls take as long as in production: where it decides how many events share a commit. */
   latency?: boolean;
-  /** Sets the stage; not counted. */
-  prepare: (stage: Stage) => Promise<unknown>;
+  /** Sets the stack; not counted. */
+  prepare: (stack: MeteredStack) => Promise<unknown>;
   /** Plays the traffic; resolves with how many deliveries were made. */
-  play: (stage: Stage) => Promise<number>;
+  play: (stack: MeteredStack) => Promise<number>;
 }>;
 
 /** `short` counts the same on less traffic: for every change. */
@@ -39,8 +39,8 @@ export function runsOf(size: Size): readonly Run[] {
         queueOperations: 0.035,
         logLines: 0.02,
       },
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => deliver(stage, { events: times(20_000, 3_000), perPost: 100 }),
+      prepare: (stack) => stack.destinations(1),
+      play: (stack) => deliver(stack, { events: times(20_000, 3_000), perPost: 100 }),
     },
     {
       name: "in batches of 100, to ten destinations in turn",
@@ -53,8 +53,8 @@ export function runsOf(size: Size): readonly Run[] {
         queueOperations: 0.035,
         logLines: 0.02,
       },
-      prepare: (stage) => stage.destinations(10),
-      play: (stage) => deliver(stage, { events: times(20_000, 3_000), perPost: 100 }, { types: 10 }),
+      prepare: (stack) => stack.destinations(10),
+      play: (stack) => deliver(stack, { events: times(20_000, 3_000), perPost: 100 }, { types: 10 }),
     },
     {
       name: "one by one, 250 a second, to one destination",
@@ -68,8 +68,8 @@ export function runsOf(size: Size): readonly Run[] {
         logLines: 0.3,
       },
       latency: true,
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => deliverSteadily(stage, { events: times(15_000, 1_000) }),
+      prepare: (stack) => stack.destinations(1),
+      play: (stack) => deliverSteadily(stack, { events: times(15_000, 1_000) }),
     },
     {
       name: `one by one, 250 a second, ${tenants.toLocaleString("en")} tenants with a destination each`,
@@ -83,8 +83,8 @@ export function runsOf(size: Size): readonly Run[] {
         logLines: 0.3,
       },
       latency: true,
-      prepare: (stage) => stage.destinations(tenants, "tenants"),
-      play: (stage) => deliverSteadily(stage, { events: times(15_000, 1_000), tenants }),
+      prepare: (stack) => stack.destinations(tenants, "tenants"),
+      play: (stack) => deliverSteadily(stack, { events: times(15_000, 1_000), tenants }),
     },
     {
       name: "one by one, each alone",
@@ -98,8 +98,8 @@ export function runsOf(size: Size): readonly Run[] {
         logLines: 1.2,
       },
       latency: true,
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => oneAfterTheOther(stage, times(100, 10)),
+      prepare: (stack) => stack.destinations(1),
+      play: (stack) => oneAfterTheOther(stack, times(100, 10)),
     },
     {
       name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted in batches`,
@@ -115,21 +115,21 @@ export function runsOf(size: Size): readonly Run[] {
           logLines: 0.05,
         },
       }),
-      prepare: (stage) => stage.destinations(1),
-      play: (stage) => outage(stage, times(50_000, 1_000)),
+      prepare: (stack) => stack.destinations(1),
+      play: (stack) => outage(stack, times(50_000, 1_000)),
     },
     {
       name: "in batches of 100, each event to five destinations",
-      prepare: (stage) => stage.destinations(5, "same type"),
-      play: (stage) => deliver(stage, { events: times(4_000, 400), perPost: 100 }, { each: 5 }),
+      prepare: (stack) => stack.destinations(5, "same type"),
+      play: (stack) => deliver(stack, { events: times(4_000, 400), perPost: 100 }, { each: 5 }),
     },
     {
       name: "in batches of 100, 5 % fail at the first attempt",
-      prepare: async (stage) => {
-        await stage.destinations(1);
-        stage.answering((event, again) => ({ status: event % 20 === 0 && !again ? 500 : 204 }));
+      prepare: async (stack) => {
+        await stack.destinations(1);
+        stack.answering((event, again) => ({ status: event % 20 === 0 && !again ? 500 : 204 }));
       },
-      play: (stage) => deliver(stage, { events: times(20_000, 1_000), perPost: 100 }),
+      play: (stack) => deliver(stack, { events: times(20_000, 1_000), perPost: 100 }),
     },
   ];
 }
@@ -137,11 +137,15 @@ export function runsOf(size: Size): readonly Run[] {
 type Load = Readonly<{ events: number; perPost: number }>;
 
 /** Posts and waits until all have arrived; resolves with how many deliveries that were. */
-export async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } = {}): Promise<number> {
+export async function deliver(
+  stack: MeteredStack,
+  load: Load,
+  { types = 1, each = 1 } = {},
+): Promise<number> {
   for (const events of wavesOf(load.events, each)) {
     const connections = load.perPost === 1 ? 20 : 4;
-    await post(stage, { ...load, events, connections }, types);
-    await stage.delivered(events * each);
+    await post(stack, { ...load, events, connections }, types);
+    await stack.delivered(events * each);
   }
   return load.events * each;
 }
@@ -149,33 +153,36 @@ export async function deliver(stage: Stage, load: Load, { types = 1, each = 1 } 
 const PER_SECOND = 250;
 
 /** Each event by itself, at a steady rate, to each tenant in turn. */
-async function deliverSteadily(stage: Stage, { events, tenants }: { events: number; tenants?: number }) {
+async function deliverSteadily(
+  stack: MeteredStack,
+  { events, tenants }: { events: number; tenants?: number },
+) {
   const event = (n: number) => ({
     type: typeOf(0),
     data: corpusEvent(n).data,
     ...(tenants !== undefined && { tenant: tenantOf(n % tenants) }),
   });
-  await postSteadily(stage.running, { perSecond: PER_SECOND, events, event });
-  await stage.delivered(events);
+  await postSteadily(stack.running, { perSecond: PER_SECOND, events, event });
+  await stack.delivered(events);
   return events;
 }
 
-function post(stage: Stage, shape: Omit<Shape, "name" | "data">, types: number) {
+function post(stack: MeteredStack, shape: Omit<Shape, "name" | "data">, types: number) {
   const data = (number: number) => corpusEvent(number).data;
-  return postAtOnce(stage.running, { name: "", ...shape, data }, types);
+  return postAtOnce(stack.running, { name: "", ...shape, data }, types);
 }
 
 /** The receiver fails until everything has been posted. */
-async function outage(stage: Stage, total: number): Promise<number> {
-  const clock = setInterval(stage.tick, MINUTE_MS);
+async function outage(stack: MeteredStack, total: number): Promise<number> {
+  const clock = setInterval(stack.tick, MINUTE_MS);
   try {
-    stage.answering(() => ({ status: 500 }));
+    stack.answering(() => ({ status: 500 }));
     for (const events of wavesOf(total)) {
-      await post(stage, { events, perPost: 100, connections: 4 }, 1);
-      await stage.delivered(0);
+      await post(stack, { events, perPost: 100, connections: 4 }, 1);
+      await stack.delivered(0);
     }
-    stage.answering(() => ({ status: 204 }));
-    await stage.delivered(total);
+    stack.answering(() => ({ status: 204 }));
+    await stack.delivered(total);
   } finally {
     clearInterval(clock);
   }
@@ -188,10 +195,10 @@ function wavesOf(events: number, each = 1): number[] {
   return Array.from({ length: Math.ceil(events / most) }, (_, i) => Math.min(most, events - i * most));
 }
 
-async function oneAfterTheOther(stage: Stage, events: number): Promise<number> {
+async function oneAfterTheOther(stack: MeteredStack, events: number): Promise<number> {
   for (let sent = 0; sent < events; sent++) {
-    await post(stage, { events: 1, perPost: 1, connections: 1 }, 1);
-    await stage.delivered(1);
+    await post(stack, { events: 1, perPost: 1, connections: 1 }, 1);
+    await stack.delivered(1);
   }
   return events;
 }

@@ -1,6 +1,6 @@
 /** What grows with what, as a table. */
 import { table } from "../markdown.ts";
-import type { Growth, Step } from "./growths.ts";
+import type { Growth, Step } from "./queries.ts";
 
 const counted: readonly [title: string, value: (step: Step) => number][] = [
   ["rows written", ({ units, delivered }) => units.d1RowsWritten / delivered],

@@ -1,16 +1,16 @@
-/** The customers' endpoints: a hundred that are always well, and some that get into trouble when told to. */
+/** The customers' endpoints: a hundred that are always healthy, and some that can be made to fail. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** `busy`: it answers, but takes its time. */
-export type Mood = "well" | "hangs" | "fails" | "busy";
+/** `busy`: it answers slowly. */
+export type Behaviour = "well" | "hangs" | "fails" | "busy";
 
 export type Customers = Readonly<{
   /** Their endpoints, by the customer's number. */
   urls: readonly string[];
   /** All are well at first. */
-  become: (customer: number, mood: Mood) => void;
+  behave: (customer: number, mood: Behaviour) => void;
   /** When an event first arrived, in ms of `performance.now()`, by its number. */
   arrivals: ReadonlyMap<number, number>;
 }>;
@@ -19,7 +19,7 @@ const BUSY_MS = 100;
 
 export async function openCustomers(count: number): Promise<Customers> {
   const arrivals = new Map<number, number>();
-  const moods = new Map<number, Mood>();
+  const moods = new Map<number, Behaviour>();
   const server = createServer(async (request, response) => {
     const number = await eventIn(request);
     if (!arrivals.has(number)) arrivals.set(number, performance.now());
@@ -33,12 +33,12 @@ export async function openCustomers(count: number): Promise<Customers> {
   const { port } = server.address() as AddressInfo;
   return {
     urls: Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${i}`),
-    become: (customer, mood) => void moods.set(customer, mood),
+    behave: (customer, mood) => void moods.set(customer, mood),
     arrivals,
   };
 }
 
-/** The number of the event that a request brings; NaN when the sender gave up before it was through. */
+/** The number of the event; NaN when the sender closed the connection first. */
 async function eventIn(request: IncomingMessage): Promise<number> {
   const chunks: Buffer[] = [];
   try {

@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Running } from "../throughput/contender.ts";
 import type { Customers } from "./customers.ts";
+import { HEALTHY } from "./faults.ts";
 import type { Delay } from "./figures.ts";
-import type { Post, Posted } from "./post.ts";
-import { HEALTHY } from "./troubles.ts";
+import type { Post, Posted } from "./post-events.ts";
 
 const PHASE_MS = 9_000;
 const TICK_MS = 200;

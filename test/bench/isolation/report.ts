@@ -2,12 +2,12 @@
 import { machine } from "../machine.ts";
 import { table } from "../markdown.ts";
 import type { Contender } from "../throughput/contender.ts";
+import { type Fault, HEALTHY, none, troubles } from "./faults.ts";
 import { CONTACT_MS, type Figure, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
 import { HEALTHY_PER_SECOND } from "./phase.ts";
-import { HEALTHY, none, type Trouble, troubles } from "./troubles.ts";
 
 /** One round of one contender: once with each trouble, and once with none. */
-export type Round = ReadonlyMap<Trouble, PhaseFigures>;
+export type Round = ReadonlyMap<Fault, PhaseFigures>;
 
 export type Series = Readonly<{ contender: Contender; rounds: readonly Round[] }>;
 
@@ -33,7 +33,7 @@ function introduction(rounds: number): string {
   return `${HEALTHY} healthy destinations take ${HEALTHY_PER_SECOND} events a second between them, and one more takes ${none.perSecond}: it is well, or it hangs or fails from one moment to the next, or it works off what waits for it (and takes ${backlogged.perSecond} new events a second). The time is from the post to the arrival at the healthy ones; a ratio is that of the same round, to the phase in which the one is well; medians of ${rounds} rounds in alternating order.`;
 }
 
-function row({ contender, rounds }: Series, trouble: Trouble, isFirst: boolean): string[] {
+function row({ contender, rounds }: Series, trouble: Fault, isFirst: boolean): string[] {
   const pairs = rounds.flatMap((round) => {
     const [without, its] = [round.get(none), round.get(trouble)];
     return without && its ? [{ without, its }] : [];

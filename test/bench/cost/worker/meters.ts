@@ -7,7 +7,7 @@
  */
 
 import { seededRandom } from "../../../../src/local/seeded-random.ts";
-import { type Slowly, slowlyBy } from "../../../../src/local/strict/bindings.ts";
+import { type Latency, randomLatency } from "../../../../src/local/strict/bindings.ts";
 import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
 import { noUnits } from "../units.ts";
 
@@ -15,7 +15,7 @@ export const units = noUnits();
 
 const envs = new WeakMap<Env, Env>();
 
-let slowly: Slowly = (_kind, work) => work();
+let latency: Latency = (_kind, work) => work();
 
 /** Every line that the Worker or one of its objects writes is one that Workers Logs stores. */
 export function countLines(): void {
@@ -29,7 +29,7 @@ export function meteredEnv(env: Env): Env {
   const known = envs.get(env);
   if (known) return known;
   const { BENCH_LATENCY: seed } = env as { BENCH_LATENCY?: string };
-  if (seed !== undefined) slowly = slowlyBy(seededRandom(Number(seed)), (ms) => scheduler.wait(ms));
+  if (seed !== undefined) latency = randomLatency(seededRandom(Number(seed)), (ms) => scheduler.wait(ms));
   const metered = {
     ...env,
     DB: interceptedD1(env.DB, meteredTrip),
@@ -38,11 +38,11 @@ export function meteredEnv(env: Env): Env {
     DEAD: meteredQueue(env.DEAD),
     GATES: interceptedGates(env.GATES, (_method, destination, call) => {
       units.gateRequests += 1;
-      return slowly("gate", () => busy(`gate ${destination}`, "gateMs", call));
+      return latency("gate", () => busy(`gate ${destination}`, "gateMs", call));
     }),
     INTAKE: interceptedGates(env.INTAKE, (_method, name, call) => {
       units.intakeRequests += 1;
-      return slowly("gate", () => busy(`intake ${name}`, "intakeMs", call));
+      return latency("gate", () => busy(`intake ${name}`, "intakeMs", call));
     }),
   };
   envs.set(env, metered);
@@ -53,7 +53,7 @@ export function meteredEnv(env: Env): Env {
 
 async function meteredTrip<T>(_sql: string, work: () => Promise<T>): Promise<T> {
   units.d1RoundTrips += 1;
-  const answer = await slowly("d1", work);
+  const answer = await latency("d1", work);
   const metas = [answer].flat().map((result) => (result as Partial<D1Result>).meta);
   if (metas.length === 0 || metas.includes(undefined)) units.d1Unmetered += 1;
   for (const meta of metas) {
@@ -85,7 +85,7 @@ export async function busy<T>(
 }
 
 function meteredQueue<T>(queue: Queue<T>): Queue<T> {
-  const counted = interceptedQueue(queue, (_name, work) => slowly("queue", work));
+  const counted = interceptedQueue(queue, (_name, work) => latency("queue", work));
   return {
     ...counted,
     send: async (...args) => {

@@ -1,0 +1,107 @@
+/**
+ * What a schema alone cannot check of a destination: whether its URL may be called from this deployment, whether its
+ * breaker makes sense together with what is stored, whether the receiver consents, and whether a secret is a key pair.
+ */
+import type { z } from "@hono/zod-openapi";
+import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
+import type { Destination } from "../../db/destinations.ts";
+import { shakeHands } from "../../delivery/test-event.ts";
+import { resolve, targetProblem } from "../../delivery/url-guard.ts";
+import { newSecret, type Scheme, schemeOf, signingKey } from "../../secrets/signing.ts";
+import type { Services } from "../../services.ts";
+import type { ApiContext } from "../context.ts";
+import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
+import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
+
+/** Validation hook of a route: 422 with the errors of all fields at once, that of the URL included. */
+export function refuseInvalid(result: Checked, c: ApiContext) {
+  const { allowPrivateDestinations } = c.get("services").config;
+  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), allowPrivateDestinations)];
+  return errors.length > 0 ? invalid(errors) : undefined;
+}
+
+function urlErrors(given: unknown, allowPrivate: boolean): FieldError[] {
+  const { url } = (given ?? {}) as { url?: unknown };
+  const found = typeof url === "string" ? targetProblem(url, allowPrivate) : undefined;
+  return found ? [{ field: "url", ...found }] : [];
+}
+
+/**
+ * The error of a URL whose host name leads to a private address, where the deployment has a resolver. A name that the
+ * resolver cannot look up now is accepted: it is looked up again before every batch.
+ */
+export async function addressErrors(services: Services, url: string | undefined): Promise<FieldError[]> {
+  const resolution = url === undefined ? undefined : await resolve(services, url);
+  if (resolution?.kind !== "private") return [];
+  const expected = "a name that leads to public addresses only";
+  return [{ field: "url", fault: `leads to ${resolution.address}`, expected }];
+}
+
+/** The error of a longest cool-down that is shorter than the first; what the input leaves out is as in `stored`. */
+export function breakerErrors(
+  input: DestinationInput["breaker"],
+  stored: Breaker = defaultBreaker,
+): FieldError[] {
+  if (input === undefined || input === null) return [];
+  const first = effective(input.cooldown_s, stored.cooldown_s, defaultBreaker.cooldown_s);
+  const longest = effective(input.max_cooldown_s, stored.max_cooldown_s, defaultBreaker.max_cooldown_s);
+  if (longest >= first) return [];
+  const expected = `at least the cooldown_s of ${first}`;
+  return [{ field: "breaker.max_cooldown_s", fault: `is ${longest}`, expected }];
+}
+
+function effective(given: number | null | undefined, stored: number, fallback: number): number {
+  return given === undefined ? stored : (given ?? fallback);
+}
+
+/** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
+export function dependsOn(
+  { breaker }: DestinationInput,
+  { breakerCooldownS, breakerMaxCooldownS }: Destination,
+): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS">> {
+  return breaker ? { breakerCooldownS, breakerMaxCooldownS } : {};
+}
+
+type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
+
+const HANDSHAKE_EXPECTED =
+  "a receiver that answers OPTIONS with WebHook-Allowed-Origin naming this host, or *";
+
+/** The limits that the receiver allows; none without a handshake. A lower rate of the caller's own stays. */
+export async function handshakeFor(
+  services: Services,
+  { url, handshake, rate_per_second: own }: z.infer<typeof newDestination>,
+  origin: string,
+): Promise<Agreement> {
+  if (!handshake) return {};
+  const answer = await shakeHands(services, url, origin);
+  if (answer.kind === "refused") {
+    const fault = `the receiver ${answer.fault}`;
+    return { errors: [{ field: "handshake", fault, expected: HANDSHAKE_EXPECTED }] };
+  }
+  const { ratePerSecond } = answer;
+  if (ratePerSecond === undefined || (own ?? Number.POSITIVE_INFINITY) <= ratePerSecond) return {};
+  const allowed = limitsSchema.shape.rate_per_second.safeParse(ratePerSecond);
+  return allowed.success ? { ratePerSecond } : {};
+}
+
+type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Scheme | null | undefined }>;
+type ChosenSecret = Readonly<{ secret: string }> | Readonly<{ errors: readonly FieldError[] }>;
+
+/** The caller's own secret, or a new one of the scheme asked for, or else of the scheme `otherwise`. */
+export async function chosenSecret(
+  { secret, signature }: SecretInput,
+  otherwise: Scheme,
+): Promise<ChosenSecret> {
+  if (!secret) return { secret: newSecret(signature ?? otherwise) };
+  if (signature && signature !== schemeOf(secret)) {
+    const fault = `is for ${schemeOf(secret)}`;
+    return { errors: [{ field: "secret", fault, expected: `one for ${signature}` }] };
+  }
+  const isPair = await signingKey(secret).then(
+    () => true,
+    () => false,
+  );
+  const fault = "joins halves of different keys";
+  return isPair ? { secret } : { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
+}

@@ -1,0 +1,120 @@
+/**
+ * SQL fragments that several statements share: ids of events, headers of bundles, masks of packs, and what the partial
+ * indexes hold. All of them are text that is put into statements, so none takes a value that a user gave.
+ *
+ * Partial indexes are named with INDEXED BY where SQLite's planner, which has no statistics on D1, would rather walk the
+ * primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
+ * query literally, or the index cannot be used: so each is written here once.
+ */
+import { HALF } from "../core/pack.ts";
+
+// ── Events and bundles (core/bundle.ts) ──
+
+/** The id of the bundle that an event is in. */
+export function bundleIdOf(event: string): string {
+  return `(${event} / 128)`;
+}
+
+/** An event's index in its bundle. */
+function indexOf(event: string): string {
+  return `(${event} % 128)`;
+}
+
+/** Whether an event is in a bundle: as a range, so that the primary key of `deliveries` is used. */
+export function isInBundle(event: string, bundle: string): string {
+  return `${event} >= ${bundle} * 128 AND ${event} < ${bundle} * 128 + 128`;
+}
+
+/** The tenant of an event. @param header the header of its bundle */
+export function tenantOf(header: string, event: string): string {
+  return nameOf("tenants", header, `(${indexOf(event)} * 3)`);
+}
+
+/** The type of an event. @param header the header of its bundle */
+export function typeOf(header: string, event: string): string {
+  return nameOf("types", header, `(${indexOf(event)} * 3 + 1)`);
+}
+
+function nameOf(list: string, header: string, place: string): string {
+  return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
+}
+
+/** How many events a plan's runs stand for. */
+export function countInRuns(runs: string): string {
+  return `(SELECT coalesce(sum(iif(r.key % 2, r.value + 1, -r.value)), 0) FROM json_each(${runs}) r)`;
+}
+
+// ── Masks of packs (core/pack.ts). `&`, `|` and `<<` bind alike in SQLite, so everything is in parentheses ──
+
+/** Which of the two integers of a mask. */
+export type Half = 0 | 1;
+
+/** The columns of one or more masks, by the half. */
+export type MaskSql = (half: Half) => string;
+
+/** An expression for both halves: as a list, or joined by an operator. */
+export function both(sql: MaskSql, operator?: "|" | "+"): string {
+  return operator ? `((${sql(0)}) ${operator} (${sql(1)}))` : `${sql(0)}, ${sql(1)}`;
+}
+
+/** The masks of a pack, from the name of its table. */
+export const waitingOf = maskOf("waiting");
+export const inFlightOf = maskOf("in_flight");
+export const deliveredOf = maskOf("delivered");
+export const endedOf = maskOf("delivered", "cancelled");
+/** All deliveries that have a bit. */
+export const anyOf = maskOf("waiting", "in_flight", "delivered", "cancelled");
+
+function maskOf(...columns: readonly string[]) {
+  return (table = "packs"): MaskSql =>
+    (half) =>
+      columns.map((column) => `${table}.${column}${half}`).join(" | ");
+}
+
+/** Whether the bit of an event is set. */
+export function hasBit(mask: MaskSql, event: string): string {
+  return `${both((half) => `(${mask(half)}) & ${bitOf(event, half)}`, "|")} <> 0`;
+}
+
+/** The bit of an event in one half of a mask; 0 when it is in the other. */
+function bitOf(event: string, half: Half): string {
+  const index = indexOf(event);
+  return half === 0
+    ? `iif(${index} < ${HALF}, 1 << ${index}, 0)`
+    : `iif(${index} < ${HALF}, 0, 1 << (${index} - ${HALF}))`;
+}
+
+/** How many deliveries a mask stands for: SQLite has no popcount. */
+export function countIn(mask: MaskSql): string {
+  return both((half) => bitCountOf(mask(half)), "+");
+}
+
+/** How many bits are set in a number below 2^50: counted in pairs, nibbles and bytes, which are then added up. */
+function bitCountOf(number: string): string {
+  const pairs = `SELECT x - ((x >> 1) & 0x5555555555555) AS x FROM (SELECT ${number} AS x)`;
+  const nibbles = `SELECT (x & 0x3333333333333) + ((x >> 2) & 0x3333333333333) AS x FROM (${pairs})`;
+  const bytes = `SELECT (x + (x >> 4)) & 0xf0f0f0f0f0f0f AS x FROM (${nibbles})`;
+  return `(SELECT (x + (x >> 8) + (x >> 16) + (x >> 24) + (x >> 32) + (x >> 40) + (x >> 48)) & 127 FROM (${bytes}))`;
+}
+
+// ── What the partial indexes hold, to be put behind FROM and continued with AND ──
+
+/** The condition of `packs_waiting`. */
+export const HAS_WAITING = "(waiting0 | waiting1) <> 0";
+
+export const WAITING_ROWS = "deliveries INDEXED BY deliveries_waiting WHERE state = 'waiting'";
+export const WAITING_PACKS = `packs INDEXED BY packs_waiting WHERE ${HAS_WAITING}`;
+export const RETRYING_ROWS = "deliveries INDEXED BY deliveries_retrying WHERE state = 'retrying'";
+export const IN_FLIGHT_PACKS = "packs INDEXED BY packs_in_flight WHERE recover_at IS NOT NULL";
+export const DEAD_ROWS = "deliveries INDEXED BY deliveries_dead WHERE state = 'dead'";
+
+/** The condition of `replays_under_way`. */
+export const IS_UNDER_WAY = "state IN ('running', 'paused')";
+
+/** Destinations that are not deleted, to be continued with a tenant. */
+export const OWN_DESTINATIONS = "destinations INDEXED BY destinations_by_tenant WHERE deleted_at IS NULL";
+
+/** How many rows a source has; the limit stands for more, because every row counted is a row read. */
+export function countUpTo(limit: string | number, source: string): string {
+  return `(SELECT count(*) FROM (SELECT 1 FROM ${source} LIMIT ${limit}))`;
+}

@@ -1,0 +1,221 @@
+/**
+ * What the demo knows of each customer: from Breakwater's public API, as any user could ask it, and from the
+ * receiver's log, against which everything shown is checked.
+ */
+
+import type { Hit } from "../receiver.ts";
+import type { ApiClient } from "../stack.ts";
+import { type Posted, type Profile, RETRY_AFTER_S } from "./scenario.ts";
+
+/** What the demo reads of a delivery, as the API shows it. */
+type DeliveryJson = Readonly<{
+  state: "queued" | "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
+  reason?: string;
+  event_id: string;
+  waiting_until?: string;
+  delivered_at?: string;
+}>;
+
+/** A destination of the demo. */
+export type Customer = Readonly<{ id: string; path: string; profile: Profile }>;
+
+export type Progress = Readonly<{
+  customer: Customer;
+  /** Deliveries of accepted events. */
+  planned: number;
+  /** Those that the API lists. */
+  deliveries: readonly DeliveryJson[];
+  status: "active" | "paused" | "deleted";
+}>;
+
+type State = DeliveryJson["state"];
+
+type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
+type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
+
+export function countOf({ deliveries }: Progress, ...states: readonly State[]): number {
+  return deliveries.filter(({ state }) => states.includes(state)).length;
+}
+
+export function hasEnded(progress: Progress): boolean {
+  return countOf(progress, "delivered", "dead", "cancelled") === progress.planned;
+}
+
+/**
+ * Reads the progress of every customer: one list of destinations, and the deliveries of each destination whose
+ * deliveries had not all ended in `before`. One request after the other: wrangler dev before 4.129.1 dies when a connection of its own is used again after five idle seconds
+ * (cloudflare/workers-sdk#15252), and many at once leave many idle.
+ */
+export async function readProgress(
+  api: ApiClient,
+  customers: readonly Customer[],
+  posted: readonly Posted[],
+  before: readonly Progress[],
+): Promise<Progress[]> {
+  const { data: listed } = await api.get<Page<Listed>>("/v1/destinations?limit=100");
+  const all: Progress[] = [];
+  for (const customer of customers) {
+    const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
+    const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
+    const last = before.find((progress) => progress.customer === customer);
+    const done = last && last.planned === planned && hasEnded(last);
+    const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
+    all.push({ customer, planned: Math.max(planned, deliveries.length), deliveries, status });
+  }
+  return all;
+}
+
+async function deliveriesTo(api: ApiClient, destination: string): Promise<DeliveryJson[]> {
+  const found: DeliveryJson[] = [];
+  let cursor = "";
+  do {
+    const path = `/v1/deliveries?destination_id=${destination}&limit=100${cursor}`;
+    const page = await api.get<Page<DeliveryJson>>(path);
+    found.push(...page.data);
+    cursor = page.next_cursor ? `&cursor=${page.next_cursor}` : "";
+  } while (cursor);
+  return found;
+}
+
+/** What the receiver's log says of one destination: what Breakwater says of itself is no evidence. */
+export type Evidence = Readonly<{
+  attempts: number;
+  /** Successful receptions beyond the first of an event. */
+  duplicates: number;
+  unsigned: number;
+  /** Events of which two attempts had different bytes. */
+  altered: number;
+  failed: number;
+  /** Requests under way at once, at the most. */
+  atOnce: number;
+  /** Answers with 429 and Retry-After. */
+  holds: number;
+  /** Of each request that arrived before Retry-After was over: how long after the answer, in ms. */
+  early: readonly number[];
+}>;
+
+/** Requests that were on their way when the 429 was answered do not count as early. */
+const ON_THE_WAY_MS = 250;
+
+export function evidenceOf(hits: readonly Hit[]): Evidence {
+  const byEvent = [...Map.groupBy(hits, ({ id }) => id).values()];
+  const holds = hits.filter(({ status }) => status === 429);
+  return {
+    attempts: hits.length,
+    duplicates: byEvent.reduce((sum, same) => sum + Math.max(0, same.filter(succeeded).length - 1), 0),
+    unsigned: hits.filter(({ verified }) => !verified).length,
+    altered: byEvent.filter((same) => new Set(same.map(({ body }) => body)).size > 1).length,
+    failed: hits.filter((hit) => !succeeded(hit)).length,
+    atOnce: Math.max(0, ...hits.map(({ at }) => hits.filter((other) => isOpenAt(other, at)).length)),
+    holds: holds.length,
+    early: hits.flatMap(({ at }) => holds.flatMap(({ answeredAt = at }) => earlyBy(at - answeredAt))),
+  };
+}
+
+function succeeded({ status = 0 }: Hit): boolean {
+  return status >= 200 && status < 300;
+}
+
+function isOpenAt({ at, answeredAt = Number.POSITIVE_INFINITY }: Hit, moment: number): boolean {
+  return at <= moment && moment < answeredAt;
+}
+
+function earlyBy(ms: number): number[] {
+  return ms > ON_THE_WAY_MS && ms < RETRY_AFTER_S * 1000 ? [ms] : [];
+}
+
+/** What a destination's gate is doing, inferred from its status and from why its deliveries wait. */
+export type GateStatus = Readonly<
+  | { kind: "active" }
+  /** Active, with a backlog. */
+  | { kind: "draining"; reason: string }
+  | { kind: "held"; until: number }
+  | { kind: "circuit_open"; until: number }
+  | { kind: "probing" }
+  | { kind: "paused" }
+  | { kind: "deleted" }
+>;
+
+export function gateStatusOf(progress: Progress, now: number): GateStatus {
+  if (progress.status === "deleted") return { kind: "deleted" };
+  if (progress.status === "paused") return { kind: "paused" };
+  const first = progress.deliveries.find(({ state }) => state === "waiting");
+  if (!first) return { kind: "active" };
+  const until = Date.parse(first.waiting_until ?? "");
+  switch (first.reason) {
+    case "circuit_open":
+      return until > now ? { kind: "circuit_open", until } : { kind: "probing" };
+    case "probing":
+      return { kind: "probing" };
+    case "hold":
+      return until > now ? { kind: "held", until } : { kind: "draining", reason: "hold" };
+    default:
+      return { kind: "draining", reason: first.reason ?? "" };
+  }
+}
+
+/** In a few words, for the table. */
+export function gateStatusText(status: GateStatus, progress: Progress, now: number): string {
+  switch (status.kind) {
+    case "active":
+      return "active";
+    case "draining":
+      return isSlow(status)
+        ? `active, ${progress.customer.profile.settings.max_concurrency} at a time`
+        : "active, draining";
+    case "held":
+      return `held ${secondsTo(status.until, now)} s`;
+    case "circuit_open":
+      return `circuit open ${secondsTo(status.until, now)} s`;
+    case "probing":
+      return "probing with one";
+    case "paused":
+      return "paused: gone";
+    case "deleted":
+      return `deleted, ${countOf(progress, "cancelled")} cancelled`;
+  }
+}
+
+/** Whether deliveries wait only for a free slot. */
+export function isSlow(status: GateStatus): boolean {
+  return status.kind === "draining" && (status.reason === "slow" || status.reason === "concurrency");
+}
+
+/** Whole seconds, never less than one while there is something to wait for. */
+export function secondsTo(until: number, now: number): number {
+  return Math.max(1, Math.ceil((until - now) / 1000));
+}
+
+/** Leases admitted before the 429 learn of the hold from the gate within a second, and stop. */
+const ADMITTED_MS = 1_000 + ON_THE_WAY_MS;
+
+/** Which promises were broken, by the receiver's log, in sentences; empty when none was. */
+export function faultsOf(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): string[] {
+  const { customer, planned } = progress;
+  const { unsigned, altered, atOnce, early } = evidenceOf(hits);
+  const limit = customer.profile.settings.max_concurrency;
+  const late = early.filter((ms) => ms > ADMITTED_MS).length;
+  const ended = countOf(progress, "delivered", "dead", "cancelled");
+  const faults = [
+    unsigned > 0 && `${unsigned} requests had a signature that did not verify`,
+    altered > 0 && `${altered} events changed their bytes between attempts`,
+    atOnce > limit && `${atOnce} requests were under way at once; its limit is ${limit}`,
+    late > 0 && `${late} requests were admitted during its Retry-After`,
+    ended < planned && `${planned - ended} of ${planned} deliveries have not ended`,
+    ...endFaults(progress, posted, hits),
+  ];
+  return faults.flatMap((fault) => (fault ? [`${customer.profile.name}: ${fault}`] : []));
+}
+
+function endFaults(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): (string | false)[] {
+  const { customer } = progress;
+  const delivered = countOf(progress, "delivered");
+  if (customer.profile.ends === "dead") {
+    return [delivered > 0 && `${delivered} deliveries to a receiver that is gone count as delivered`];
+  }
+  const arrived = new Set(hits.filter(succeeded).map(({ id }) => id));
+  const missing = posted.filter(
+    ({ id, destinations }) => destinations.includes(customer.id) && !arrived.has(id),
+  );
+  return [missing.length > 0 && `${missing.length} accepted events did not arrive, ${missing[0]?.id} first`];
+}

@@ -1,0 +1,73 @@
+/** The pages of the documentation lead somewhere: links to files and headings, invariants to tests, words to code. */
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+
+const ROOT = new URL("..", import.meta.url).pathname;
+const pages = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
+
+const textOf = (file: string) => readFileSync(join(ROOT, file), "utf8");
+const withoutCode = (text: string) => text.replaceAll(/^```[\s\S]*?^```/gm, "");
+
+describe.each(pages)("%s", (page) => {
+  test("has only relative links that lead to a file, and to a heading of it", () => {
+    const text = withoutCode(textOf(page));
+    const links = [...text.matchAll(/\]\(([^)\s]+)\)/g), ...text.matchAll(/(?:src|srcset)="([^"]+)"/g)];
+    const relative = links.map(([, to = ""]) => to).filter((to) => !/^(https?|mailto):/.test(to));
+    expect(relative.filter((to) => !leadsSomewhere(page, to))).toEqual([]);
+  });
+});
+
+test("the README has at most 200 lines", () => {
+  expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(201);
+});
+
+test("every invariant and rule names a test that is there", () => {
+  const text = textOf("docs/invariants.md");
+  for (const part of text.split(/^### /m).slice(1)) expect(part).toMatch(/^- `test\//m);
+  const named = [...text.matchAll(/^- `([^`]+)`: “(.+)”$/gm)].map(([, file = "", title = ""]) => ({
+    file,
+    title,
+  }));
+  expect(named.length).toBe(text.match(/^- /gm)?.length);
+  const isThere = ({ file, title }: (typeof named)[number]) =>
+    existsSync(join(ROOT, file)) && titlesIn(file).includes(title);
+  const tests = globSync("test/**/*.test.ts", { cwd: ROOT });
+  const missing = named
+    .filter((one) => !isThere(one))
+    .map(({ file, title }) => ({
+      file,
+      title,
+      foundIn: tests.filter((other) => titlesIn(other).includes(title)),
+    }));
+  expect(missing).toEqual([]);
+});
+
+test.each(["architecture", "glossary", "capacity"])("every file that %s.md names is there", (page) => {
+  const named = textOf(`docs/${page}.md`).matchAll(/`((?:src|test|monitoring|migrations)\/[\w./-]+)`/g);
+  const missing = [...named].map(([, file = ""]) => file).filter((file) => !existsSync(join(ROOT, file)));
+  expect(missing).toEqual([]);
+});
+
+function leadsSomewhere(page: string, to: string): boolean {
+  const [path = "", heading] = to.split("#");
+  const file = path === "" ? page : join(dirname(page), path);
+  if (!existsSync(join(ROOT, file))) return false;
+  return heading === undefined || !file.endsWith(".md") || headingsOf(file).includes(heading);
+}
+
+/** As GitHub makes anchors of headings. */
+function headingsOf(file: string): string[] {
+  const headings = withoutCode(textOf(file)).matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+/** The titles of tests and of their groups, as they are written. */
+function titlesIn(file: string): string[] {
+  return [...textOf(file).matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, title = ""]) => title);
+}

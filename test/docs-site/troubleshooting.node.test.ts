@@ -1,0 +1,38 @@
+/** The troubleshooting guide is the same in the repository and at /docs, and covers every reason of a delivery that has not ended. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import { networkErrors, waitingReasons } from "../../src/core/reasons.ts";
+import { createDocs } from "../../src/docs-site/app.tsx";
+import { remedies, steps } from "../../src/docs-site/troubleshooting.tsx";
+
+const root = `${import.meta.dirname}/../..`;
+const page = readFileSync(`${root}/docs/troubleshooting.md`, "utf8");
+const answer = await createDocs(() => documentOf(createApp())).request("https://breakwater.example/docs");
+const html = await answer.text();
+
+test("docs/troubleshooting.md has the steps and the reasons of the reference", () => {
+  for (const [i, step] of steps.entries()) expect(page).toContain(`${i + 1}. ${step}\n`);
+  const rows = remedies.map(({ reason, meaning, remedy }) => `| \`${reason}\` | ${meaning} | ${remedy} |`);
+  expect(page.split("\n").filter((line) => line.startsWith("| `") && !line.includes("what to do"))).toEqual(
+    rows,
+  );
+});
+
+test("the reference has the guide, and its index links to it", () => {
+  expect(html).toContain('<h2 id="troubleshooting">');
+  expect(html).toContain('<a href="#troubleshooting">');
+  for (const { reason } of remedies) expect(html).toContain(`<code>${reason}</code>`);
+});
+
+test("the guide covers every reason for which a delivery waits or is retried", () => {
+  const explained = remedies.flatMap(({ reason }) => reason.split(/, | and /));
+  const expected = [...waitingReasons, ...networkErrors, "scheduled", "in_flight", "http_429"];
+  expect(explained).toEqual(expect.arrayContaining(expected));
+});
+
+test("the README links to the guides for operators and receivers", () => {
+  const readme = readFileSync(`${root}/README.md`, "utf8");
+  for (const name of ["receivers", "troubleshooting"]) expect(readme).toContain(`(docs/${name}.md)`);
+});

@@ -1,0 +1,52 @@
+/**
+ * Which tests run when. A lane is a set of Vitest projects, and a project's globs follow from file names alone:
+ *
+ * | file                                        | project              | runs in                    | lane |
+ * |---------------------------------------------|----------------------|----------------------------|------|
+ * | `test/core/*.test.ts`, `*.node.test.ts`     | pure                 | Node                       | unit |
+ * | `*.test.ts`                                 | workers              | workerd, one D1 database   | test |
+ * | `test/sharded/*.test.ts`                    | three databases      | workerd, three databases   | test |
+ * | `*.deep.node.test.ts`                       | deep                 | Node                       | deep |
+ * | `*.deep.test.ts`                            | deep workers         | workerd, one database      | deep |
+ * | (some of those again)                       | deep three databases | workerd, three databases   | deep |
+ * | `test/scenario/*.test.ts`                   | deep scenario        | Node, and a whole stack    | deep |
+ * | `test/browser/*.test.ts`                    | (its own config)     | Node, and a browser        | browser |
+ *
+ * `npm run test:unit` is the unit lane, `npm test` is unit and test, `npm run test:deep` is deep, and
+ * `npm run test:browser` is browser. Deep is what takes more than about ten seconds: every call failing in turn, long
+ * property tests, simulations of hours, and whatever starts and kills whole stacks. A project belongs to the deep
+ * lane when its name begins with "deep"; `test/lanes.node.test.ts` checks that no file is left out.
+ */
+type Globs = Readonly<{ include: readonly string[]; exclude?: readonly string[] }>;
+
+const inNode = ["test/core/**/*.test.ts", "test/**/*.node.test.ts"];
+const deep = ["test/**/*.deep.test.ts", "test/**/*.deep.node.test.ts"];
+const deepInNode = ["test/**/*.deep.node.test.ts"];
+const sharded = ["test/sharded/**/*.test.ts"];
+const scenarios = ["test/scenario/**/*.test.ts"];
+export const browser = ["test/browser/**/*.test.ts"];
+
+export const projects = {
+  pure: { include: inNode, exclude: deep },
+  workers: {
+    include: ["test/**/*.test.ts"],
+    exclude: [...inNode, ...deep, ...sharded, ...scenarios, ...browser],
+  },
+  // The drain and what is sent again are where several databases could differ from one.
+  "three databases": { include: [...sharded, "test/delivery/drain.test.ts"] },
+  deep: { include: deepInNode },
+  "deep workers": { include: ["test/**/*.deep.test.ts"] },
+  "deep three databases": { include: ["test/delivery/every-fault/sending-again.deep.test.ts"] },
+  "deep scenario": { include: scenarios },
+} as const satisfies Readonly<Record<string, Globs>>;
+
+export type Project = keyof typeof projects;
+
+export const lanes = {
+  unit: { script: "test:unit", projects: ["pure"] },
+  test: { script: "test", projects: ["workers", "three databases"] },
+  deep: {
+    script: "test:deep",
+    projects: ["deep", "deep workers", "deep three databases", "deep scenario"],
+  },
+} as const satisfies Readonly<Record<string, Readonly<{ script: string; projects: readonly Project[] }>>>;

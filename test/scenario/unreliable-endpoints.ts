@@ -1,0 +1,61 @@
+/**
+ * Customers' endpoints: one always works; the others fail, answer 429 or hang for a few seconds, recover, and fail
+ * again, at times that follow from the seed.
+ */
+import type { Reply } from "../../src/local/receiver.ts";
+import { seededRandom } from "../../src/local/seeded-random.ts";
+
+/** What each endpoint answers while it is failing, by path. */
+const failures = {
+  "/steady": undefined,
+  "/fails": { status: 500 },
+  "/busy": { status: 429, headers: { "retry-after": "1" } },
+  // Longer than any attempt may take: the sender will have closed the connection.
+  "/hangs": { status: 504, afterMs: 3_000 },
+} satisfies Record<string, Reply | undefined>;
+
+export const paths = Object.keys(failures) as readonly (keyof typeof failures)[];
+
+/** The longest times of working and of failing. */
+const WORKING_MS = 8_000;
+const FAILING_MS = 6_000;
+/** The time of an answer, so that something is in flight when the stack is killed. */
+const ANSWER_MS = 20;
+
+export type Endpoints = Readonly<{
+  answer: (path: string, at: number) => Reply;
+  /** From now on all work. */
+  recover: () => void;
+}>;
+
+export function endpoints(seed: number): Endpoints {
+  const schedules = new Map(
+    paths.map((path, i) => [path as string, failingTimes(seededRandom(seed * 31 + i))]),
+  );
+  let recovered = false;
+  function answer(path: string, at: number): Reply {
+    const isFailing = !recovered && schedules.get(path)?.(at);
+    const failure = failures[path as keyof typeof failures];
+    return isFailing && failure ? failure : { status: 200, afterMs: ANSWER_MS };
+  }
+  return {
+    answer,
+    recover: () => {
+      recovered = true;
+    },
+  };
+}
+
+/** Whether an endpoint fails at a time. It begins failing, so that something fails however short the test is. */
+function failingTimes(random: () => number): (at: number) => boolean {
+  let isFailing = true;
+  let until: number | undefined;
+  return (at) => {
+    until ??= at + random() * FAILING_MS;
+    while (until <= at) {
+      isFailing = !isFailing;
+      until += random() * (isFailing ? FAILING_MS : WORKING_MS);
+    }
+    return isFailing;
+  };
+}

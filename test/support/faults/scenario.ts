@@ -1,0 +1,39 @@
+/**
+ * Small scenarios of the delivery path, any one call of which can be made to fail. Together, those in this folder make
+ * every call that the path can make.
+ */
+
+import type { DeliveryRow } from "../../../src/db/schema.ts";
+import { resumeAtGate } from "../../../src/gate/client.ts";
+import type { FaultyRuntime } from "../faulty-runtime.ts";
+import type { Platform } from "../platform.ts";
+import { execute, type World } from "../world.ts";
+
+export const SECOND = 1_000;
+export const DAY = 86_400_000;
+
+export type Place = Readonly<{
+  world: World;
+  platform: Platform;
+  runtime: FaultyRuntime;
+  destinations: readonly string[];
+}>;
+
+export type Scenario = Readonly<{
+  name: string;
+  run: (place: Place) => Promise<void>;
+  /** What an operator does when it has gone wrong. */
+  operator?: (place: Place) => Promise<unknown>;
+  /** How the deliveries of each destination may end; several states where a fault may decide it. */
+  ends: readonly (readonly DeliveryRow["state"][])[];
+}>;
+
+/** An answer that asks for a hold of a minute. */
+export const held = () => new Response(null, { status: 503, headers: { "retry-after": "60" } });
+
+/** Resumes all paused destinations. */
+export async function resume({ runtime, destinations }: Place): Promise<void> {
+  await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
+  for (const destination of destinations)
+    await runtime.invoke("resume", (services) => resumeAtGate(services, destination));
+}

@@ -1,0 +1,69 @@
+/**
+ * Detects leaked secrets. It learns each secret that a test makes or uses, and then finds any piece of it in answers,
+ * log lines and console output. A secret may appear once, in the answer that creates it; no-leaks.ts checks for leaks
+ * after every test of the Worker.
+ */
+import { env } from "cloudflare:workers";
+import { pieceIn, piecesOf, secretsIn } from "./secret-pieces.ts";
+import { MASTER_KEYS } from "./vault.ts";
+
+/** The answers that show a new secret, and where in them. */
+const SHOWN = [
+  { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
+  { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
+  { route: /^POST \/dashboard\/destinations\/(new|[^/]+\/rotate)$/, place: /<code id="secret">([^<]+)</ },
+];
+
+const pieces = new Set<string>();
+const captured: Readonly<{ where: string; text: string }>[] = [];
+
+learnWhole(env.ADMIN_KEY);
+learnWhole(MASTER_KEYS.slice(MASTER_KEYS.indexOf(":") + 1));
+
+/** Learns the secrets in a text. */
+export function learn(text: string): void {
+  for (const secret of secretsIn(text)) learnWhole(secret);
+}
+
+function learnWhole(secret: string): void {
+  for (const piece of piecesOf(secret)) pieces.add(piece);
+}
+
+/** Keeps a text to check later: a log line comes before the answer with the secret. */
+export function captureText(where: string, text: string): void {
+  captured.push({ where, text });
+}
+
+/** The captured texts with a piece of a secret, since the last call. */
+export function takeLeaks(): string[] {
+  return captured.splice(0).flatMap(({ where, text }) => {
+    const piece = pieceIn(text, pieces);
+    return piece === undefined ? [] : [`${where} contains ${piece}…, a piece of a secret`];
+  });
+}
+
+type App = { fetch: (request: Request, ...rest: never[]) => Response | Promise<Response> };
+
+/** The same app; its answers are captured. */
+export function withLeakCheck<T extends App>(app: T): T {
+  const fetch = app.fetch;
+  app.fetch = async (request, ...rest) => {
+    learn(request.headers.get("authorization") ?? "");
+    const response = await fetch(request, ...rest);
+    const route = `${request.method} ${new URL(request.url).pathname}`;
+    const text = await response.clone().text();
+    const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
+    captureText(route, `${headers}\n${response.ok ? withoutShown(route, text) : text}`);
+    return response;
+  };
+  return app;
+}
+
+function withoutShown(called: string, text: string): string {
+  const shown = SHOWN.find(({ route }) => route.test(called));
+  if (!shown) return text;
+  return text.replace(shown.place, (_, secret: string) => {
+    learn(secret);
+    return "";
+  });
+}
