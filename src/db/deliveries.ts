@@ -71,7 +71,7 @@ export type LoadedDelivery = Readonly<{
 }>;
 
 type Loaded = Readonly<{
-  works: readonly LoadedDelivery[];
+  deliveries: readonly LoadedDelivery[];
   /** Parts whose bundle or destination is not stored. */
   missing: readonly BundlePart[];
   /** Parts of bundles with a header of a later version: an isolate with later code can read them. */
@@ -126,11 +126,11 @@ export async function loadDeliveries(
   parts: readonly BundlePart[],
   { isDue = () => true, fewDueOf = new Set() }: LoadOptions = {},
 ): Promise<Loaded> {
-  if (parts.length === 0) return { works: [], missing: [], unknown: [], rest: [] };
+  if (parts.length === 0) return { deliveries: [], missing: [], unknown: [], rest: [] };
   const stored = await readStored(databases, parts, fewDueOf);
   const { opened, ...others } = openBundles(parts, stored, isDue);
   await loadBodies(databases, opened);
-  return { works: opened.flatMap(deliveriesIn), ...others };
+  return { deliveries: opened.flatMap(deliveriesIn), ...others };
 }
 
 /** What D1 has of some parts, without most bodies. */

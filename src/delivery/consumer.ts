@@ -100,7 +100,9 @@ async function load(services: Services, batch: Batch) {
   const bundles = new Set([...logMissing(services, loaded.missing), ...unreadable]);
   for (const message of messages)
     if (message.parts.some(({ bundle }) => bundles.has(bundle))) batch.postponed.add(message);
-  const deliveries = distinct(loaded.works, messages).filter((delivery) => messageOf(delivery) !== undefined);
+  const deliveries = distinct(loaded.deliveries, messages).filter(
+    (delivery) => messageOf(delivery) !== undefined,
+  );
   return { deliveries, lookedUpAt };
 }
 

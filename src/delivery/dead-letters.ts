@@ -39,7 +39,7 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
 /** Those that were alone in their message, and of the others those that were never attempted and those that were. */
 async function sortByCause(services: Services, messages: readonly MessageGroup[]) {
   const parts = messages.flatMap((message) => message.parts);
-  const { works: deliveries } = await loadDeliveries(services, parts, { isDue: () => false });
+  const { deliveries } = await loadDeliveries(services, parts, { isDue: () => false });
   const messageOf = messageGroupFinder(messages, services.now());
   const alone: LoadedDelivery[] = [];
   const among: LoadedDelivery[] = [];

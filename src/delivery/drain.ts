@@ -211,7 +211,7 @@ async function admitWaiting(
   const decided: Disposition[] = [];
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((event) => ({ event, destination: destination.id }));
-    const { works: deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
+    const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
     const { due, dispositions } = triage(services, inOrder(deliveries, admitted), "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);
     const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);

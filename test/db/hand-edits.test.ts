@@ -39,10 +39,10 @@ const edit = (column: string, value: unknown) =>
   execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
 
 async function settingsNow() {
-  const { works } = await loadDeliveries(world.services, partsOf(await world.post()));
-  const [work] = works;
-  if (!work) throw new Error("The event is for the destination");
-  return gateSettingsOf(work.destination);
+  const { deliveries } = await loadDeliveries(world.services, partsOf(await world.post()));
+  const [delivery] = deliveries;
+  if (!delivery) throw new Error("The event is for the destination");
+  return gateSettingsOf(delivery.destination);
 }
 
 describe("from the next batch on", () => {

@@ -312,8 +312,11 @@ describe("bodies", () => {
     return Array.from({ length: bytes }, () => String.fromCharCode(33 + Math.floor(random() * 90))).join("");
   }
 
-  const held = ({ works }: Awaited<ReturnType<typeof loadDeliveries>>) =>
-    [...new Set(works.map(({ event }) => event.body))].reduce((sum, body) => sum + (body?.length ?? 0), 0);
+  const held = ({ deliveries }: Awaited<ReturnType<typeof loadDeliveries>>) =>
+    [...new Set(deliveries.map(({ event }) => event.body))].reduce(
+      (sum, body) => sum + (body?.length ?? 0),
+      0,
+    );
 
   test("of ten full bundles are delivered by one batch, in few round trips", async () => {
     const destination = await newDestination(WIDE);
@@ -335,7 +338,7 @@ describe("bodies", () => {
     for (let i = 0; i < 60; i++) messages.push(...(await world.postBundles(1, { data })));
     const first = await loadDeliveries(world.services, parts(messages));
     expect(held(first)).toBeLessThanOrEqual(HELD_BYTES);
-    expect(first.works.length + first.rest.length).toBe(60);
+    expect(first.deliveries.length + first.rest.length).toBe(60);
     const second = await loadDeliveries(world.services, first.rest);
     expect([held(second) <= HELD_BYTES, second.rest]).toEqual([true, []]);
 
@@ -353,11 +356,11 @@ describe("bodies", () => {
     world.receiver.script(urlOf(destination), BUSY);
     await world.bring(messages);
     await execute("UPDATE deliveries SET next_attempt_at = ?1 WHERE event_id = ?2", START, eventAt(2, 0));
-    const { works } = await loadDeliveries(world.services, parts(messages), {
+    const { deliveries } = await loadDeliveries(world.services, parts(messages), {
       isDue: (row) => (row?.nextAttemptAt ?? 0) <= START,
       fewDueOf: new Set([1, 2]),
     });
-    expect(works.map(({ event }) => [bundleOf(event.id), typeof event.body])).toEqual([
+    expect(deliveries.map(({ event }) => [bundleOf(event.id), typeof event.body])).toEqual([
       [1, "undefined"],
       [2, "string"],
     ]);

@@ -31,7 +31,7 @@ beforeEach(async () => {
 /** A lease for so many deliveries, over so many connections of its own, beginning with one. */
 async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
   const messages = await world.post(count);
-  const { works: deliveries } = await loadDeliveries(world.services, partsOf(messages));
+  const { deliveries } = await loadDeliveries(world.services, partsOf(messages));
   const [first] = deliveries;
   if (!first) throw new Error("Something was posted");
   return runLease(world.services, shared, {
