@@ -47,6 +47,8 @@ export type Committed = Readonly<{
   /** The results, in the order of the entries. */
   outcomes: readonly CommitResult[];
   bundles: readonly CommittedBundle[];
+  /** Whose entries D1 refuses however often they are committed. */
+  faultyTenants: readonly string[];
 }>;
 
 /** Rounds of commit and look-up: each further one needs a destination to have changed at that very moment. */
@@ -69,6 +71,7 @@ type Context = Readonly<{
   floor: number;
   outcomes: Map<Entry, CommitResult>;
   bundles: Map<number, CommittedBundle>;
+  faultyTenants: Set<string>;
 }>;
 
 /** Commits the entries to the database of that number. Never throws: on a failure, entries are `unavailable`. */
@@ -80,12 +83,13 @@ export async function commitEntries(
 ): Promise<Committed> {
   const outcomes = new Map<Entry, CommitResult>();
   const bundles = new Map<number, CommittedBundle>();
+  const faultyTenants = new Set<string>();
   try {
     const [floor] = await Promise.all([
       floorFor(services, database, entries),
       database === 0 && routesFor(services, database, tenantsOf(entries)),
     ]);
-    await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles }, entries);
+    await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles, faultyTenants }, entries);
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
   }
@@ -93,6 +97,7 @@ export async function commitEntries(
   return {
     outcomes: entries.map((entry) => outcomes.get(entry) ?? unavailable),
     bundles: [...bundles.values()],
+    faultyTenants: [...faultyTenants],
   };
 }
 
@@ -151,7 +156,11 @@ async function commitTogether(context: Context, drafts: readonly Draft[]): Promi
   } catch (error) {
     const entries = open.flatMap((draft) => draft.entries);
     context.services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
-    if (!isDeterministic(error) || entries.length < 2) return;
+    if (!isDeterministic(error)) return;
+    if (entries.length < 2) {
+      for (const entry of entries) context.faultyTenants.add(ownerOf(entry));
+      return;
+    }
     const middle = Math.ceil(entries.length / 2);
     await commitTogether(context, apart(entries.slice(0, middle)));
     await commitTogether(context, apart(entries.slice(middle)));

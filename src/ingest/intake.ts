@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import type { Entry } from "./bundle.ts";
+import { type Entry, ownerOf } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
@@ -18,6 +18,8 @@ const MOST_BYTES = 16 * 1024 * 1024;
 /** The events of one commit, and the bytes of their bodies, which are twice as many on the wire. */
 const COMMIT_EVENTS = 10 * MAX_EVENTS;
 const COMMIT_BYTES = 2 * 1024 * 1024;
+/** How long a tenant's events are committed by themselves after D1 has refused one of them. */
+const APART_MS = 60_000;
 /** Concurrent sends to the queue; bundles committed meanwhile gather for the next. */
 const MOST_SENDS = 2;
 /** Bundles that wait for a send. Those beyond are left to the sweep. */
@@ -41,6 +43,8 @@ export class GroupCommit {
   #pending: Pending[] = [];
   #bytes = 0;
   #isCommitting = false;
+  /** Until when the events of a tenant are committed by themselves, so that one fault is not searched for every time. */
+  readonly #apartUntil = new Map<string, number>();
 
   constructor(services: Services) {
     this.#services = services;
@@ -75,7 +79,9 @@ export class GroupCommit {
         const taken = this.#take();
         const entries = taken.map(({ entry }) => entry);
         const now = this.#services.now();
-        const { outcomes, bundles } = await commitEntries(this.#services, database, entries, now);
+        const committed = await commitEntries(this.#services, database, entries, now);
+        const { outcomes, bundles } = committed;
+        this.#keepApart(committed.faultyTenants);
         for (const [i, { resolve }] of taken.entries()) {
           resolve({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
         }
@@ -94,14 +100,26 @@ export class GroupCommit {
       : Promise.resolve());
   }
 
-  /** The oldest that fit into one commit. */
+  #keepApart(tenants: readonly string[]): void {
+    const now = this.#services.now();
+    for (const [tenant, until] of this.#apartUntil) if (until <= now) this.#apartUntil.delete(tenant);
+    for (const tenant of tenants) this.#apartUntil.set(tenant, now + APART_MS);
+  }
+
+  #isApart({ entry }: Pending): boolean {
+    return (this.#apartUntil.get(ownerOf(entry)) ?? 0) > this.#services.now();
+  }
+
+  /** The oldest that fit into one commit; one that is kept apart is committed alone. */
   #take(): Pending[] {
     let bytes = 0;
     let count = 0;
     for (const one of this.#pending) {
-      if (count > 0 && (count >= COMMIT_EVENTS || bytes + one.bytes > COMMIT_BYTES)) break;
+      const isApart = this.#apartUntil.size > 0 && this.#isApart(one);
+      if (count > 0 && (isApart || count >= COMMIT_EVENTS || bytes + one.bytes > COMMIT_BYTES)) break;
       bytes += one.bytes;
       count += 1;
+      if (isApart) break;
     }
     this.#bytes -= bytes;
     return this.#pending.splice(0, count);

@@ -92,6 +92,44 @@ describe("many who post at once", () => {
     expect(plans).toEqual(tenants.map((tenant) => (tenant === "tenant-3" ? [destination] : [])));
   });
 
+  test("are not held up for a minute by a tenant whose event D1 has refused, which is committed by itself then", async () => {
+    let commits = 0;
+    const { db } = world.services;
+    const refusing = {
+      prepare: (sql: string) => {
+        const statement = db.prepare(sql);
+        const bind = statement.bind.bind(statement);
+        return Object.assign(statement, {
+          bind: (...values: unknown[]) => Object.assign(bind(...values), { sql, values }),
+        });
+      },
+      batch: async (statements: (D1PreparedStatement & { sql?: string; values?: unknown[] })[]) => {
+        const inserts = statements.filter(({ sql }) => sql?.includes("INSERT INTO bundles"));
+        if (inserts.length > 0) commits += 1;
+        if (inserts.some(({ values = [] }) => values.join().includes("faulty-tenant")))
+          throw new Error("D1_ERROR: string or blob too big: SQLITE_TOOBIG");
+        return db.batch(statements);
+      },
+    } as unknown as D1Database;
+    const services = withIntake(to(newIntake({ db: refusing })));
+    const post = async () => {
+      commits = 0;
+      const tenants = Array.from({ length: 16 }, (_, i) => (i === 7 ? "faulty-tenant" : `tenant-${i}`));
+      const outcomes = await Promise.all(tenants.map((tenant) => accept(services, [event("type", tenant)])));
+      expect(outcomes.map(({ kind }) => kind)).toEqual(
+        tenants.map((tenant) => (tenant === "faulty-tenant" ? "unavailable" : "accepted")),
+      );
+      return commits;
+    };
+    const searched = await post();
+    expect(searched).toBeGreaterThan(5);
+    // Those before it, itself, and those behind it.
+    expect(await post()).toBeLessThanOrEqual(4);
+    world.clock.pass(60_000);
+    expect(await post()).toBeGreaterThan(5);
+    expect(await stored()).toHaveLength(3 * 15);
+  });
+
   test("put their messages on the queue by no more than two sends at once", async () => {
     await newDestination();
     let atOnce = 0;
