@@ -67,7 +67,6 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/destinations/:id?state=queued": [50_000, 12],
   "GET /dashboard/events/:id": [6_000, 4],
   "GET /dashboard/enter": [0, 0],
-  "GET /dashboard/lab": [2, 1],
   "GET /dashboard/simulator": [150, 3],
   "POST /v1/events": [2_500, 2],
   "POST /v1/events/batch": [5_000, 2],

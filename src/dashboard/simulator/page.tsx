@@ -37,12 +37,8 @@ import {
 import { fieldsOf, PATH, type PolicyFields, PolicyForm, specIn } from "./policy-form.tsx";
 import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
 
-/** Where the simulator was before; shared links still lead to it. */
-const FORMER_PATH = "/dashboard/lab";
-
 export function registerSimulator(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.get(PATH, (c) => showSimulator(c, c.req.query()));
-  app.get(FORMER_PATH, (c) => c.redirect(`${PATH}${new URL(c.req.url).search}`, 301));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();

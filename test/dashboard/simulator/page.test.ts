@@ -113,11 +113,6 @@ describe("the retry simulator", () => {
   });
 });
 
-it("keeps the links to its former address working", async () => {
-  const { status, headers } = await (await signedIn()).get("/dashboard/lab?preset=svix&outage=1h");
-  expect([status, headers.get("location")]).toEqual([301, "/dashboard/simulator?preset=svix&outage=1h"]);
-});
-
 describe("a customer's retry simulator", () => {
   it("shows no other tenant's destination", async () => {
     const id = await destinationOf("other", {
