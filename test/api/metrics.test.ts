@@ -49,20 +49,20 @@ async function scraped() {
 /** One destination takes three events at once; another refuses one, takes it later, and says no for good to one. */
 async function someTraffic() {
   const fine = await newDestination();
-  await world.bring(await world.post(3));
+  await world.consume(await world.post(3));
   const shaky = await newDestination({ eventTypes: ["shaky"] });
   world.receiver.script(urlOf(shaky), 503);
   const [message] = (await world.post(1, { type: "shaky" })).filter(
     ({ destination }) => destination === shaky,
   );
   world.clock.pass(2_000);
-  await world.bring([message]);
+  await world.consume([message]);
   world.clock.pass(60_000);
   world.receiver.script(urlOf(shaky), 204);
-  await world.bring([message]);
+  await world.consume([message]);
   const gone = (await world.post(1, { type: "shaky" })).filter(({ destination }) => destination === shaky);
   world.receiver.script(urlOf(shaky), 400);
-  await world.bring(gone);
+  await world.consume(gone);
   await world.settled();
   return { fine, shaky };
 }
@@ -117,7 +117,7 @@ describe("/metrics", () => {
     const of = (id: string) => messages.filter(({ destination }) => destination === id);
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?", one);
     world.receiver.script(urlOf(other), 503);
-    await world.bring([...of(one), ...of(other).slice(0, 1)]);
+    await world.consume([...of(one), ...of(other).slice(0, 1)]);
     const { value } = await scraped();
     expect(value("waiting_deliveries", { destination: one })).toBe(3);
     expect(value("retrying_deliveries", { destination: one })).toBe(0);
@@ -137,7 +137,7 @@ describe("/metrics", () => {
     const [held, other] = await world.post(2);
     if (!held || !other) throw new Error("Both events are for the destination");
     world.clock.pass(3 * 24 * 3_600_000);
-    await world.bring([held]);
+    await world.consume([held]);
     expect((await scraped()).value("retrying_for_a_day")).toBe(0);
     await execute("UPDATE deliveries SET state = 'waiting'");
     expect((await scraped()).value("retrying_for_a_day")).toBe(0);
@@ -178,7 +178,7 @@ describe("/metrics", () => {
       await newDestination({ tenant: "many", id: `dst_${String(i).padStart(20, "0")}` });
     const last = "dst_zzzzzzzzzzzzzzzzzzzz";
     await newDestination({ id: last });
-    await world.bring(await world.post(1));
+    await world.consume(await world.post(1));
     world.gates.called();
     const { value, samples } = await scraped();
     expect(world.gates.called().length).toBeLessThanOrEqual(100);

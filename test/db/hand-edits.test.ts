@@ -52,7 +52,7 @@ describe("from the next batch on", () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const before = world.receiver.calls.length;
-    const delivered = world.bring(await world.post(10));
+    const delivered = world.consume(await world.post(10));
     await world.receiver.called(before + 2);
     await calm();
     expect(world.receiver.open()).toBe(2);
@@ -63,19 +63,19 @@ describe("from the next batch on", () => {
 
   test("a pause applies", async () => {
     await edit("status", "paused");
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "paused" }]);
   });
 
   test("a retry policy applies", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", '{"schedule":[7],"jitter":"none"}');
-    expect(await world.bring(await world.post())).toEqual([{ retryIn: 7 }]);
+    expect(await world.consume(await world.post())).toEqual([{ retryIn: 7 }]);
   });
 
   test("a URL applies", async () => {
     await edit("url", "https://new.example/hook");
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(world.receiver.to("https://new.example/hook")).toHaveLength(1);
   });
 });
@@ -117,14 +117,14 @@ describe("nonsense", () => {
     await edit(column, value);
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
   test("in a retry policy counts as the default policy", async () => {
     world.receiver.script(urlOf(destination), 500);
     await edit("retry", "{not json");
-    expect(await world.bring(await world.post())).toEqual([{ retryIn: 23 }]);
+    expect(await world.consume(await world.post())).toEqual([{ retryIn: 23 }]);
   });
 });
 
@@ -137,7 +137,7 @@ describe("an event that an operator cancels", () => {
       "is to be retried",
       async (message: DeliveryName) => {
         world.receiver.script(urlOf(destination), 500);
-        await world.bring([message]);
+        await world.consume([message]);
         world.receiver.script(urlOf(destination), 204);
       },
     ],
@@ -145,7 +145,7 @@ describe("an event that an operator cancels", () => {
       "waits",
       async (message: DeliveryName) => {
         await edit("status", "paused");
-        await world.bring([message]);
+        await world.consume([message]);
         await edit("status", "active");
       },
     ],
@@ -158,7 +158,7 @@ describe("an event that an operator cancels", () => {
     await cancel(gone.event);
     await cancel(gone.event);
     world.clock.pass(3_600_000);
-    await world.bring(messages);
+    await world.consume(messages);
     await world.drain(destination);
     expect(world.receiver.calls).toHaveLength(calls + 2);
     expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
@@ -170,7 +170,7 @@ describe("an event that an operator cancels", () => {
 
   test("stays delivered when it has been delivered", async () => {
     const [message] = await world.post();
-    await world.bring([message]);
+    await world.consume([message]);
     await cancel(message?.event ?? 0);
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
@@ -182,7 +182,7 @@ describe("what operators query", () => {
   test("what is dead, and what waits or is retried, in rows and packs", async () => {
     const paused = await newDestination({ status: "paused" });
     world.receiver.script(urlOf(destination), 400, 400, 500, 204);
-    await world.bring(await world.post(4));
+    await world.consume(await world.post(4));
     expect(await query(documented("state = 'dead'"))).toMatchObject([
       { destination_id: destination, reason: "permanent", deliveries: 2 },
     ]);
@@ -203,10 +203,10 @@ describe("what operators query", () => {
         ]),
       );
     expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["queued", null] });
-    await world.bring([{ event, destination: paused }]);
+    await world.consume([{ event, destination: paused }]);
     expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["waiting", "paused"] });
     world.receiver.script(urlOf(destination), 204);
-    await world.bring([{ event, destination }]);
+    await world.consume([{ event, destination }]);
     expect(await states()).toEqual({ [destination]: ["delivered", null], [paused]: ["waiting", "paused"] });
   });
 });

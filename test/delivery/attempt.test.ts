@@ -28,10 +28,10 @@ async function attempt(script: Parameters<World["receiver"]["script"]>[1] = 204,
   world.receiver.script(urlOf(destination), script);
   const [message] = await world.post(1, { data: { number: 1 } });
   if (!message) throw new Error("The event is for the destination");
-  const fates = await world.bring([message]);
+  const results = await world.consume([message]);
   const [call] = world.receiver.calls;
   const row = await rowOf(message);
-  return { destination, message, fates, call, row, entry: row?.log.at(-1) };
+  return { destination, message, results, call, row, entry: row?.log.at(-1) };
 }
 
 describe("a request", () => {
@@ -57,10 +57,10 @@ describe("a request", () => {
   test("repeats id and bytes on every attempt, with a number, a timestamp and a signature of its own", async () => {
     const { destination, message } = await attempt(500);
     world.clock.pass(60_000);
-    await world.bring([message]);
+    await world.consume([message]);
     world.clock.pass(120_000);
     world.receiver.script(urlOf(destination), 200);
-    await world.bring([message]);
+    await world.consume([message]);
 
     const calls = world.receiver.calls;
     expect(calls).toHaveLength(3);
@@ -76,7 +76,7 @@ describe("a request", () => {
   test("sends the bytes that were posted, whatever they contain", async () => {
     await newDestination();
     const data = { text: 'Grüße\u0000\u2028 "quoted" \\ 👋', nested: [null, 1e21, -0.5, { a: {} }] };
-    await world.bring(await world.post(1, { data }));
+    await world.consume(await world.post(1, { data }));
     const [call] = world.receiver.calls;
     expect(JSON.parse(call?.body ?? "").data).toEqual(data);
     expect(verified(call)).toMatchObject({ data });
@@ -87,7 +87,7 @@ describe("a request", () => {
     const messages = await world.post();
     const body = '{ "type":"order.paid",\n"data":{"big":12345678901234567890,"exact":1.0,"big":2} }';
     await storeBodies(1, [body]);
-    await world.bring(messages);
+    await world.consume(messages);
     const [call] = world.receiver.calls;
     expect(call?.body).toBe(body);
     expect(verified(call)).toMatchObject({ data: { exact: 1 } });
@@ -115,7 +115,7 @@ describe("a request", () => {
     const destination = await newDestination();
     await execute("UPDATE destinations SET headers = '{not json' WHERE id = ?1", destination);
     const messages = await world.post();
-    await world.bring(messages);
+    await world.consume(messages);
     expect(world.receiver.to(urlOf(destination))).toHaveLength(1);
   });
 });
@@ -206,7 +206,7 @@ describe("a response", () => {
     const { destination, message } = await attempt(() => new Response("first", { status: 500 }));
     world.receiver.script(urlOf(destination), () => new Response("second", { status: 500 }));
     world.clock.pass(60_000);
-    await world.bring([message]);
+    await world.consume([message]);
     const log = (await rowOf(message))?.log;
     expect(log?.map(({ excerpt }) => excerpt)).toEqual([undefined, "second"]);
   });
@@ -239,9 +239,9 @@ describe("an attempt without a response", () => {
     ["dns", "dns lookup failed"],
     ["network", "internal error; reference = abc"],
   ])("is %s when the error is %j", async (reason, message) => {
-    const { row, fates } = await attempt(new Error(message));
+    const { row, results } = await attempt(new Error(message));
     expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, attempts: 1 });
-    expect(fates).toEqual([{ retryIn: 23 }]);
+    expect(results).toEqual([{ retryIn: 23 }]);
     expect(world.logged("attempt")).toMatchObject([{ error: reason, fault: `Error: ${message}` }]);
   });
 });

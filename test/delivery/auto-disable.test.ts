@@ -25,7 +25,7 @@ beforeEach(async () => {
 async function deliver(count: number): Promise<void> {
   for (let left = count; left > 0; left -= 10) {
     world.clock.pass(1_000);
-    await world.bring(await world.post(Math.min(10, left)));
+    await world.consume(await world.post(Math.min(10, left)));
     await world.settled();
     for (let i = 0; i < 10 && (await waiting()) > 0; i++) {
       world.clock.pass(2_000);
@@ -56,7 +56,7 @@ describe("a destination that rejects permanently", () => {
     expect(await statusOf(place)).toEqual(["paused", "rejecting"]);
     expect(world.logged("destination_paused")).toMatchObject([{ destination: place, reason: "rejecting" }]);
     const calls = world.receiver.calls.length;
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(world.receiver.calls).toHaveLength(calls);
     expect((await storedRows()).at(-1)).toMatchObject({ state: "waiting", reason: "paused" });
   });
@@ -70,7 +70,7 @@ describe("a destination that rejects permanently", () => {
 
   test("and was made active by hand has a hundred rejections again", async () => {
     await deliver(101);
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     await execute("UPDATE destinations SET status = 'active', status_reason = NULL");
     await deliver(1);
     expect(await statusOf(place)).toEqual(["active", null]);
@@ -102,7 +102,7 @@ test("auto-disable costs nothing while a destination succeeds", async () => {
   await world.earnTrust(place);
   world.d1.used();
   world.gates.called();
-  await world.bring(await world.post());
+  await world.consume(await world.post());
   await world.settled();
   expect(world.gates.called()).toEqual(["admit", "settle"]);
   expect(world.d1.used().rowsWritten).toBe(2);

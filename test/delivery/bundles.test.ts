@@ -51,7 +51,7 @@ describe("a bundle of a hundred events", () => {
     await newDestination(WIDE);
     const messages = await world.postBundles(100);
     expect(messages).toHaveLength(1);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(await statesOf()).toEqual(Array(100).fill("delivered"));
   });
 
@@ -66,7 +66,7 @@ describe("a bundle of a hundred events", () => {
     world.receiver.script(urlOf(silent), script);
     const messages = await world.postBundles(30);
     expect(messages).toHaveLength(1);
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     await world.receiver.called(61);
     await calm();
     world.clock.pass(PATIENCE_MS);
@@ -81,7 +81,7 @@ describe("a bundle of a hundred events", () => {
     world.receiver.script(urlOf(silent), 204);
     const before = world.receiver.calls.length;
     world.clock.pass(((fate as { retryIn: number }).retryIn ?? 0) * 1_000);
-    expect(await world.bring(messages, 2)).toEqual(["acked"]);
+    expect(await world.consume(messages, 2)).toEqual(["acked"]);
     expect(world.receiver.calls.length - before).toBe(30);
     expect(eventsTo(failing)).toHaveLength(60);
     expect(await statesOf(failing)).toEqual(Array(30).fill("delivered"));
@@ -96,21 +96,21 @@ describe("a bundle of a hundred events", () => {
     world.receiver.script(urlOf(destination), BUSY);
     const services = { ...world.services, random: seededRandom(7) };
     const messages = await world.postBundles(100);
-    const bring = async (attempts: number) => {
-      const { batch, fates } = batchOf("breakwater-deliveries", messages, attempts);
+    const consume = async (attempts: number) => {
+      const { batch, results } = batchOf("breakwater-deliveries", messages, attempts);
       await consumeDeliveries(services, batch);
-      return fates[0];
+      return results[0];
     };
     world.d1.used();
     let wakeUps = 0;
     const early: number[] = [];
     const late: number[] = [];
-    for (let fate = await bring(1); typeof fate === "object" && wakeUps < 200; wakeUps++) {
+    for (let fate = await consume(1); typeof fate === "object" && wakeUps < 200; wakeUps++) {
       world.clock.pass((fate.retryIn ?? 0) * 1_000);
       const now = world.clock.now();
       const rows = new Map((await storedRows()).map((row) => [row.eventId, row]));
       const before = world.receiver.calls.length;
-      fate = await bring(2);
+      fate = await consume(2);
       for (const event of eventsTo(destination).slice(before)) {
         const { nextAttemptAt, log = [] } = rows.get(event) ?? {};
         const [at, waitedMs] = [nextAttemptAt ?? 0, (nextAttemptAt ?? 0) - (log.at(-1)?.at ?? 0)];
@@ -136,7 +136,7 @@ describe("a bundle of a hundred events", () => {
       const event = eventNumber(call.headers.get("webhook-id") ?? "") ?? 0;
       return new Response(null, { status: twice.includes(event) ? BUSY : 204 });
     });
-    expect(await world.bring(messages, 90)).toEqual(["acked"]);
+    expect(await world.consume(messages, 90)).toEqual(["acked"]);
     const [next, ...others] = world.deliveryQueue.taken();
     expect(others).toEqual([]);
     expect(next).toEqual({
@@ -170,7 +170,7 @@ describe("a response that comes after its batch has ended", () => {
       return new Response(null, { status: indexOf(event) === 1 ? BUSY : 204 });
     });
     const calls = world.receiver.calls.length;
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     await world.receiver.called(calls + 3);
     await calm();
     world.clock.pass(PATIENCE_MS);
@@ -186,7 +186,7 @@ describe("a response that comes after its batch has ended", () => {
     world.receiver.script(urlOf(destination), 204);
     const before = eventsTo(destination).length;
     // Each of the two messages delivers its own, in either order and in one batch.
-    expect(await world.bring([...messages, ...own], 2)).toEqual(["acked", "acked"]);
+    expect(await world.consume([...messages, ...own], 2)).toEqual(["acked", "acked"]);
     expect(eventsTo(destination).slice(before).map(indexOf).sort()).toEqual([0, 1]);
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
   });
@@ -196,7 +196,7 @@ describe("a response that comes after its batch has ended", () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const messages = await world.postBundles();
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     await world.receiver.called(1);
     await calm();
     world.clock.pass(PATIENCE_MS);
@@ -204,14 +204,14 @@ describe("a response that comes after its batch has ended", () => {
     end(BUSY);
     await world.settled();
     world.clock.pass(10_000);
-    expect(await world.bring(messages, 2)).toEqual(["acked"]);
+    expect(await world.consume(messages, 2)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(1);
     world.clock.pass(60_000);
-    expect(await world.bring(messages, 2)).toEqual([{ retryIn: expect.any(Number) }]);
+    expect(await world.consume(messages, 2)).toEqual([{ retryIn: expect.any(Number) }]);
     expect(world.receiver.calls).toHaveLength(2);
     // The message of its last attempt delivers it: its former owner is acknowledged.
     const own = world.deliveryQueue.taken().map(({ body }) => body);
-    expect(await world.bring(own, 2)).toEqual(["acked"]);
+    expect(await world.consume(own, 2)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(2);
   });
 });
@@ -222,7 +222,7 @@ describe("the same delivery in two messages of a batch", () => {
     world.receiver.script(urlOf(destination), BUSY);
     const [whole] = await world.postBundles(3);
     const part = messageFor({ event: eventAt(1, 1), destination });
-    expect(await world.bring([part, whole])).toEqual([
+    expect(await world.consume([part, whole])).toEqual([
       { retryIn: expect.any(Number) },
       { retryIn: expect.any(Number) },
     ]);
@@ -232,7 +232,7 @@ describe("the same delivery in two messages of a batch", () => {
   test("is one attempt when the same message comes to two invocations at once", async () => {
     await newDestination(WIDE);
     const messages = await world.postBundles(100);
-    await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
+    await Promise.all([world.consume(messages), world.consume(messages), world.consume(messages)]);
     expect(world.receiver.calls).toHaveLength(100);
     expect(await statesOf()).toEqual(Array(100).fill("delivered"));
   });
@@ -240,10 +240,10 @@ describe("the same delivery in two messages of a batch", () => {
 
 describe("a dead-lettered message", () => {
   const letDie = async (messages: readonly unknown[]) => {
-    const { batch, fates } = batchOf("breakwater-dead", messages, 100);
+    const { batch, results } = batchOf("breakwater-dead", messages, 100);
     await consumeDeadLetters(world.services, batch);
     await world.settled();
-    return fates;
+    return results;
   };
 
   test("leaves deliveries without an attempt waiting, and schedules a drain for them", async () => {
@@ -263,7 +263,7 @@ describe("a dead-lettered message", () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const messages = await world.postBundles(3);
-    await world.bring(messages);
+    await world.consume(messages);
     await letDie(messages);
     expect(await statesOf()).toEqual(Array(3).fill("retrying"));
     const alone = world.deliveryQueue.taken().map(({ body }) => body);
@@ -294,7 +294,7 @@ describe("a dead-lettered message", () => {
   test("makes drains that fail take ever fewer deliveries, and one at last", async () => {
     const destination = await newDestination({ ...WIDE, status: "paused" });
     const messages = await world.postBundles(60);
-    await world.bring(messages);
+    await world.consume(messages);
     await execute("UPDATE destinations SET status = 'active'");
     const { batch } = batchOf("breakwater-drains", [{ destination, drains: 1 }], 4);
     await consumeDrains(world.services, batch);
@@ -326,7 +326,7 @@ describe("bodies", () => {
     for (let i = 0; i < 10; i++) messages.push(...(await world.postBundles(4, { data })));
     world.d1.used();
     const before = world.receiver.calls.length;
-    expect(await world.bring(messages)).toEqual(Array(messages.length).fill("acked"));
+    expect(await world.consume(messages)).toEqual(Array(messages.length).fill("acked"));
     expect(world.receiver.calls.length - before).toBe(40);
     expect(world.d1.used().roundTrips).toBeLessThanOrEqual(5);
   });
@@ -342,8 +342,8 @@ describe("bodies", () => {
     const second = await loadDeliveries(world.services, first.rest);
     expect([held(second) <= HELD_BYTES, second.rest]).toEqual([true, []]);
 
-    await world.bring(messages.slice(0, 10));
-    for (let at = 10; at < 60; at += 10) await world.bring(messages.slice(at, at + 10));
+    await world.consume(messages.slice(0, 10));
+    for (let at = 10; at < 60; at += 10) await world.consume(messages.slice(at, at + 10));
     await execute("UPDATE destinations SET status = 'active'");
     await world.earnTrust(destination);
     await consumeDrains(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
@@ -354,7 +354,7 @@ describe("bodies", () => {
     const destination = await newDestination(WIDE);
     const messages = [...(await world.postBundles(1)), ...(await world.postBundles(1))];
     world.receiver.script(urlOf(destination), BUSY);
-    await world.bring(messages);
+    await world.consume(messages);
     await execute("UPDATE deliveries SET next_attempt_at = ?1 WHERE event_id = ?2", START, eventAt(2, 0));
     const { deliveries } = await loadDeliveries(world.services, parts(messages), {
       isDue: (row) => (row?.nextAttemptAt ?? 0) <= START,
@@ -375,7 +375,7 @@ describe("bodies", () => {
     const data = "a".repeat(1_000);
     const messages = [...(await world.postBundles(2, { data })), ...(await world.postBundles(2, { data }))];
     await execute(`UPDATE bundles SET body = ${damage} WHERE id = 1`);
-    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await world.consume(messages)).toEqual(["acked", "acked"]);
     expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
       ["dead", "corrupt"],
       ["dead", "corrupt"],

@@ -42,7 +42,7 @@ describe("deliveries of a damaged bundle", () => {
   ])("end dead with that reason, and the others of the batch are delivered (%s)", async (_how, damage) => {
     const messages = await twoBundles();
     await execute(damage);
-    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await world.consume(messages)).toEqual(["acked", "acked"]);
     expect(await outcomes()).toEqual([dead, dead, dead, delivered, delivered]);
     expect(world.receiver.to(urlOf(destination))).toHaveLength(2);
   });
@@ -56,15 +56,15 @@ describe("deliveries of a damaged bundle", () => {
     await execute(
       "UPDATE bundles SET body = CAST(replace(CAST(body AS TEXT), '1', '2') AS BLOB) WHERE id = 1",
     );
-    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await world.consume(messages)).toEqual(["acked", "acked"]);
     expect(await outcomes()).toEqual([dead, delivered]);
   });
 
   test("are retried when the header has an unknown version: another isolate may know it", async () => {
     const messages = await twoBundles();
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 2) WHERE id = 1");
-    const fates = await world.bring(messages);
-    expect(fates).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
+    const results = await world.consume(messages);
+    expect(results).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
     expect(await outcomes()).toEqual([delivered, delivered]);
   });
 
@@ -83,7 +83,7 @@ describe("deliveries of a damaged bundle", () => {
       },
     } as unknown as D1Database;
     Object.assign(world.services, { db: spoiling });
-    await world.bring(messages);
+    await world.consume(messages);
     expect(await outcomes()).toEqual(Array(5).fill(delivered));
   });
 });

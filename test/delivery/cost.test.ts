@@ -25,7 +25,7 @@ async function deliver(count: number, script: (destination: string) => Script = 
   const ingest = world.d1.used();
   const messages = await named(bundles);
   for (const { destination } of messages) world.receiver.script(urlOf(destination), script(destination));
-  await world.bring(bundles);
+  await world.consume(bundles);
   return { bundles, messages, ingest, consume: world.d1.used(), gateCalls: world.gates.called() };
 }
 
@@ -131,14 +131,14 @@ test("a failure costs one row more, for the index of what is due; the success th
   expect(consume.rowsWritten).toBe(2);
   world.clock.pass(60_000);
   world.receiver.script(urlOf(messages[0]?.destination ?? ""), 204);
-  await world.bring(bundles);
+  await world.consume(bundles);
   expect(world.d1.used()).toMatchObject({ rowsWritten: 1, roundTrips: 2 });
 });
 
 test("a repeated message costs one round trip and no row", async () => {
   await newDestination();
   const { bundles } = await deliver(10);
-  await world.bring(bundles);
+  await world.consume(bundles);
   expect(world.d1.used()).toMatchObject({ rowsWritten: 0, roundTrips: 1 });
   expect(world.gates.called()).toEqual([]);
 });

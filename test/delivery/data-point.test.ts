@@ -25,7 +25,7 @@ test("each attempt is one point, with the columns that are documented", async ()
   world.receiver.script(urlOf(destination), 503);
   const [message] = await world.post(1, { type: "invoice.paid" });
   world.clock.pass(1_200);
-  await world.bring([message]);
+  await world.consume([message]);
   const id = deliveryId(message?.event ?? 0, destination);
   expect(points).toEqual([
     {
@@ -37,7 +37,7 @@ test("each attempt is one point, with the columns that are documented", async ()
 
   world.clock.pass(120_000);
   world.receiver.script(urlOf(destination), 204);
-  await world.bring([message]);
+  await world.consume([message]);
   expect(points[1]).toMatchObject({
     blobs: [TENANT, "invoice.paid", "2xx", "delivered", null, id],
     doubles: [2, 204, expect.any(Number), expect.any(Number)],
@@ -48,7 +48,7 @@ test("the point of an attempt without a response has the status 0", async () => 
   const points = dataset();
   const destination = await newDestination();
   world.receiver.script(urlOf(destination), new TypeError("fetch failed"));
-  await world.bring(await world.post());
+  await world.consume(await world.post());
   expect(points).toMatchObject([
     { blobs: [TENANT, "order.paid", "network", "retrying", "network", expect.any(String)] },
   ]);
@@ -61,7 +61,7 @@ test("a point holds nothing of the payload, of the URL, of headers or of secrets
     url: "https://hooks.example/in/t0k3n?key=s3cr3t",
     headers: { "x-api-key": "h3ad3r" },
   });
-  await world.bring(await world.post(1, { data: { card: "p4yl04d" } }));
+  await world.consume(await world.post(1, { data: { card: "p4yl04d" } }));
   const written = JSON.stringify(points);
   expect(written).toContain(destination);
   for (const hidden of ["hooks.example", "t0k3n", "s3cr3t", "h3ad3r", "p4yl04d", SECRET])
@@ -72,9 +72,9 @@ test("attempts beyond the limit of data points are still made, recorded and ackn
   const points = dataset(2);
   Object.assign(world.services.config, { logAttempts: "all" });
   await newDestination();
-  const fates = await world.bring(await world.post(5));
+  const results = await world.consume(await world.post(5));
   expect(points).toHaveLength(2);
-  expect(fates.every((fate) => fate === "acked")).toBe(true);
+  expect(results.every((fate) => fate === "acked")).toBe(true);
   expect((await storedRows()).map(({ state }) => state)).toEqual(Array(5).fill("delivered"));
   const uncounted = world.logged("attempt").map((line) => line.uncounted);
   expect(uncounted).toEqual([

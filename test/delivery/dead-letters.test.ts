@@ -23,9 +23,9 @@ beforeEach(async () => {
 /** Each name in a message of its own. */
 async function buried(given: readonly unknown[]) {
   const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
-  const { batch, fates } = batchOf("breakwater-dead", messages, 100);
+  const { batch, results } = batchOf("breakwater-dead", messages, 100);
   await consumeDeadLetters(world.services, batch);
-  return fates;
+  return results;
 }
 
 test("a dead letter ends a delivery without an outcome as dead", async () => {
@@ -38,7 +38,7 @@ test("a dead letter ends a delivery without an outcome as dead", async () => {
 test("a dead letter keeps the attempts that a delivery has had", async () => {
   world.receiver.script(urlOf(destination), 500);
   const messages = await world.post();
-  await world.bring(messages);
+  await world.consume(messages);
   await buried(messages);
   expect(await storedRows()).toMatchObject([
     { state: "dead", reason: "poison", attempts: 1, log: [{ status: 500 }] },
@@ -47,7 +47,7 @@ test("a dead letter keeps the attempts that a delivery has had", async () => {
 
 test("a dead letter changes nothing about a delivery that has ended", async () => {
   const messages = await world.post();
-  await world.bring(messages);
+  await world.consume(messages);
   expect(await buried(messages)).toEqual(["acked"]);
   expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
 });

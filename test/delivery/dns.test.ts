@@ -35,8 +35,8 @@ function names(a: readonly Answered[], aaaa: readonly Answered[] = [], host = ho
 async function deliver() {
   const [message] = await world.post();
   if (!message) throw new Error("The event is for the destination");
-  const fates = await world.bring([message]);
-  return { message, fates, row: await rowOf(message), made: world.receiver.to(urlOf(destination)).length };
+  const results = await world.consume([message]);
+  return { message, results, row: await rowOf(message), made: world.receiver.to(urlOf(destination)).length };
 }
 
 test("a name with public addresses is called", async () => {
@@ -57,9 +57,9 @@ describe("a name is not called, and its delivery waits without an attempt,", () 
     ["when an address is none", [{ data: "nonsense" }], []],
   ])("%s", async (_, a, aaaa) => {
     names(a, aaaa);
-    const { row, fates, made } = await deliver();
+    const { row, results, made } = await deliver();
     expect(made).toBe(0);
-    expect(fates).toEqual(["acked"]);
+    expect(results).toEqual(["acked"]);
     expect(row).toMatchObject({
       state: "waiting",
       reason: "forbidden_address",
@@ -109,7 +109,7 @@ test("one destination's name does not delay another's deliveries", async () => {
   const other = await newDestination();
   names([{ data: "10.0.0.1" }]);
   names([{ data: "8.8.8.8" }], [], hostOf(other));
-  await world.bring(await world.post());
+  await world.consume(await world.post());
   expect(world.receiver.to(urlOf(other))).toHaveLength(1);
   expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
 });
@@ -184,7 +184,7 @@ describe("where private addresses are allowed", () => {
 
 test("at most six queries are open at once, over all destinations", async () => {
   for (let i = 0; i < 12; i++) await newDestination();
-  await world.bring(await world.post());
+  await world.consume(await world.post());
   expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
   expect(questions().length).toBeGreaterThanOrEqual(13);
 });

@@ -36,7 +36,7 @@ const held = () => new Response(null, { status: 503, headers: { "retry-after": S
 async function waitBehindHold(count: number): Promise<DeliveryName[]> {
   world.receiver.script(urlOf(destination), held);
   const messages = await world.post(count + 1);
-  await world.bring(messages);
+  await world.consume(messages);
   world.receiver.script(urlOf(destination), 204);
   return messages.slice(1);
 }
@@ -44,9 +44,9 @@ async function waitBehindHold(count: number): Promise<DeliveryName[]> {
 /** So many deliveries that wait at an open circuit. */
 async function waitAtOpenCircuit(count: number): Promise<DeliveryName[]> {
   world.receiver.script(urlOf(destination), 500);
-  await world.bring(await world.post(5));
+  await world.consume(await world.post(5));
   const messages = await world.post(count);
-  await world.bring(messages);
+  await world.consume(messages);
   return messages;
 }
 
@@ -63,7 +63,7 @@ function eventsSince(calls: number): (number | undefined)[] {
 describe("a refused delivery", () => {
   test("waits in D1 with the reason, and its message is acknowledged", async () => {
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
-    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(await world.consume(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     const waiting = { state: "waiting", reason: "paused", attempts: 0, nextAttemptAt: null, endedAt: null };
     expect(await storedRows()).toMatchObject([{ ...waiting, giveUpAt: START + 14 * 86_400_000 }]);
@@ -83,11 +83,11 @@ describe("a refused delivery", () => {
     world.receiver.script(urlOf(destination), 500);
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
-    await world.bring([message]);
+    await world.consume([message]);
     const before = await rowOf(message);
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
     world.clock.pass(30_000);
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     const { attempts, giveUpAt, log } = before ?? {};
     expect(await rowOf(message)).toMatchObject({
       state: "waiting",
@@ -145,7 +145,7 @@ describe("a drain", () => {
     const later: number[] = [];
     for (let i = 0; i < 3; i++) {
       const messages = await world.post(2);
-      await world.bring(messages);
+      await world.consume(messages);
       later.push(...messages.map(({ event }) => event));
     }
     world.receiver.script(urlOf(destination), 204);
@@ -243,7 +243,7 @@ describe("a drain", () => {
     const draining = world.answer(drains);
     await world.receiver.called(before + 1);
     await world.answer(drains);
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(world.receiver.calls.length - before).toBe(1);
     end(204);
     await draining;

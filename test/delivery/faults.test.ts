@@ -28,15 +28,15 @@ describe("a gate that cannot be reached", () => {
       throw new Error("Durable Object is overloaded");
     });
     world.chance(0);
-    expect(await world.bring(messages)).toEqual([{ retryIn: 5 }]);
+    expect(await world.consume(messages)).toEqual([{ retryIn: 5 }]);
     world.chance(0.999);
-    expect(await world.bring(messages)).toEqual([{ retryIn: 10 }]);
+    expect(await world.consume(messages)).toEqual([{ retryIn: 10 }]);
     expect(world.receiver.calls).toEqual([]);
     expect(await storedRows()).toEqual([]);
     expect(world.logged("gate_unreachable")).toMatchObject([{ destination }, { destination }]);
 
     world.gates.before(() => {});
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
@@ -50,12 +50,12 @@ describe("a gate that cannot be reached", () => {
       throw Object.assign(new Error("As the platform says it"), flags);
     });
     for (let again = 1; again <= 3; again++)
-      expect(await world.bring(messages)).toEqual(Array(2).fill({ retryIn: 8 }));
+      expect(await world.consume(messages)).toEqual(Array(2).fill({ retryIn: 8 }));
     expect(world.gates.called()).toEqual(["admit", "admit", "admit"]);
     expect(await storedRows()).toEqual([]);
 
     world.gates.before(() => {});
-    await world.bring(messages);
+    await world.consume(messages);
     expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
       Array(2).fill(["delivered", 1]),
     );
@@ -66,7 +66,7 @@ describe("a gate that cannot be reached", () => {
     // Background work of the commit.
     world.clock.pass(10_000);
     world.gates.before(() => new Promise(() => {}));
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     await world.clock.asleep(10_000);
     world.clock.pass(10_000);
     expect(await delivered).toEqual([{ retryIn: 8 }]);
@@ -79,7 +79,7 @@ describe("a gate that cannot be reached", () => {
     world.gates.before((_, name) => {
       if (name === destination) throw new Error("Network connection lost.");
     });
-    await world.bring(await world.post(3));
+    await world.consume(await world.post(3));
     expect(world.receiver.to(urlOf(other))).toHaveLength(3);
     expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
   });
@@ -89,12 +89,12 @@ describe("a gate that cannot be reached", () => {
     world.gates.before((method) => {
       if (method === "settle") throw new Error("Network connection lost.");
     });
-    expect(await world.bring(messages)).toEqual(["acked", "acked", "acked"]);
+    expect(await world.consume(messages)).toEqual(["acked", "acked", "acked"]);
     expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered", "delivered", "delivered"]);
 
     world.gates.before(() => {});
     world.clock.pass(60_000);
-    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(await world.consume(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(4);
   });
 });
@@ -109,7 +109,7 @@ describe("D1 that cannot be reached", () => {
   ])("when deliveries are loaded retries all messages, later each time (try %d)", async (attempts, s) => {
     const messages = await world.post(3);
     world.d1.failing(() => "before");
-    expect(await world.bring(messages, attempts)).toEqual(Array(3).fill({ retryIn: s }));
+    expect(await world.consume(messages, attempts)).toEqual(Array(3).fill({ retryIn: s }));
     expect(world.receiver.calls).toEqual([]);
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 3 }]);
   });
@@ -117,7 +117,7 @@ describe("D1 that cannot be reached", () => {
   test("for a hundred tries of a message makes no dead letter: a new message takes its place", async () => {
     const messages = await world.post();
     world.d1.failing(() => "before");
-    expect(await world.bring(messages, 99)).toEqual(["acked"]);
+    expect(await world.consume(messages, 99)).toEqual(["acked"]);
     expect(world.deliveryQueue.taken()).toEqual([
       { body: messageFor({ event: FIRST_EVENT, destination }), delaySeconds: 300 },
     ]);
@@ -131,7 +131,7 @@ describe("D1 that cannot be reached", () => {
     const messages = await world.post();
     let faults = 1;
     world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
     expect(await delivered).toEqual([{ retryIn: 23 }]);
@@ -145,7 +145,7 @@ describe("D1 that cannot be reached", () => {
     const messages = await world.post(2);
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") ? "before" : undefined));
     world.gates.called();
-    const delivered = world.bring(messages);
+    const delivered = world.consume(messages);
     for (const pause of [250, 500]) {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
@@ -156,7 +156,7 @@ describe("D1 that cannot be reached", () => {
 
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
-    await world.bring(messages);
+    await world.consume(messages);
     const states = (await storedRows()).map(({ state, attempts }) => [state, attempts]);
     expect(states).toEqual(Array(2).fill(["delivered", 1]));
   });
@@ -183,7 +183,7 @@ describe("a queue that cannot be reached", () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
     world.deliveryQueue.break(true);
-    expect(await world.bring(messages, 95)).toEqual([{ retryIn: 23 }]);
+    expect(await world.consume(messages, 95)).toEqual([{ retryIn: 23 }]);
     expect(await rowOf({ event: FIRST_EVENT, destination })).toMatchObject({
       state: "retrying",
       attempts: 1,

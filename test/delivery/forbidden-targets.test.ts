@@ -8,7 +8,7 @@ describe.each(Object.entries(refused))("%s", (_what, urls) => {
     const world = await newWorld();
     await Promise.all(urls.map((url) => newDestination({ url })));
     const messages = await world.post();
-    expect(await world.bring(messages)).toEqual(urls.map(() => "acked"));
+    expect(await world.consume(messages)).toEqual(urls.map(() => "acked"));
     expect(world.receiver.calls).toEqual([]);
     const ends = (await storedRows()).map(({ state, reason, attempts }) => ({ state, reason, attempts }));
     expect(ends).toEqual(urls.map(() => ({ state: "dead", reason: "forbidden_target", attempts: 0 })));

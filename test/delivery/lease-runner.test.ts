@@ -91,7 +91,7 @@ test("a Retry-After is reported to the gate at once, while other attempts are st
   await world.earnTrust(destination);
   const { script, end } = silence();
   world.receiver.script(urlOf(destination), quiet, script);
-  const delivered = world.bring(await world.post(2));
+  const delivered = world.consume(await world.post(2));
   await world.receiver.called(14);
   await calm();
   await world.settled();
@@ -110,7 +110,7 @@ test("a Retry-After that another lease has received ends this one within a secon
   };
   world.receiver.script(urlOf(narrow), slowly);
   const messages = await world.post(5);
-  await world.bring(messages.filter((message) => message.destination === narrow));
+  await world.consume(messages.filter((message) => message.destination === narrow));
   expect(world.receiver.calls).toHaveLength(2);
   const waiting = { state: "waiting", reason: "hold", attempts: 0, nextAttemptAt: until };
   expect((await storedRows()).slice(2)).toMatchObject([waiting, waiting, waiting]);

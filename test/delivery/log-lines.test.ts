@@ -29,7 +29,7 @@ const BODY = { card: "4111-1111" };
 
 async function send(count: number, ...answers: Parameters<World["receiver"]["script"]>[1][]): Promise<void> {
   world.receiver.script(urlOf(place), ...answers);
-  await world.bring(await world.post(count, { data: BODY }));
+  await world.consume(await world.post(count, { data: BODY }));
   await world.settled();
 }
 
@@ -95,7 +95,7 @@ describe("a delivery that ends dead without an attempt", () => {
 
   test("writes no line for a delivery that had ended before", async () => {
     const messages = await world.post();
-    await world.bring(messages);
+    await world.consume(messages);
     await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     expect(world.logged("delivery_dead")).toEqual([]);
   });

@@ -27,7 +27,7 @@ async function deliverTo(script: Script, columns = {}) {
   world.receiver.script(urlOf(destination), script);
   const message = (await world.post()).find((posted) => posted.destination === destination);
   if (!message) throw new Error("The event is for the destination");
-  const [fate] = await world.bring([message]);
+  const [fate] = await world.consume([message]);
   return { destination, message, fate };
 }
 
@@ -39,7 +39,7 @@ test("a receiver that is gone is sent one request, and the rest of its batch wai
   const destination = await newDestination();
   world.receiver.script(urlOf(destination), 410);
   const messages = await world.post(20);
-  await world.bring(messages);
+  await world.consume(messages);
   expect(world.receiver.calls).toHaveLength(1);
   const rows = await storedRows();
   expect(rows.map(({ state, reason }) => `${state} ${reason}`).sort()).toEqual([
@@ -74,7 +74,7 @@ describe("a failure", () => {
     const { message } = await deliverTo(500);
     const before = await rowOf(message);
     world.clock.pass(10_000);
-    expect(await world.bring([message])).toEqual([{ retryIn: 13 }]);
+    expect(await world.consume([message])).toEqual([{ retryIn: 13 }]);
     expect(world.receiver.calls).toHaveLength(1);
     expect(await rowOf(message)).toEqual(before);
   });
@@ -83,7 +83,7 @@ describe("a failure", () => {
     const { message } = await deliverTo(500);
     for (const seconds of [45, 90, 180]) {
       world.clock.pass(((await rowOf(message))?.nextAttemptAt ?? 0) - world.clock.now());
-      expect(await world.bring([message])).toEqual([{ retryIn: seconds }]);
+      expect(await world.consume([message])).toEqual([{ retryIn: seconds }]);
     }
     expect(await rowOf(message)).toMatchObject({ state: "retrying", attempts: 4 });
     expect((await rowOf(message))?.log.map(({ status }) => status)).toEqual([500, 500, 500, 500]);
@@ -92,12 +92,12 @@ describe("a failure", () => {
   test("is dead when the policy's attempts are used up, and no sooner", async () => {
     const retry = { schedule: [1], jitter: "none", max_attempts: 3 } as const;
     const { message, destination } = await deliverTo(500, { retry, breakerMinAttempts: 100 });
-    const fates = [];
+    const results = [];
     for (let i = 0; i < 2; i++) {
       world.clock.pass(1_000);
-      fates.push(...(await world.bring([message])));
+      results.push(...(await world.consume([message])));
     }
-    expect(fates).toEqual([{ retryIn: 1 }, "acked"]);
+    expect(results).toEqual([{ retryIn: 1 }, "acked"]);
     const end = {
       state: "dead",
       reason: "exhausted",
@@ -107,7 +107,7 @@ describe("a failure", () => {
     };
     expect(await rowOf(message)).toMatchObject(end);
     world.clock.pass(60_000);
-    await world.bring([message]);
+    await world.consume([message]);
     expect(world.receiver.to(urlOf(destination))).toHaveLength(3);
   });
 
@@ -115,7 +115,7 @@ describe("a failure", () => {
     const retry = { schedule: [100], jitter: "none", give_up_after: 150 } as const;
     const { message } = await deliverTo(500, { retry });
     world.clock.pass(100_000);
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "expired", attempts: 2 });
   });
 
@@ -125,7 +125,7 @@ describe("a failure", () => {
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", destination);
-    await world.bring([message]);
+    await world.consume([message]);
     world.clock.pass(3 * 86_400_000);
     await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", destination);
     await gateOf(destination).resume();
@@ -145,15 +145,15 @@ describe("a failure", () => {
     answerTo(destination, 500);
     for (let i = 0; i < 5; i++) {
       world.clock.pass(1_000);
-      await world.bring([message]);
+      await world.consume([message]);
     }
     answerTo(destination, 404);
     for (let i = 0; i < 3; i++) {
       world.clock.pass(1_000);
-      expect(await world.bring([message])).toEqual([{ retryIn: 1 }]);
+      expect(await world.consume([message])).toEqual([{ retryIn: 1 }]);
     }
     world.clock.pass(1_000);
-    await world.bring([message]);
+    await world.consume([message]);
     expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "exhausted", attempts: 10 });
   });
 
@@ -161,7 +161,7 @@ describe("a failure", () => {
     const { message, destination } = await deliverTo(500);
     answerTo(destination, 200);
     world.clock.pass(30_000);
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     const row = await rowOf(message);
     expect(row).toMatchObject({ state: "delivered", reason: null, attempts: 2, nextAttemptAt: null });
     expect(row).toMatchObject({ endedAt: START + 30_000, lastStatus: 200, lastError: null });
@@ -176,7 +176,7 @@ describe("a failure", () => {
     const before = Array.from({ length: 40 }, (_, i) => ({ at: i, latencyMs: 1, status: 503 }));
     await execute("UPDATE deliveries SET attempts = 60, log = ?1", JSON.stringify(before));
     world.clock.pass(60_000);
-    await world.bring([message]);
+    await world.consume([message]);
     const row = await rowOf(message);
     expect(row?.attempts).toBe(61);
     expect(row?.log.map(({ at }) => at)).toEqual([...before.slice(1).map(({ at }) => at), START + 60_000]);
@@ -187,9 +187,9 @@ describe("a failure", () => {
     const { message, fate } = await deliverTo(500, { retry });
     expect(fate).toEqual({ retryIn: 86_400 });
     world.clock.pass(86_400_000);
-    expect(await world.bring([message])).toEqual([{ retryIn: 86_400 }]);
+    expect(await world.consume([message])).toEqual([{ retryIn: 86_400 }]);
     world.clock.pass(2 * 86_400_000);
-    await world.bring([message]);
+    await world.consume([message]);
     expect(world.receiver.calls).toHaveLength(2);
   });
 
@@ -197,9 +197,9 @@ describe("a failure", () => {
     const destination = await newDestination();
     answerTo(destination, 500);
     const messages = await world.post();
-    expect(await world.bring(messages, 89)).toEqual([{ retryIn: 23 }]);
+    expect(await world.consume(messages, 89)).toEqual([{ retryIn: 23 }]);
     world.clock.pass(30_000);
-    expect(await world.bring(messages, 90)).toEqual(["acked"]);
+    expect(await world.consume(messages, 90)).toEqual(["acked"]);
     expect(world.deliveryQueue.taken()).toEqual([{ body: messageFor(messages[0]), delaySeconds: 45 }]);
   });
 });
@@ -232,7 +232,7 @@ describe("a response with status", () => {
     expect(world.logged("destination_paused")).toMatchObject([{ destination, reason: "gone" }]);
 
     const later = await world.post();
-    await world.bring(later);
+    await world.consume(later);
     expect(world.receiver.calls).toHaveLength(1);
     expect(await storedRows()).toMatchObject([{ state: "dead" }, { state: "waiting", reason: "paused" }]);
   });
@@ -255,9 +255,9 @@ describe("Retry-After", () => {
     const destination = await newDestination();
     answerTo(destination, quiet(429, "120"));
     const messages = await world.post(5);
-    const fates = await world.bring(messages);
+    const results = await world.consume(messages);
     expect(world.receiver.calls).toHaveLength(1);
-    expect(fates).toEqual([{ retryIn: 126 }, "acked", "acked", "acked", "acked"]);
+    expect(results).toEqual([{ retryIn: 126 }, "acked", "acked", "acked", "acked"]);
     const [first, ...rest] = await storedRows();
     expect(first).toMatchObject({ state: "retrying", reason: "http_429", nextAttemptAt: START + 126_000 });
     for (const row of rest) {
@@ -265,7 +265,7 @@ describe("Retry-After", () => {
       expect(row).toMatchObject(wait);
     }
     world.clock.pass(119_000);
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(world.receiver.calls).toHaveLength(1);
   });
 
@@ -282,7 +282,7 @@ describe("a success whose rate-limit headers allow", () => {
 
   test("nothing for a while holds the destination until then, before anything is refused", async () => {
     const { destination } = await deliverTo(stating('"default";r=0;t=30'));
-    await world.bring((await world.post()).filter((message) => message.destination === destination));
+    await world.consume((await world.post()).filter((message) => message.destination === destination));
     expect(world.receiver.calls).toHaveLength(1);
     const wait = { state: "waiting", reason: "hold", nextAttemptAt: START + 30_000 };
     expect(await storedRows()).toMatchObject([{ state: "delivered" }, wait]);
@@ -292,7 +292,7 @@ describe("a success whose rate-limit headers allow", () => {
     const destination = await newDestination();
     await world.earnTrust(destination);
     answerTo(destination, stating('"default";r=4;t=30'));
-    await world.bring(await world.post());
+    await world.consume(await world.post());
     expect(await gateOf(destination).destinationState()).toMatchObject({ window: { size: 2 }, heldUntil: 0 });
   });
 });
@@ -302,7 +302,7 @@ describe("a delivery without an attempt", () => {
     const destination = await newDestination();
     const messages = await world.post();
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     const end = { state: "cancelled", reason: "destination_deleted", attempts: 0, endedAt: START };
     expect(await storedRows()).toMatchObject([end]);
@@ -311,7 +311,7 @@ describe("a delivery without an attempt", () => {
   test("ends as cancelled at once when it was to be retried and its destination has been deleted", async () => {
     const { destination, message } = await deliverTo(500);
     await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
-    await world.bring([message]);
+    await world.consume([message]);
     expect(await rowOf(message)).toMatchObject({ state: "cancelled", attempts: 1 });
   });
 
@@ -319,7 +319,7 @@ describe("a delivery without an attempt", () => {
     await newDestination({ retry: { expire_unattempted_after: 60 } });
     const messages = await world.post();
     world.clock.pass(60_000);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     expect(await storedRows()).toMatchObject([{ state: "dead", reason: "expired", attempts: 0 }]);
   });
@@ -327,7 +327,7 @@ describe("a delivery without an attempt", () => {
   test("ends as dead when its address has become forbidden", async () => {
     const destination = await newDestination();
     await execute("UPDATE destinations SET url = 'https://10.0.0.1/' WHERE id = ?1", destination);
-    expect(await world.bring(await world.post())).toEqual(["acked"]);
+    expect(await world.consume(await world.post())).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     expect(await storedRows()).toMatchObject([{ state: "dead", reason: "forbidden_target", attempts: 0 }]);
   });
@@ -338,7 +338,7 @@ describe("a delivery without an attempt", () => {
   ])("of a message that names %s that is unknown is dropped", async (_, message) => {
     await newDestination();
     await world.post();
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     expect(world.logged("delivery_unknown")).toHaveLength(1);
     expect(await storedRows()).toEqual([]);
   });
@@ -358,12 +358,12 @@ describe("a delivery without an attempt", () => {
   ])("in an unreadable message (%j) is dropped, and the rest of the batch is delivered", async (body) => {
     await newDestination();
     const messages = await world.post();
-    expect(await world.bring([body, ...messages])).toEqual(["acked", "acked"]);
+    expect(await world.consume([body, ...messages])).toEqual(["acked", "acked"]);
     expect(world.logged("message_unreadable")).toHaveLength(1);
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
 
   test("of an unreadable message is dropped", async () => {
-    expect(await world.bring([null, "text"])).toEqual(["acked", "acked"]);
+    expect(await world.consume([null, "text"])).toEqual(["acked", "acked"]);
   });
 });

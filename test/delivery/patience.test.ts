@@ -35,7 +35,7 @@ async function silentDestination(columns = {}) {
 
 /** Delivers the messages, and lets the patience end when so many attempts are in flight. */
 async function bringAndWait(messages: Awaited<ReturnType<World["post"]>>, attempts: number) {
-  const delivered = world.bring(messages);
+  const delivered = world.consume(messages);
   await world.receiver.called(attempts);
   await calm();
   world.clock.pass(PATIENCE_MS);
@@ -61,11 +61,11 @@ describe("an attempt without a response after a second", () => {
     world.receiver.script(urlOf(failing), 500);
     const messages = await world.post();
     world.d1.used();
-    const fates = await bringAndWait(messages, 3);
-    expect(fates[messages.findIndex(({ destination }) => destination === failing)]).toMatchObject({
+    const results = await bringAndWait(messages, 3);
+    expect(results[messages.findIndex(({ destination }) => destination === failing)]).toMatchObject({
       retryIn: expect.any(Number),
     });
-    expect(fates.filter((fate) => fate === "acked")).toHaveLength(2);
+    expect(results.filter((fate) => fate === "acked")).toHaveLength(2);
     // To load, for the two that answered at once, and for the one that did not.
     expect(world.d1.used().roundTrips).toBe(3);
     expect(await rowOf({ event: FIRST_EVENT, destination: quick })).toMatchObject({ state: "delivered" });
@@ -86,7 +86,7 @@ describe("an attempt without a response after a second", () => {
     const slow = await silentDestination();
     const messages = await world.post();
     await bringAndWait(messages, 1);
-    expect(await world.bring(messages)).toEqual([{ retryIn: expect.any(Number) }]);
+    expect(await world.consume(messages)).toEqual([{ retryIn: expect.any(Number) }]);
     expect(world.receiver.to(urlOf(slow.id))).toHaveLength(1);
   });
 });
@@ -161,7 +161,7 @@ describe("receivers that hang", () => {
     world.gates.before((method, name) =>
       method === "admit" && name === healthy ? world.receiver.called(6) : undefined,
     );
-    const delivered = world.bring(await world.post());
+    const delivered = world.consume(await world.post());
     await world.clock.asleep(STARTS_MS + PATIENCE_MS, 7);
     world.clock.pass(STARTS_MS + PATIENCE_MS);
     expect(await delivered).toEqual(Array(7).fill("acked"));
@@ -175,7 +175,7 @@ describe("receivers that hang", () => {
     const { script } = silence();
     world.receiver.script(urlOf(hanging), script);
     const other = await newDestination();
-    const delivered = world.bring(await world.post(20));
+    const delivered = world.consume(await world.post(20));
     await world.receiver.called(12 + 5 + 20);
     await calm();
     expect(world.receiver.to(urlOf(other))).toHaveLength(20);
@@ -195,7 +195,7 @@ test("an attempt's timeout starts when its connection is free, and not while it 
   const armed = vi.spyOn(AbortSignal, "timeout");
   const scripts = Array.from({ length: 6 }, silence);
   world.receiver.script(urlOf(destination), ...scripts.map(({ script }) => script), 204);
-  const delivered = world.bring(await world.post(8));
+  const delivered = world.consume(await world.post(8));
   await world.receiver.called(26);
   await calm();
   expect(armed).toHaveBeenCalledTimes(6);

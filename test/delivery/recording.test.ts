@@ -43,12 +43,12 @@ async function silentDestination() {
 }
 
 /** Delivers the messages. `isOver` says whether the batch has ended. */
-function bring(messages: readonly unknown[]) {
+function consume(messages: readonly unknown[]) {
   let over = false;
-  const fates = world.bring(messages).finally(() => {
+  const results = world.consume(messages).finally(() => {
     over = true;
   });
-  return { fates, isOver: () => over };
+  return { results, isOver: () => over };
 }
 
 /** Waits until the condition holds, without moving the clock. */
@@ -80,7 +80,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     const slow = await silentDestination();
     const quick = await newDestination();
     const settled = settledGates();
-    const batch = bring(await world.post());
+    const batch = consume(await world.post());
     await world.receiver.called(2);
     await noCompany();
     await until(() => settled.includes(quick));
@@ -89,7 +89,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     expect(batch.isOver()).toBe(false);
 
     world.clock.pass(PATIENCE_MS);
-    expect(await batch.fates).toEqual(["acked", "acked"]);
+    expect(await batch.results).toEqual(["acked", "acked"]);
     expect(await rowOf({ event, destination: slow.id })).toMatchObject({ reason: "in_flight" });
     expect(settled).toEqual([quick]);
     slow.end(204);
@@ -103,7 +103,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     const paused = await newDestination({ status: "paused" });
     const messages = await world.post();
     world.d1.used();
-    const batch = bring(messages);
+    const batch = consume(messages);
     await world.receiver.called(2);
     await noCompany();
     await until(async () => (await storedRows()).length === 2);
@@ -111,7 +111,7 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     expect(await rowOf({ event, destination: paused })).toMatchObject({ state: "waiting" });
     expect(batch.isOver()).toBe(false);
     world.clock.pass(PATIENCE_MS);
-    expect(await batch.fates).toEqual(Array(3).fill("acked"));
+    expect(await batch.results).toEqual(Array(3).fill("acked"));
     // To load, for those two, and for the one that hangs.
     expect(world.d1.used().roundTrips).toBe(3);
     slow.end(204);
@@ -128,12 +128,12 @@ test("a crash after the first destination is recorded repeats the others alone",
   const messages = (await world.post()).map((name) => messageFor(name));
   const runtime = faultyRuntime(world);
   const delivered = async () => {
-    const { batch, fates } = batchOf("breakwater-deliveries", messages);
+    const { batch, results } = batchOf("breakwater-deliveries", messages);
     const survived = await runtime.invoke("consume", (services) => consumeDeliveries(services, batch));
-    return { survived, fates };
+    return { survived, results };
   };
   runtime.failNext((call) => call.includes(WRITE), "crash");
-  expect(await delivered()).toEqual({ survived: false, fates: Array(3).fill("left") });
+  expect(await delivered()).toEqual({ survived: false, results: Array(3).fill("left") });
   expect((await storedRows()).map(({ destinationId, state }) => [destinationId, state])).toEqual([
     [quick, "delivered"],
   ]);
@@ -141,7 +141,7 @@ test("a crash after the first destination is recorded repeats the others alone",
   runtime.stopFailing();
   // Until the leases of the crashed invocation have expired.
   world.clock.pass(120_000);
-  expect(await delivered()).toEqual({ survived: true, fates: Array(3).fill("acked") });
+  expect(await delivered()).toEqual({ survived: true, results: Array(3).fill("acked") });
   expect(world.receiver.to(urlOf(quick))).toHaveLength(1);
   for (const id of others) expect(world.receiver.to(urlOf(id))).toHaveLength(2);
   expect((await storedRows()).map(({ state }) => state)).toEqual(Array(3).fill("delivered"));
@@ -151,7 +151,7 @@ test("destinations that end together share a write, and no row is written twice"
   for (let i = 0; i < 10; i++) await newDestination();
   const messages = await world.post(3);
   world.d1.used();
-  await world.bring(messages);
+  await world.consume(messages);
   // To load, and to record.
   expect(world.d1.used()).toMatchObject({ roundTrips: 2, rowsWritten: 10 });
 });
@@ -173,15 +173,15 @@ describe("a write that fails", () => {
     const settled = settledGates();
     let writes = 0;
     world.d1.failing((sql) => (sql.includes(WRITE) && ++writes <= 3 ? "before" : undefined));
-    const batch = bring(messages);
+    const batch = consume(messages);
     await world.receiver.called(2);
     await noCompany();
     await world.clock.asleep(250);
     slow.end(204);
     await passTries();
-    const fates = await batch.fates;
-    expect(fates[messages.findIndex(({ destination }) => destination === quick)]).toEqual({ retryIn: 5 });
-    expect(fates[messages.findIndex(({ destination }) => destination === slow.id)]).toBe("acked");
+    const results = await batch.results;
+    expect(results[messages.findIndex(({ destination }) => destination === quick)]).toEqual({ retryIn: 5 });
+    expect(results[messages.findIndex(({ destination }) => destination === slow.id)]).toBe("acked");
     expect(settled).toEqual([slow.id]);
     expect(await storedRows()).toMatchObject([{ destinationId: slow.id, state: "delivered" }]);
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
@@ -195,11 +195,11 @@ describe("a write that fails", () => {
       BEGIN SELECT raise(ABORT, 'poison'); END`);
     const messages = await world.post();
     const settled = settledGates();
-    const batch = bring(messages);
+    const batch = consume(messages);
     await passTries();
-    const fates = await batch.fates;
+    const results = await batch.results;
     for (const [i, { destination }] of messages.entries())
-      expect(fates[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
+      expect(results[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
     expect([...settled].sort()).toEqual(places.filter((id) => id !== poisoned).sort());
     expect(await storedRows()).toHaveLength(2);
     // All of them twice, and each of them once.
@@ -220,7 +220,7 @@ describe("a recorder", () => {
 
   async function dispositions(count: number) {
     const destination = await newDestination();
-    await world.bring(await world.post(count));
+    await world.consume(await world.post(count));
     const rows = (await storedRows()).filter((row) => row.destinationId === destination);
     await forgetOutcomes();
     return rows.map((row) => ({ delivery: {} as never, row }));

@@ -25,14 +25,14 @@ beforeEach(async () => {
 describe("the same message twice in one batch", () => {
   test("is one attempt, and both are acknowledged", async () => {
     const messages = await world.post();
-    expect(await world.bring([...messages, ...messages])).toEqual(["acked", "acked"]);
+    expect(await world.consume([...messages, ...messages])).toEqual(["acked", "acked"]);
     expect(world.receiver.calls).toHaveLength(1);
   });
 
   test("comes again once, not twice, after a failure", async () => {
     world.receiver.script(urlOf(destination), 500);
     const messages = await world.post();
-    expect(await world.bring([...messages, ...messages, ...messages])).toEqual([
+    expect(await world.consume([...messages, ...messages, ...messages])).toEqual([
       { retryIn: 23 },
       "acked",
       "acked",
@@ -45,38 +45,38 @@ describe("the same message in two batches at once", () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
     const messages = await world.post();
-    const first = world.bring(messages);
+    const first = world.consume(messages);
     await world.receiver.called(1);
 
-    const [second] = await world.bring(messages);
+    const [second] = await world.consume(messages);
     expect(second).toEqual({ retryIn: expect.any(Number) });
     expect((second as { retryIn: number }).retryIn).toBeLessThanOrEqual(60);
 
     end(204);
     expect(await first).toEqual(["acked"]);
     world.clock.pass(60_000);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(1);
     expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
   });
 
   test("is one attempt when one looks it up before the other ends it, and requests admission after that", async () => {
     const messages = await world.post();
-    const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
+    const { batch, results } = batchOf("breakwater-deliveries", messages.map(messageFor));
     const between = async () => {
       world.clock.pass(5);
-      expect(await world.bring(messages)).toEqual(["acked"]);
+      expect(await world.consume(messages)).toEqual(["acked"]);
       world.clock.pass(5);
     };
     await consumeDeliveries({ ...world.services, db: afterFirstLookUp(world.services.db, between) }, batch);
-    expect(fates).toEqual([{ retryIn: 0 }]);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(results).toEqual([{ retryIn: 0 }]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toHaveLength(1);
   });
 
   test("is one attempt when both run in step", async () => {
     const messages = await world.post(20);
-    await Promise.all([world.bring(messages), world.bring(messages), world.bring(messages)]);
+    await Promise.all([world.consume(messages), world.consume(messages), world.consume(messages)]);
     expect(world.receiver.calls).toHaveLength(20);
     expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
       Array(20).fill(["delivered", 1]),
@@ -88,7 +88,7 @@ describe("a message for a delivery that is", () => {
   test.each(["delivered", "dead", "cancelled"])("%s is acknowledged without an attempt", async (state) => {
     const messages = await world.post();
     await stored({ state });
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     expect(world.gates.called()).toEqual([]);
     expect(await storedRows()).toMatchObject([{ state, attempts: 1 }]);
@@ -97,7 +97,7 @@ describe("a message for a delivery that is", () => {
   test("waiting is acknowledged: the drain will deliver it", async () => {
     const messages = await world.post();
     await stored({ state: "waiting" });
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     expect(await storedRows()).toMatchObject([{ state: "waiting", attempts: 1 }]);
   });

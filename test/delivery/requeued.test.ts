@@ -12,9 +12,9 @@ beforeEach(async () => {
   destination = await newDestination({ retry: { schedule: [60, 60], max_attempts: 2 } });
   world.receiver.script(urlOf(destination), 500);
   const messages = await world.post();
-  await world.bring(messages);
+  await world.consume(messages);
   world.clock.pass(120_000);
-  await world.bring(messages);
+  await world.consume(messages);
   [dead] = (await storedRows()) as [DeliveryRow];
   await requeueDead(world.services, dead, world.clock.now() + 3_600_000);
 });

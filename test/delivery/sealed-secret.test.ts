@@ -24,7 +24,7 @@ describe("a secret that cannot be opened", () => {
     await spoil(await secret());
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
-    expect(await world.bring([message])).toEqual(["acked"]);
+    expect(await world.consume([message])).toEqual(["acked"]);
     expect(world.receiver.calls).toEqual([]);
     expect(await rowOf(message)).toMatchObject({
       state: "waiting",
@@ -41,7 +41,7 @@ describe("a secret that cannot be opened", () => {
     const other = await newDestination();
     await spoil("nonsense");
     const messages = await world.post();
-    expect(await world.bring(messages)).toEqual(["acked", "acked"]);
+    expect(await world.consume(messages)).toEqual(["acked", "acked"]);
     expect(world.receiver.calls.map(({ url }) => url)).toEqual([urlOf(other)]);
   });
 
@@ -50,7 +50,7 @@ describe("a secret that cannot be opened", () => {
     await spoil("nonsense");
     const [message] = await world.post();
     if (!message) throw new Error("The event is for the destination");
-    await world.bring([message]);
+    await world.consume([message]);
     world.clock.pass(60_000);
     await sweep(world.services);
     await world.drain(destination);
@@ -66,7 +66,7 @@ describe("a secret that cannot be opened", () => {
 test("a destination with a key pair gets a v1a signature that its public key verifies", async () => {
   const secret = newSecret("ed25519");
   const place = await newDestination({ secret });
-  await world.bring(await world.post());
+  await world.consume(await world.post());
   const [call] = world.receiver.to(urlOf(place));
   const header = (name: string) => call?.headers.get(name) ?? "";
   const [version, signature = ""] = header("webhook-signature").split(",");

@@ -18,7 +18,7 @@ async function bringFive(rateBurst: number) {
   };
   world.receiver.script(urlOf(destination), answer(700), answer(0));
   const messages = await world.post(5);
-  const delivered = world.bring(messages);
+  const delivered = world.consume(messages);
   return { messages, delivered, startedAt };
 }
 
@@ -52,7 +52,7 @@ test("each attempt waits for its own send slot", async () => {
     startedAt.push(world.clock.now() - START);
     return new Response(null, { status: 204 });
   });
-  const delivered = world.bring(await world.post(3));
+  const delivered = world.consume(await world.post(3));
   await world.clock.asleep(500);
   world.clock.pass(500);
   await world.receiver.called(2);

@@ -425,7 +425,7 @@ describe("a run", () => {
 
   test("removes full bundles that were delivered for two rows each, and reads few", async () => {
     for (let bundle = 0; bundle < 20; bundle++) {
-      await world.bring(await world.post(100));
+      await world.consume(await world.post(100));
       world.clock.pass(MINUTE);
     }
     world.clock.pass(KEPT + 2 * HOUR);

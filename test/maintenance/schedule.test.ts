@@ -93,11 +93,11 @@ describe("a scheduled event", () => {
 
   test("is not attempted when its message comes early", async () => {
     const [event = 0] = await schedule(START + 30_000);
-    const [fate] = await world.bring([{ event, destination }]);
+    const [fate] = await world.consume([{ event, destination }]);
     expect(fate).toEqual({ retryIn: 30 });
     expect(world.receiver.calls).toHaveLength(0);
     world.clock.pass(30_000);
-    await world.bring([{ event, destination }]);
+    await world.consume([{ event, destination }]);
     expect(await rowOf({ event, destination })).toMatchObject({ state: "delivered", attempts: 1 });
   });
 
@@ -105,7 +105,7 @@ describe("a scheduled event", () => {
     const [event = 0] = await schedule(START + 29 * DAY);
     world.clock.pass(29 * DAY);
     await execute("UPDATE destinations SET status = 'paused'");
-    await world.bring([{ event, destination }]);
+    await world.consume([{ event, destination }]);
     expect(await rowOf({ event, destination })).toMatchObject({
       state: "waiting",
       reason: "paused",
@@ -117,7 +117,7 @@ describe("a scheduled event", () => {
     const [event = 0] = await schedule(START + MINUTE);
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(MINUTE);
-    await world.bring([{ event, destination }]);
+    await world.consume([{ event, destination }]);
     expect(await rowOf({ event, destination })).toMatchObject({ state: "cancelled" });
   });
 
@@ -128,7 +128,7 @@ describe("a scheduled event", () => {
     await sweep(world.services);
     world.clock.pass(MINUTE);
     world.d1.used();
-    await world.bring([{ event, destination }]);
+    await world.consume([{ event, destination }]);
     expect(world.d1.used()).toMatchObject({ rowsWritten: 1, rowsRead: 12 });
   });
 });
@@ -193,7 +193,7 @@ describe("one that was lost", () => {
     const messages = await sent();
     expect(messages.at(-1)).toEqual({ event, at: START + DAY });
     world.clock.pass(MINUTE);
-    for (const { event } of messages) await world.bring([{ event, destination }]);
+    for (const { event } of messages) await world.consume([{ event, destination }]);
     expect(world.receiver.calls).toHaveLength(1);
   });
 });

@@ -115,9 +115,9 @@ describe("an accepted event without an outcome", () => {
   test("is recovered for the destinations only that have no outcome", async () => {
     const [other, third] = [await newDestination(), await newDestination()];
     const messages = await lose();
-    await world.bring(messages.filter((message) => message.destination === destination));
+    await world.consume(messages.filter((message) => message.destination === destination));
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", other);
-    await world.bring(messages.filter((message) => message.destination === other));
+    await world.consume(messages.filter((message) => message.destination === other));
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await rowOf({ event: FIRST, destination })).toMatchObject({ state: "delivered" });
@@ -129,10 +129,10 @@ describe("an accepted event without an outcome", () => {
     const messages = await lose();
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
-    expect(await world.bring(messages)).toEqual(["acked"]);
+    expect(await world.consume(messages)).toEqual(["acked"]);
     world.clock.pass(1_000);
     await world.drain(destination);
-    await world.bring(messages);
+    await world.consume(messages);
     expect(world.receiver.calls).toHaveLength(1);
   });
 
@@ -162,7 +162,7 @@ describe("a bundle", () => {
   test("of which some events have an outcome has the others recovered, and each delivered once", async () => {
     const messages = await lose(20);
     const [delivered, rest] = [messages.filter((_, i) => i % 3 === 0), messages.filter((_, i) => i % 3 > 0)];
-    await world.bring(delivered);
+    await world.consume(delivered);
     world.clock.pass(GRACE_MS);
     await sweep(world.services);
     expect(await lostOf()).toEqual(rest.map(({ event }) => event));
@@ -170,7 +170,7 @@ describe("a bundle", () => {
       world.clock.pass(1_000);
       await world.drain(destination);
     }
-    await world.bring(messages);
+    await world.consume(messages);
     expect(await statesNow()).toEqual(Array(20).fill("delivered"));
     expect(world.receiver.calls).toHaveLength(20);
   });
@@ -309,7 +309,7 @@ describe("a retry that no message has delivered", () => {
   test("waits when it is overdue by more than the grace period, and its attempts stay", async () => {
     const messages = await lose();
     world.receiver.script(urlOf(destination), 500);
-    await world.bring(messages);
+    await world.consume(messages);
     world.clock.pass(22_500 + GRACE_MS - 1);
     await sweep(world.services);
     expect(await statesNow()).toEqual(["retrying/http_500"]);
@@ -326,7 +326,7 @@ describe("a retry that no message has delivered", () => {
   test("of an attempt whose worker has died with it waits too, and that attempt is not counted", async () => {
     const { script, end } = silence();
     world.receiver.script(urlOf(destination), script);
-    const delivering = world.bring(await lose());
+    const delivering = world.consume(await lose());
     await world.receiver.called(1);
     await calm();
     world.clock.pass(1_000);
@@ -433,7 +433,7 @@ describe("what waits", () => {
     world.receiver.script(urlOf(destination), busy);
     const [first, ...messages] = await world.post(150);
     if (!first) throw new Error("They were posted");
-    await world.bring([first, ...messages]);
+    await world.consume([first, ...messages]);
     await execute("UPDATE packs SET give_up_at = ?1 WHERE bundle_id = 2", START + 60_000);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(2);
     world.clock.pass(60_000);

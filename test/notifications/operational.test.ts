@@ -27,13 +27,13 @@ const publishedTypes = async () => (await published()).map(({ type }) => type);
 /** Delivers what has been put on the queue, retries at once and without their delay. */
 async function deliverAll(): Promise<void> {
   const messages = world.deliveryQueue.taken().map(({ body }) => body);
-  if (messages.length > 0) await world.bring(messages);
+  if (messages.length > 0) await world.consume(messages);
   await world.settled();
 }
 
 async function send(count: number, answer: number): Promise<void> {
   world.receiver.script(urlOf(place), answer);
-  await world.bring(await world.post(count));
+  await world.consume(await world.post(count));
   await world.settled();
 }
 
@@ -118,7 +118,7 @@ describe("a pause", () => {
     const messages = await world.post();
     world.receiver.script(urlOf(place), 410);
     loseAnswer();
-    const delivering = world.bring(messages);
+    const delivering = world.consume(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
     await delivering;
@@ -206,7 +206,7 @@ describe("the dead", () => {
 
   test("who expired while they waited are among them", async () => {
     await env.DB.prepare("UPDATE destinations SET status = 'paused' WHERE id = ?1").bind(place).run();
-    await world.bring(await world.post(3));
+    await world.consume(await world.post(3));
     world.clock.pass(15 * 24 * 3_600_000);
     await runCron(world.services);
     await world.settled();
@@ -242,7 +242,7 @@ describe("a storm", () => {
     const messages = await world.post(10);
     world.receiver.script(urlOf(place), 409);
     for (let i = 0; i < 12; i++) {
-      await world.bring(messages);
+      await world.consume(messages);
       await world.settled();
       await env.DB.prepare("UPDATE deliveries SET next_attempt_at = 0 WHERE state = 'retrying'").run();
       world.clock.pass(MINUTE);
@@ -390,7 +390,7 @@ describe("the operator's own destination", () => {
     for (let i = 0; i < 60; i++) {
       const posted = { tenant: "operator", type: "destination.paused", destinations: [operator] };
       const [event = 0] = await insertBundles(env.DB, [{ acceptedAt: world.clock.now(), events: [posted] }]);
-      await world.bring([{ event, destination: operator }]);
+      await world.consume([{ event, destination: operator }]);
       await world.settled();
       world.clock.pass(30_000);
       await world.drain(operator);

@@ -254,7 +254,7 @@ describe("a replay", () => {
 
   test("of history sends what was delivered again, with the same ids and bytes", async () => {
     const messages = await world.post(3, { data: { n: 1 } });
-    await world.bring(messages.filter(({ destination }) => destination === place));
+    await world.consume(messages.filter(({ destination }) => destination === place));
     const before = world.receiver.calls.map(({ body, headers }) => [headers.get("webhook-id"), body]).sort();
     await ended(1);
     await begin({ include: "delivered", until: START + HOUR });
@@ -307,7 +307,7 @@ describe("its pace", () => {
 
   test("falls, and nothing is set to wait, while the destination is blocked", async () => {
     world.receiver.script(urlOf(place), 500);
-    await world.bring(await world.post(10));
+    await world.consume(await world.post(10));
     await ended(20);
     await begin();
     world.clock.pass(20_000);

@@ -42,7 +42,7 @@ describe("events", () => {
   test("are spread over the databases as time passes, and delivered from each", async () => {
     const destination = await newDestination();
     for (let minute = 0; minute < 12; minute++) {
-      await world.bring(await world.post(2));
+      await world.consume(await world.post(2));
       await world.settled();
       world.clock.pass(MINUTE);
     }
@@ -111,7 +111,7 @@ describe("events", () => {
     const services = { ...world.services, config: { ...world.services.config, eventDatabases: 1 } };
     const [next] = await acceptAll(services, [event()]);
     expect(databaseNumberOf(next?.id ?? -1)).toBe(0);
-    await world.bring(messages);
+    await world.consume(messages);
     expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered"]);
   });
 });

@@ -63,10 +63,10 @@ test("a batch of all databases' messages takes two round trips to each, and no m
   const messages = await postAll();
   expect(new Set(messages.map(({ event }) => databaseNumberOf(event)))).toEqual(new Set([0, 1, 2]));
   world.d1.used();
-  await world.bring(messages);
+  await world.consume(messages);
   expect(await statesOf()).toEqual(all("delivered"));
   expect(world.d1.used()).toMatchObject({ roundTrips: 6, rowsWritten: EVENTS });
-  await world.bring(messages);
+  await world.consume(messages);
   expect(world.d1.used()).toMatchObject({ roundTrips: 3, rowsWritten: 0 });
   expect(world.receiver.calls).toHaveLength(EVENTS);
 });
@@ -75,7 +75,7 @@ test("failed deliveries are retried, whichever database they are in", async () =
   const messages = await postAll();
   world.receiver.script(urlOf(destination), ...Array(3).fill(500), 204);
   for (let round = 0; round < 12; round++) {
-    await world.bring(messages);
+    await world.consume(messages);
     await world.settled();
     world.clock.pass(5 * MINUTE);
     await drainAll(3);
@@ -86,7 +86,7 @@ test("failed deliveries are retried, whichever database they are in", async () =
 test("a paused destination's deliveries wait in their databases, and one drain takes them from all", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
-  await world.bring(messages);
+  await world.consume(messages);
   expect(await statesOf()).toEqual(all("waiting"));
   await execute("UPDATE destinations SET status = 'active'");
   await sweep(world.services);
@@ -114,7 +114,7 @@ test("retries without a message wait again", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET retry = ?1", JSON.stringify({ preset: "textbook" }));
   world.receiver.script(urlOf(destination), 503);
-  await world.bring(messages);
+  await world.consume(messages);
   world.receiver.script(urlOf(destination), 204);
   world.clock.pass(60 * MINUTE);
   await sweep(world.services);
@@ -137,7 +137,7 @@ test("scheduled events are enqueued at their time from every database", async ()
 test("waiting deliveries of a deleted destination are cancelled in every database", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
-  await world.bring(messages);
+  await world.consume(messages);
   await execute("UPDATE destinations SET deleted_at = 1");
   await sweep(world.services);
   await world.answer(world.drainQueue.taken().map(({ body }) => body));
@@ -147,7 +147,7 @@ test("waiting deliveries of a deleted destination are cancelled in every databas
 test("waiting deliveries expire in every database", async () => {
   const messages = await postAll();
   await execute("UPDATE destinations SET status = 'paused'");
-  await world.bring(messages);
+  await world.consume(messages);
   world.clock.pass(100 * 24 * 60 * MINUTE);
   await sweep(world.services);
   expect(await statesOf()).toEqual(all("dead"));
@@ -159,7 +159,7 @@ test("a 410 pauses its destination from any database", async () => {
     world.receiver.script(urlOf(fresh), 410);
     const plan = JSON.stringify({ [fresh]: [0, 0] });
     await execute("UPDATE bundles SET plan = ?1 WHERE id = ?2", plan, bundleOf(message.event));
-    await world.bring([{ ...message, destination: fresh }]);
+    await world.consume([{ ...message, destination: fresh }]);
     expect(await statusOf(fresh)).toEqual(["paused", "gone"]);
   }
 });
@@ -172,7 +172,7 @@ describe("when one database fails while outcomes are recorded", () => {
     const messages = await postAll();
     let failures = 0;
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") && failures++ === 1 ? fault : undefined));
-    const brought = world.bring(messages);
+    const brought = world.consume(messages);
     await world.clock.asleep(250);
     world.clock.pass(250);
     await brought;
@@ -189,12 +189,12 @@ describe("when one database fails while outcomes are recorded", () => {
       ...away,
       batch: () => Promise.reject(new Error("D1_ERROR: away")),
     } as unknown as D1Database;
-    const { batch, fates } = batchOf("breakwater-deliveries", messages.map(messageFor));
+    const { batch, results } = batchOf("breakwater-deliveries", messages.map(messageFor));
     await consumeDeliveries({ ...world.services, further: [broken, ...others] }, batch);
-    expect(fates.every((fate) => typeof fate === "object")).toBe(true);
+    expect(results.every((fate) => typeof fate === "object")).toBe(true);
     expect(world.receiver.calls).toEqual([]);
     world.clock.pass(MINUTE);
-    await world.bring(messages);
+    await world.consume(messages);
     await world.settled();
     await drainAll();
     expect(await statesOf()).toEqual(all("delivered"));
@@ -202,7 +202,7 @@ describe("when one database fails while outcomes are recorded", () => {
 });
 
 test("old events are removed from every database, but for its newest one", async () => {
-  await world.bring(await postAll());
+  await world.consume(await postAll());
   world.clock.pass(40 * 24 * 60 * MINUTE);
   await runCron(world.services);
   const left = await rowsOfAll<{ id: number }>("SELECT id FROM bundles");
@@ -219,7 +219,7 @@ test("a pause that is written before another database fails is published once", 
     const isAnother = sql.includes("INSERT INTO packs") && !sql.includes("UPDATE destinations");
     return isAnother && faults-- > 0 ? "before" : undefined;
   });
-  const brought = world.bring(sixOf(messages));
+  const brought = world.consume(sixOf(messages));
   await world.clock.asleep(250);
   world.clock.pass(250);
   await brought;

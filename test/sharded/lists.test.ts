@@ -36,7 +36,7 @@ beforeEach(async () => {
 });
 
 async function deliverAll(): Promise<void> {
-  await world.bring(world.deliveryQueue.taken().map(({ body }) => body));
+  await world.consume(world.deliveryQueue.taken().map(({ body }) => body));
   await world.settled();
 }
 
@@ -169,7 +169,7 @@ test("an event of a database that is not bound is unknown, and its message is re
   const delivery = deliveryId(foreign, a);
   expect(deliveryKey(delivery)).toBeDefined();
   expect((await call("POST", `/v1/deliveries/${delivery}/retry`)).status).toBe(404);
-  const [fate] = await world.bring([{ event: foreign, destination: a }]);
+  const [fate] = await world.consume([{ event: foreign, destination: a }]);
   expect(fate).toMatchObject({ retryIn: expect.any(Number) });
   expect(world.logged("database_not_bound")).toHaveLength(1);
 });

@@ -33,7 +33,7 @@ beforeEach(async () => {
     world.clock.pass(MINUTE);
   }
   await world.settled();
-  await world.bring(world.deliveryQueue.taken().map(({ body }) => body));
+  await world.consume(world.deliveryQueue.taken().map(({ body }) => body));
   await world.settled();
   world.receiver.script(urlOf(destination), 204);
   world.clock.pass(MINUTE);

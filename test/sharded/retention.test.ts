@@ -23,7 +23,7 @@ const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM e
 /** Delivers a bundle of two events a minute, for as many minutes as it takes until every database has some. */
 async function history(): Promise<number[]> {
   for (let minute = 0; minute < 12; minute++) {
-    await world.bring(await world.post(2));
+    await world.consume(await world.post(2));
     await world.settled();
     world.clock.pass(MINUTE);
   }

@@ -101,13 +101,13 @@ export function platformOf(
   async function consume(messages: readonly Queued[]): Promise<Queued[]> {
     const bodies = messages.map(({ body }) => body);
     const attempts = Math.max(1, ...messages.map((message) => message.attempts));
-    const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
+    const { batch, results } = batchOf("breakwater-deliveries", bodies, attempts);
     const survived = await runtime.invoke("consume", (services) => consumeDeliveries(services, batch));
     collect();
     const now = world.clock.now();
     return messages.flatMap((message, i) => {
       // After a crash, messages that were not acknowledged are redelivered.
-      const fate = survived || fates[i] !== "left" ? fates[i] : { retryIn: 0 };
+      const fate = survived || results[i] !== "left" ? results[i] : { retryIn: 0 };
       if (fate === undefined || typeof fate === "string") return [];
       return [{ ...message, attempts: message.attempts + 1, dueAt: now + (fate.retryIn ?? 0) * 1000 }];
     });
@@ -208,11 +208,11 @@ export function platformOf(
   }
 
   async function consumeDrain(message: QueuedDrain): Promise<void> {
-    const { batch, fates } = batchOf("breakwater-drains", [message.body]);
+    const { batch, results } = batchOf("breakwater-drains", [message.body]);
     const name = "replay" in message.body ? "replay" : "drain";
     const survived = await runtime.invoke(name, (services) => consumeDrains(services, batch));
     collect();
-    if (!survived || typeof fates[0] === "object") drains.push(message);
+    if (!survived || typeof results[0] === "object") drains.push(message);
   }
 
   return {

@@ -47,9 +47,9 @@ export type MessageResult = "acked" | "left" | Readonly<{ retryIn: number | unde
 
 /** A batch as the platform makes it: the first `ack` or `retry` of a message counts. */
 export function batchOf(queue: string, bodies: readonly unknown[], attempts = 1) {
-  const fates: MessageResult[] = bodies.map(() => "left");
+  const results: MessageResult[] = bodies.map(() => "left");
   const decide = (i: number, result: MessageResult) => {
-    if (fates[i] === "left") fates[i] = result;
+    if (results[i] === "left") results[i] = result;
   };
   const messages = bodies.map((body, i) => ({
     id: `message-${i}`,
@@ -59,5 +59,5 @@ export function batchOf(queue: string, bodies: readonly unknown[], attempts = 1)
     ack: () => decide(i, "acked"),
     retry: (options?: QueueRetryOptions) => decide(i, { retryIn: options?.delaySeconds }),
   }));
-  return { batch: { queue, messages } as unknown as MessageBatch, fates };
+  return { batch: { queue, messages } as unknown as MessageBatch, results };
 }

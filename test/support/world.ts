@@ -112,18 +112,18 @@ export async function newWorld() {
    * Gives messages to the delivery consumer in one batch; a delivery becomes a message of its own. Does not wait for
    * background work.
    */
-  async function bring(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
+  async function consume(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
     const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
-    const { batch, fates } = batchOf("breakwater-deliveries", bodies, attempts);
+    const { batch, results } = batchOf("breakwater-deliveries", bodies, attempts);
     await consumeDeliveries(services, batch);
-    return fates;
+    return results;
   }
 
   /** Gives messages to the drain consumer. */
   async function answer(messages: readonly unknown[]): Promise<MessageResult[]> {
-    const { batch, fates } = batchOf("breakwater-drains", messages);
+    const { batch, results } = batchOf("breakwater-drains", messages);
     await consumeDrains(services, batch);
-    return fates;
+    return results;
   }
 
   /** Runs the alarm of a gate, and returns the drains that it enqueued. */
@@ -145,7 +145,7 @@ export async function newWorld() {
   /** Widens the concurrency window to the destination's limit, by successes. */
   async function earnTrust(destination: string, successes = 12): Promise<void> {
     const messages = await post(successes);
-    await bring(messages.filter((message) => message.destination === destination));
+    await consume(messages.filter((message) => message.destination === destination));
     await settled();
   }
 
@@ -161,7 +161,7 @@ export async function newWorld() {
     settled,
     post,
     postBundles,
-    bring,
+    consume,
     answer,
     ring,
     drain,

@@ -94,11 +94,11 @@ export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Part
 
   async function invoke(held: readonly Held<Body>[]): Promise<void> {
     running += 1;
-    const fates: Fate[] = held.map(() => "left");
-    const messages = held.map((one, i) => messageOf(one, i, fates));
-    const ending = await handle(batchOf(shape.name, messages, fates));
+    const results: Fate[] = held.map(() => "left");
+    const messages = held.map((one, i) => messageOf(one, i, results));
+    const ending = await handle(batchOf(shape.name, messages, results));
     running -= 1;
-    for (const [i, one] of held.entries()) bringAgain(one, fateAfter(ending, fates[i] ?? "left"));
+    for (const [i, one] of held.entries()) bringAgain(one, fateAfter(ending, results[i] ?? "left"));
     pump();
   }
 
@@ -139,9 +139,9 @@ function fateAfter(ending: Ending, fate: Fate): Fate {
   return ending === "threw" && fate === "left" ? { retry: {} } : fate;
 }
 
-function batchOf<Body>(queue: string, messages: readonly unknown[], fates: Fate[]): MessageBatch<Body> {
+function batchOf<Body>(queue: string, messages: readonly unknown[], results: Fate[]): MessageBatch<Body> {
   const all = (fate: Fate) => {
-    for (const [i, before] of fates.entries()) if (before === "left") fates[i] = fate;
+    for (const [i, before] of results.entries()) if (before === "left") results[i] = fate;
   };
   const batch = {
     queue,
@@ -153,9 +153,9 @@ function batchOf<Body>(queue: string, messages: readonly unknown[], fates: Fate[
 }
 
 /** What the handler says first about a message holds. */
-function messageOf<Body>({ id, body, attempts, readyAt }: Held<Body>, i: number, fates: Fate[]) {
+function messageOf<Body>({ id, body, attempts, readyAt }: Held<Body>, i: number, results: Fate[]) {
   const say = (fate: Fate) => {
-    if (fates[i] === "left") fates[i] = fate;
+    if (results[i] === "left") results[i] = fate;
   };
   return {
     id,
