@@ -43,8 +43,8 @@ test("every invariant and rule names a test that is there", () => {
   expect(missing).toEqual([]);
 });
 
-test.each(["architecture", "glossary", "capacity"])("every file that %s.md names is there", (page) => {
-  const named = textOf(`docs/${page}.md`).matchAll(/`((?:src|test|monitoring|migrations)\/[\w./-]+)`/g);
+test.each(pages)("every file that %s names is there", (page) => {
+  const named = textOf(page).matchAll(/`((?:src|test|docs|monitoring|migrations)\/[\w./-]+)`/g);
   const missing = [...named].map(([, file = ""]) => file).filter((file) => !existsSync(join(ROOT, file)));
   expect(missing).toEqual([]);
 });

@@ -129,7 +129,7 @@ export type StoredHeader = Readonly<{
   version: 1;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
-  /** CRC-32 of plain bodies; gzip carries one of its own. */
+  /** CRC-32 of plain bodies; gzip has one of its own. */
   checksum?: number;
   tenants: readonly string[];
   types: readonly string[];

@@ -35,7 +35,7 @@ export function closedCircuit(now: number): Circuit {
   return { kind: "closed", since: now, trips: 0, slices: [], streak: 0 };
 }
 
-/** An open circuit whose cool-down is over lets a probe in: it is half-open. */
+/** An open circuit whose cool-down is over admits a probe: it is half-open. */
 export function circuitAt(circuit: Circuit, now: number): Circuit {
   if (circuit.kind !== "open" || now < circuit.until) return circuit;
   return { kind: "half_open", since: now, trips: circuit.trips };

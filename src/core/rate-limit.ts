@@ -91,7 +91,7 @@ export function effectiveRate(
   { ratePerSecond, rateBurst }: Owners,
   now: number,
 ): Rate {
-  // Outcomes carry the workers' clocks: one may lie ahead.
+  // Outcomes have times of the workers' clocks: one may be ahead.
   const minutes = Math.max(0, now - adaptiveLimit.loweredAt) / 60_000;
   const perSecond = adaptiveLimit.perSecond + minutes * REGAINED * ratePerSecond;
   return perSecond < ratePerSecond ? { perSecond, burst: 1 } : { perSecond: ratePerSecond, burst: rateBurst };

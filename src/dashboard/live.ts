@@ -3,7 +3,7 @@
  * change nothing, and copies text. Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
- * node by node, so that what a person has typed, opened, selected or scrolled to stays as it is.
+ * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is.
  */
 export const live = /* js */ `"use strict";
 (() => {

@@ -1,7 +1,7 @@
 /**
  * Bundles in D1: committed as a whole or not at all, and safe to commit again; their bodies; and ids as times.
  *
- * A commit carries its guards in each of its statements, because a statement that changes nothing rolls nothing back.
+ * A commit has its guards in each of its statements, because a statement that changes nothing rolls nothing back.
  * What a request posts has a random token, which its bundle keeps: a repeat finds the token and changes nothing, whatever
  * object it goes through and however late it comes. Results are read from RETURNING and tokens, never from
  * `last_insert_rowid()` or `meta.changes`, which triggers and other statements of the batch change.

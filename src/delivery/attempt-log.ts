@@ -2,7 +2,7 @@
  * The log of attempts. Lines are billed: successes are counted in one line for the whole invocation, and only a failed
  * attempt has a line of its own, as has a lease of which something failed or was left over. With LOG_ATTEMPTS=all each
  * attempt has one. Where Analytics Engine is bound, each attempt leaves a data point as well: its columns have no names
- * of their own, so their meaning is documented in the README, and new ones go to the end. Ids and figures only; nothing
+ * of their own, so docs/monitoring.md documents them, and new ones go to the end. Ids and figures only; nothing
  * of the payload, no URL, no secret.
  */
 import { dueAtOf } from "../db/deliveries.ts";

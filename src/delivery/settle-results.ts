@@ -37,7 +37,7 @@ export async function applySettleResults(
     if (result.digestDue) await scheduleDigest(services, destination.id);
 }
 
-/** The pause that is made, if any. A failure is logged, not thrown: the gate says it again with the next failure. */
+/** The pause that is made, if any. A failure is logged, not thrown: the gate repeats it with the next failure. */
 async function disableIfFailing(
   services: Services,
   { destination: { id }, result: { disableReason } }: DestinationResult,

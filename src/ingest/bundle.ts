@@ -21,7 +21,7 @@ export type PreparedEvent = Readonly<{
 
 /** What one request posts. */
 export type Entry = Readonly<{
-  /** Random: a repeat of the same entry carries the same. */
+  /** Random: a repeat of the same entry has the same. */
   token: string;
   events: readonly PreparedEvent[];
   /** Its idempotency key, which belongs to the tenant of its last event, and the digest of its content. */

@@ -1,7 +1,7 @@
 /**
- * The consumer of the drain queue, which carries everything that is due at a time and works off a backlog: drains,
- * steps of replays, dead-letter digests, and pages of sweep and retention that did not fit into a cron run. Each message
- * is handled by itself; all drains of an invocation share its connections.
+ * The consumer of the drains queue: drains, steps of replays, dead-letter digests, and pages of the sweep and of
+ * retention that did not fit into a cron run. Each message is handled by itself; all drains of an invocation share its
+ * connections.
  */
 import { logCounts, withCounts } from "../delivery/attempt-log.ts";
 import { type DrainContext, drain } from "../delivery/drain.ts";

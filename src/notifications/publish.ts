@@ -113,7 +113,7 @@ export async function publishLeftovers(services: Services): Promise<void> {
 /**
  * Enqueues the destination's dead-letter digest, which is published a minute later with the number of deliveries that
  * have ended dead by then. So however many end dead, it is one event and one written row a minute and destination. A
- * failure is logged: the gate asks for a digest again with a later dead letter.
+ * failure is logged: the gate reports a due digest again with a later dead letter.
  */
 export async function scheduleDigest(services: Services, destination: string): Promise<void> {
   try {

@@ -21,7 +21,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-describe("storm lab: the production delivery path in virtual time", () => {
+describe("storm benchmark: the production delivery path in virtual time", () => {
   const hour = once(async () => figuresOf(await simulate(outageOfAnHour(), ourselves, 1)));
 
   it("loses nothing and brings nothing down in an outage of an hour", async () => {
@@ -82,7 +82,7 @@ describe("storm lab: the production delivery path in virtual time", () => {
   });
 });
 
-describe("storm lab: AWS, Exponential Backoff And Jitter", () => {
+describe("storm benchmark: AWS, Exponential Backoff And Jitter", () => {
   it("finds what the article found", async () => {
     const [none, equal, full, decorrelated] = await Promise.all(
       (["none", "equal", "full", "decorrelated"] as const).map((jitter) => contend(100, jitter, 1)),

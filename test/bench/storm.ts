@@ -1,6 +1,6 @@
 /**
- * The storm lab: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
- * Prints the tables and writes figures.md beside the code and the pictures for the README.
+ * The storm benchmark: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
+ * Prints the tables and writes figures.md beside the code and the pictures for docs/benchmarks.md.
  *
  * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
  * stands for what the default policy is chosen by, which takes longest.

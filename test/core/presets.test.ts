@@ -1,6 +1,6 @@
 /**
- * Each preset against the published figures of policies.md, written out here and not computed: status by
- * status, wait by wait, limit by limit.
+ * Each preset against the published figures of its model (docs/retry-policies.md), written out here and not computed:
+ * status by status, wait by wait, limit by limit.
  */
 import { describe, expect, it } from "vitest";
 import { type Classification, classify, type Exchange } from "../../src/core/retry/classify.ts";

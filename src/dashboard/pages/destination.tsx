@@ -310,7 +310,7 @@ const ReplayAction: FC<{ action: string; label: string }> = ({ action, label }) 
   </form>
 );
 
-/** Why a running replay is slow or stands still. */
+/** Why a running replay is slow or requeues nothing. */
 const slowdowns: Readonly<Record<string, string>> = {
   destination_paused: "stopped while the destination is paused",
   stuck: "stopped while the destination is blocked or its backlog is full",

@@ -1,4 +1,4 @@
-/** The figures as Markdown, ready for the README: what was measured, the table, and how to read it. */
+/** The figures as Markdown, ready for docs/benchmarks.md: what was measured, the table, and how to read it. */
 import { machine } from "../machine.ts";
 import { table } from "../markdown.ts";
 import type { Contender } from "../throughput/contender.ts";

@@ -1,4 +1,4 @@
-/** The README's pictures: which scenarios are drawn, with whom, and for how long. */
+/** The pictures of docs/benchmarks.md: which scenarios are drawn, with whom, and for how long. */
 import { chart } from "./chart.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
