@@ -197,8 +197,10 @@ export function* momentsOf([opening, steps]: readonly [GateSettings, readonly St
         const settlement = { lease: ticket.id, signals, left, continues: step.continues };
         const { state: after, events } = settle(state, settlement, settings, now, 0.5);
         state = after;
-        told = { events, settled: ended.has(ticket.id) ? null : ticket };
-        if (ended.has(ticket.id)) break;
+        // By the gate's clock: one that has gone back makes an expired lease live again.
+        const isLive = before.leases.some(({ id, expiresAt }) => id === ticket.id && expiresAt > now);
+        told = { events, settled: isLive ? ticket : null };
+        if (!isLive) break;
         ended.add(ticket.id);
         quietUntil = Math.max(quietUntil, ...signals.map(({ holdUntil }) => holdUntil ?? 0));
         const closed =
