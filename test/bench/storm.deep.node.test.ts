@@ -39,10 +39,8 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
 
   // One seed is off by three hundredths, by when the first probe after the recovery happens to come.
   it("drains close to the optimum, the time to notice the recovery included", async () => {
-    const [one, ...others] = [await hour(), await hourOf(2), await hourOf(3)].map(({ drain }) => drain);
-    expect(others.reduce((sum, drain) => sum + drain, one ?? Number.NaN) / 3).toBeLessThanOrEqual(
-      limits.drain,
-    );
+    const drains = [await hour(), await hourOf(2), await hourOf(3)].map(({ drain }) => drain ?? Number.NaN);
+    expect(drains.reduce((sum, drain) => sum + drain, 0) / 3).toBeLessThanOrEqual(limits.drain);
   });
 
   it.each([
