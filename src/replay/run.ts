@@ -106,7 +106,7 @@ async function makeStep(
     what: "replay_step",
     ...ids,
     state: isDone ? job.state : "superseded",
-    moved: isDone ? events.length : 0,
+    requeued: isDone ? events.length : 0,
     pace: Math.round(pace),
     health,
   });
