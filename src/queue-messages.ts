@@ -2,10 +2,27 @@
  * The messages of the queues: ids only. Bodies and limits are read from D1 when a message arrives, so that a message
  * stays small and nothing in it can be out of date.
  *
- * `breakwater-deliveries` holds deliveries to attempt. `breakwater-drains` holds everything else that wants an
- * invocation of its own: drains, replay steps, dead-letter digests, and pages of the sweep and of retention.
+ * The deliveries queue holds deliveries to attempt. The drains queue holds everything else that wants an invocation of
+ * its own: drains, replay steps, dead-letter digests, and pages of the sweep and of retention.
  */
 import type { BundlePart } from "./core/bundle.ts";
+
+/** What the Worker's queues are for: attempting deliveries, running drains, and taking messages that failed too often. */
+export const QUEUE_KINDS = ["deliveries", "drains", "dead"] as const;
+
+export type QueueKind = (typeof QUEUE_KINDS)[number];
+
+/**
+ * What a queue is for: the last of these words in its name, because each environment has queues with names of its own
+ * (`breakwater-staging-dead`, `breakwater-dead-eu`). Messages do not show it: those of a dead-letter queue look like those
+ * of the queue they come from.
+ */
+export function queueKindOf(name: string): QueueKind | undefined {
+  const words: readonly string[] = name.toLowerCase().split(/[^a-z]+/);
+  return QUEUE_KINDS.toSorted((a, b) => words.lastIndexOf(b) - words.lastIndexOf(a)).find((kind) =>
+    words.includes(kind),
+  );
+}
 
 export type DeliveryMessage = Readonly<{
   bundles: readonly BundlePart[];
@@ -37,7 +54,7 @@ export type UpkeepMessage =
     }>
   | Readonly<{ retention: number; until: number }>;
 
-/** Every message of `breakwater-drains`. */
+/** Every message of the drains queue. */
 export type DrainQueueMessage = DrainMessage | ReplayMessage | DigestMessage | UpkeepMessage;
 
 /** The most messages that Queues takes in one `sendBatch`. */

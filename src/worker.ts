@@ -8,6 +8,7 @@ import { createDocs } from "./docs-site/app.tsx";
 import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
+import { queueKindOf } from "./queue-messages.ts";
 import { servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -32,12 +33,12 @@ export default {
 
   async queue(batch, env, ctx) {
     const services = servicesOf(env, ctx);
-    switch (batch.queue) {
-      case "breakwater-deliveries":
+    switch (queueKindOf(batch.queue)) {
+      case "deliveries":
         return consumeDeliveries(services, batch);
-      case "breakwater-drains":
+      case "drains":
         return consumeDrains(services, batch);
-      case "breakwater-dead":
+      case "dead":
         return consumeDeadLetters(services, batch);
       default:
         throw new Error(`No handler for the queue ${batch.queue}`);

@@ -20,6 +20,19 @@ const BUNDLES = 2 ** BUNDLE_BITS;
 /** Databases at most: numbers below 2^53 are exact in JavaScript. */
 export const MOST_DATABASES = 2 ** 53 / ROWS;
 
+/**
+ * What is wrong with the names of the databases' bindings beyond the first, `DB`. Their numbers are part of event ids, so
+ * there may be no gap in them.
+ */
+export function databaseNamesFault(names: readonly string[]): string | undefined {
+  const numberOf = (name: string) => Number(name.slice("DB_".length));
+  const sorted = names.toSorted((a, b) => numberOf(a) - numberOf(b));
+  const misplaced = sorted.find((name, i) => name !== `DB_${i + 1}`);
+  const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
+  if (misplaced !== undefined) return `${misplaced} is bound out of turn; ${expected}`;
+  return names.length < MOST_DATABASES ? undefined : `${names.length + 1} databases are bound; ${expected}`;
+}
+
 /** For so long a tenant's events go to one database, so that most of a consumer's batch comes from one. */
 const TOGETHER_MS = 60_000;
 

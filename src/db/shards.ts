@@ -4,7 +4,7 @@
  *
  * Queries about one event go to its database; queries about a destination's deliveries go to all.
  */
-import { databaseNumberOf, databaseNumberOfBundle, MOST_DATABASES } from "../core/placement.ts";
+import { databaseNamesFault, databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
 
 export type Databases = Readonly<{
   /** The first, which alone has destinations, API keys, replays and the sweep's heartbeat. */
@@ -143,11 +143,6 @@ export function furtherDatabases(env: object): { further: D1Database[]; faults: 
     return number === undefined ? [] : [{ name, number: Number(number), binding: binding as D1Database }];
   });
   const sorted = named.toSorted((a, b) => a.number - b.number);
-  const misplaced = sorted.find(({ name }, i) => name !== `DB_${i + 1}`);
-  const expected = `expected DB, DB_1, DB_2 and so on, ${MOST_DATABASES} at most`;
-  const isTooMany = sorted.length >= MOST_DATABASES;
-  const fault = misplaced
-    ? `${misplaced.name} is bound out of turn`
-    : isTooMany && `${sorted.length + 1} databases are bound`;
-  return { further: sorted.map(({ binding }) => binding), faults: fault ? [`${fault}; ${expected}`] : [] };
+  const fault = databaseNamesFault(named.map(({ name }) => name));
+  return { further: sorted.map(({ binding }) => binding), faults: fault === undefined ? [] : [fault] };
 }

@@ -1,17 +1,10 @@
-/**
- * Applies the migrations to every D1 database that wrangler.toml binds. Run as a script, it does so in the account
- * that wrangler is signed in to: `npm run deploy` ends with this.
- */
+/** Applies the migrations to the local copies of the D1 databases that wrangler.toml binds. */
 import { join } from "node:path";
-import { reportFailure } from "./flags.ts";
 import { projectRoot, readWranglerConfig, runWrangler } from "./wrangler.ts";
 
 /** @param persistTo where wrangler keeps the local state; its default place when absent */
-export function applyMigrations(persistTo?: string): Promise<void> {
-  return apply(["--local", ...(persistTo === undefined ? [] : ["--persist-to", persistTo])]);
-}
-
-async function apply(flags: readonly string[]): Promise<void> {
+export async function applyMigrations(persistTo?: string): Promise<void> {
+  const flags = ["--local", ...(persistTo === undefined ? [] : ["--persist-to", persistTo])];
   for (const binding of await databasesIn()) {
     await runWrangler(["d1", "migrations", "apply", binding, ...flags]);
   }
@@ -22,5 +15,3 @@ export async function databasesIn(config = join(projectRoot, "wrangler.toml")): 
   const { d1_databases } = await readWranglerConfig(config);
   return d1_databases.map(({ binding }) => binding);
 }
-
-if (import.meta.main) process.exitCode = await reportFailure(() => apply(["--remote"]));

@@ -3,9 +3,12 @@
  * own, because workerd is a grandchild and a signal to the stack must reach all of it.
  */
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Environment } from "./deploy/config-faults.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
 
 export const projectRoot = fileURLToPath(new URL("../..", import.meta.url).href);
@@ -24,13 +27,27 @@ type WranglerConfig = Readonly<{
   compatibility_flags: readonly string[];
 }>;
 
-/** The configuration as wrangler reads it, with its defaults. */
+/** The configuration as wrangler reads it, with its defaults, of the top level of the file. */
 export async function readWranglerConfig(
   config = join(projectRoot, "wrangler.toml"),
 ): Promise<WranglerConfig> {
   // Loaded when needed: it takes most of a second.
   const { unstable_readConfig } = await import("wrangler");
   return unstable_readConfig({ config }, { hideWarnings: true });
+}
+
+/**
+ * The configurations of all environments, that of the top level first.
+ * @throws an error that says what wrangler cannot read
+ */
+export async function readEnvironments(config: string): Promise<Environment[]> {
+  const { experimental_readRawConfig, unstable_readConfig } = await import("wrangler");
+  const { rawConfig } = experimental_readRawConfig({ config });
+  const names = [undefined, ...Object.keys(rawConfig.env ?? {})];
+  return names.map((name) => {
+    // An empty name is the top level, also where CLOUDFLARE_ENV names an environment.
+    return { name, config: unstable_readConfig({ config, env: name ?? "" }, { hideWarnings: true }) };
+  });
 }
 
 /** Starts `wrangler …` in the project. It leads its own process group, which ends with this process. */
@@ -88,4 +105,75 @@ export async function bundleWorker(
 ): Promise<string> {
   await runWrangler(["deploy", main, "--dry-run", "--outdir", directory, ...flags]);
   return join(directory, `${basename(main, ".ts")}.js`);
+}
+
+/** What a command has printed, standard error included, and its exit code. */
+export type CommandResult = Readonly<{ code: number; output: string; stdout: string }>;
+
+/**
+ * Runs the `wrangler` on the PATH, which npm's is for its scripts, until it ends by itself: a migration must not be cut
+ * off. It is asked nothing and prints nothing.
+ */
+export async function wranglerResult(args: readonly string[]): Promise<CommandResult> {
+  const child = startFromPath(args, ["ignore", "pipe", "pipe"], { CI: "1" });
+  const [all, out]: [string[], string[]] = [[], []];
+  child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+    all.push(chunk);
+    out.push(chunk);
+  });
+  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => all.push(chunk));
+  const code = await closed(child);
+  return { code, output: all.join(""), stdout: out.join("") };
+}
+
+/**
+ * Runs the `wrangler` on the PATH in this terminal, where it may ask questions.
+ * @returns its exit code, and the entries of the file in which it notes for other programs what it has done
+ */
+export async function wranglerInTerminal(
+  args: readonly string[],
+): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+  const directory = mkdtempSync(join(tmpdir(), "breakwater-wrangler-"));
+  try {
+    const file = join(directory, "output.ndjson");
+    const code = await closed(startFromPath(args, "inherit", { WRANGLER_OUTPUT_FILE_PATH: file }));
+    return { code, entries: entriesOf(file) };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function entriesOf(file: string): unknown[] {
+  try {
+    const lines = readFileSync(file, "utf8").split("\n");
+    return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
+  } catch {
+    return [];
+  }
+}
+
+/** It stays in this process's group: only that one may read from the terminal. */
+function startFromPath(
+  args: readonly string[],
+  stdio: StdioOptions,
+  env: Readonly<Record<string, string>>,
+): ChildProcess {
+  // On Windows the one on the PATH is a batch file, which cannot be started without a shell.
+  const [command, first] =
+    process.platform === "win32"
+      ? [process.execPath, [join(wranglerRoot, "bin/wrangler.js")]]
+      : ["wrangler", []];
+  return spawn(command, [...first, ...args], {
+    cwd: projectRoot,
+    stdio,
+    env: { ...process.env, ...quiet, ...env },
+  });
+}
+
+/** Resolves with the exit code once all output has been read; rejects when the command could not be started. */
+function closed(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve(code ?? 128));
+  });
 }

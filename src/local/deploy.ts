@@ -1,0 +1,100 @@
+/** `npm run deploy`: a deployment with all that belongs to it; see deploy/pipeline.ts for its steps. */
+import { parseArgs } from "node:util";
+import { type Deployment, deploy, planDeployment } from "./deploy/pipeline.ts";
+import { type Flags, runScript, UsageError } from "./flags.ts";
+
+const HELP = `npm run deploy -- [flags]    Checks wrangler.toml, creates missing databases, migrates all of them, deploys the
+                             Worker, and asks for its health. Can be repeated at any time.
+
+  --env NAME           deploy this environment of wrangler.toml
+  --secrets-file FILE  set these secrets; the first deployment needs them
+  --dry-run            check everything that can be checked here, print the plan, change nothing
+  --location HINT      create missing databases near: weur, eeur, apac, oc, wnam or enam
+  --jurisdiction NAME  create missing databases inside: eu, us or fedramp
+  --health-timeout S   wait so many seconds until the Worker is healthy (90); 0: do not ask
+  -h, --help           this
+
+All other flags are those of wrangler deploy.`;
+
+const text = { type: "string" } as const;
+const own = {
+  help: { type: "boolean", short: "h" },
+  "dry-run": { type: "boolean" },
+  location: text,
+  jurisdiction: text,
+  "health-timeout": text,
+  cwd: text,
+} as const;
+/** What all commands of wrangler must agree on. */
+const sharedFlags = {
+  env: { type: "string", short: "e" },
+  config: { type: "string", short: "c" },
+  "env-file": text,
+  profile: text,
+} as const;
+
+type Invocation = Readonly<{ deployment: Deployment; isDryRun: boolean; flags: Flags }>;
+
+/**
+ * Reads the command line. What is neither the script's nor every command's is handed to `wrangler deploy` as it is.
+ * @throws UsageError for a flag without its value, and for one that cannot work here
+ */
+export function readDeployment(
+  args: readonly string[],
+  environment = process.env.CLOUDFLARE_ENV ?? "",
+): Invocation {
+  const options = { ...own, ...sharedFlags };
+  const { tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true });
+  const values: Record<string, string | boolean | undefined> = {};
+  const shared: string[] = [];
+  const others = new Map<number, string>();
+  for (const token of tokens) {
+    const isKnown = token.kind === "option" && token.name in options;
+    if (!isKnown) {
+      others.set(token.index, args[token.index] ?? "");
+      continue;
+    }
+    const { name, rawName } = token;
+    // Wrangler takes `-e=staging` for `-e staging`.
+    const value = rawName.startsWith("--") ? token.value : token.value?.replace(/^=/, "");
+    if (options[name as keyof typeof options].type === "boolean") {
+      if (value !== undefined) throw new UsageError(`${rawName} takes no value`);
+      values[name] = true;
+      continue;
+    }
+    if (value === undefined) throw new UsageError(`${rawName} needs a value`);
+    values[name] = value;
+    if (name in sharedFlags) shared.push(`--${name}`, value);
+  }
+  if (values.cwd !== undefined) throw new UsageError("--cwd does not work here; use --config");
+  const healthSeconds = Number(values["health-timeout"] ?? 90);
+  if (!(healthSeconds >= 0)) throw new UsageError("--health-timeout needs a number of seconds");
+  const placement = ["location", "jurisdiction"].flatMap((name) =>
+    values[name] === undefined ? [] : [`--${name}`, String(values[name])],
+  );
+  return {
+    deployment: {
+      config: String(values.config ?? "wrangler.toml"),
+      environment: String(values.env ?? environment),
+      shared,
+      others: [...others.values()],
+      placement,
+      healthMs: healthSeconds * 1000,
+    },
+    isDryRun: values["dry-run"] === true,
+    flags: { values, others: [...others.values()] },
+  };
+}
+
+if (import.meta.main) {
+  let invocation: Invocation;
+  const read = () => {
+    invocation = readDeployment(process.argv.slice(2));
+    return invocation.flags;
+  };
+  process.exitCode = await runScript(HELP, read, async () => {
+    const run = invocation.isDryRun ? planDeployment : deploy;
+    await run(invocation.deployment, (line) => console.log(line));
+    return 0;
+  });
+}
