@@ -1,13 +1,52 @@
+import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import {
+  claimedKey,
   isInForce,
   isRemembered,
   isWorthWriting,
+  keyToken,
   REMEMBERED_MS,
   USE_WRITTEN_MS,
 } from "../../src/core/credentials.ts";
 
 const NOW = 1_000_000_000;
+
+describe("the token of a key", () => {
+  const secret = "0123456789abcdefghjkmnpqrstvwxyz";
+  const token = keyToken("key_8m2x0f7q9a4r6t1v3w5y", secret);
+
+  it.each([
+    ["key_8m2x0f7q9a4r6t1v3w5y", secret],
+    ["key_00000000000000000000", "0".repeat(32)],
+    ["key_zzzzzzzzzzzzzzzzzzzz", "z".repeat(32)],
+  ])("of %s ends with the CRC-32 of what precedes it", (id, ofKey) => {
+    const text = `bw_${id.slice(4)}_${ofKey}`;
+    expect(keyToken(id, ofKey)).toBe(text + crc32(text).toString(36).padStart(7, "0"));
+    expect(claimedKey(keyToken(id, ofKey))).toBe(id);
+  });
+
+  it("names no key once any one of its characters is another", () => {
+    const changed = [...token].flatMap((own, at) =>
+      [..."0123456789abcdefghijklmnopqrstuvwxyz_A"]
+        .filter((other) => other !== own)
+        .map((other) => token.slice(0, at) + other + token.slice(at + 1)),
+    );
+    expect(changed).toHaveLength(token.length * 37);
+    expect(changed.filter((text) => claimedKey(text) !== undefined)).toEqual([]);
+  });
+
+  it.each([
+    ["nothing", ""],
+    ["no checksum", token.slice(0, -7)],
+    ["a piece cut off", token.slice(0, -1)],
+    ["more after it", `${token}0`],
+    ["a line after it", `${token}\n`],
+    ["upper case", token.toUpperCase()],
+  ])("with %s names no key", (_what, text) => {
+    expect(claimedKey(text)).toBeUndefined();
+  });
+});
 
 describe("a key", () => {
   it.each([
