@@ -57,8 +57,8 @@ export function isInForce({ expiresAt, revokedAt }: KeyTerms, now: number): bool
 }
 
 /** Whether what was requested at `askedAt` (epoch ms) still counts. A clock that was set back makes it stale. */
-export function isRemembered(askedAt: number, now: number): boolean {
-  return askedAt <= now && now - askedAt < REMEMBERED_MS;
+export function isRemembered(askedAt: number, now: number, forMs = REMEMBERED_MS): boolean {
+  return askedAt <= now && now - askedAt < forMs;
 }
 
 /** Whether to write a use at `now`, when the last one written was at `lastUsedAt` (epoch ms). */

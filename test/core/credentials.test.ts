@@ -69,6 +69,11 @@ describe("what is remembered of a key", () => {
     expect(REMEMBERED_MS).toBeLessThanOrEqual(60_000);
   });
 
+  it("holds for another time where one is given", () => {
+    expect(isRemembered(NOW, NOW + 4999, 5000)).toBe(true);
+    expect(isRemembered(NOW, NOW + 5000, 5000)).toBe(false);
+  });
+
   it("does not hold when the clock was set back", () => {
     expect(isRemembered(NOW, NOW - 1)).toBe(false);
   });
