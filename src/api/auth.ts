@@ -29,27 +29,40 @@ import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { type ApiEnv, type Principal, type Scope, scopes } from "./context.ts";
-import { problem } from "./problems.ts";
+import { type ProblemResponse, problem } from "./problems.ts";
+import { overAnonymousLimit } from "./rate-limit.ts";
 
 /** The principal of a bearer token; undefined when the token is not a valid key. */
 export type Authenticate = (services: Services, token: string) => Promise<Principal | undefined>;
 
-/** Middleware: 401 without a valid key (RFC 6750), else sets `principal`. */
+/**
+ * Middleware: 401 without a valid key (RFC 6750), or 429 when that happens too often from one address; else sets
+ * `principal`. A valid key is never limited by its caller's address, which others may share.
+ */
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    const given = c.req.header("authorization");
-    if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
-    const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
-    if (token === undefined) {
-      const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
-      return unauthorized(detail, 'Bearer error="invalid_request"');
-    }
-    const principal = await authenticate(c.get("services"), token);
-    if (principal === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
-    c.set("principal", principal);
+    const services = c.get("services");
+    const found = await bearer(services, authenticate, c.req.header("authorization"));
+    if (found instanceof Response) return (await overAnonymousLimit(services, c.req.raw)) ?? found;
+    c.set("principal", found);
     await next();
     return;
   };
+}
+
+/** The principal of an Authorization header, or the 401. */
+async function bearer(
+  services: Services,
+  authenticate: Authenticate,
+  given: string | undefined,
+): Promise<Principal | ProblemResponse<401>> {
+  if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
+  const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
+  if (token === undefined) {
+    const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
+    return unauthorized(detail, 'Bearer error="invalid_request"');
+  }
+  return (await authenticate(services, token)) ?? unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
 }
 
 const EXPECTED = "expected Bearer and a key";

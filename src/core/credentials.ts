@@ -1,5 +1,6 @@
 /**
- * What credentials look like and when they are valid: API keys, and the signing secrets that were replaced.
+ * What credentials look like and when they are valid: API keys, and the signing secrets that were replaced; and who
+ * counts as one caller without a credential.
  *
  * An API key is `bw_<id>_<secret><checksum>`. The checksum is a CRC-32 of what precedes it, and no secret: a key that
  * was mistyped or invented without knowing the format is recognised as such without a query, and a scanner for leaked
@@ -36,6 +37,18 @@ function checksumOf(text: string): string {
     for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
   }
   return (~crc >>> 0).toString(36).padStart(7, "0");
+}
+
+/**
+ * What requests without a valid credential are counted by: the client's IPv4 address, or the /64 of its IPv6 address,
+ * because whoever has one such address mostly has all of its /64.
+ */
+export function addressBlock(address: string): string {
+  if (!address.includes(":")) return address;
+  const [before = [], after] = address.split("::").map((part) => (part === "" ? [] : part.split(":")));
+  const omitted = after === undefined ? 0 : Math.max(0, 8 - before.length - after.length);
+  const groups = [...before, ...Array<string>(omitted).fill("0"), ...(after ?? [])].slice(0, 4);
+  return `${groups.map((group) => group.replace(/^0+(?=.)/, "").toLowerCase()).join(":")}::/64`;
 }
 
 /** How long a cached key counts, from when it was requested. */

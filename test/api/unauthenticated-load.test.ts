@@ -1,8 +1,9 @@
 /** What a flood of requests without a valid key costs: D1 and those who have a key must not notice. */
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
+import { keyToken } from "../../src/core/credentials.ts";
 import { newKeyId, randomText } from "../../src/ids.ts";
-import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";
 import { meteredD1 } from "../support/meter.ts";
 
@@ -10,13 +11,14 @@ const ADDRESS = "203.0.113.7";
 const LIST = "/v1/destinations";
 
 const worker = exports.default as unknown as Pick<Fetcher, "fetch">;
+const { ADMIN_KEY } = env as unknown as { ADMIN_KEY: string };
 
 beforeEach(emptyDatabase);
 
-/** An API whose queries are counted. */
+/** An API whose queries are counted. No address is limited unless the test says so. */
 function meteredApi(services: NonNullable<Parameters<typeof testApi>[0]>["services"] = {}) {
   const { db, used } = meteredD1(env.DB);
-  const api = testApi({ services: { ...services, db } });
+  const api = testApi({ services: { anonymousLimit: undefined, ...services, db } });
   const get = (path: string, authorization: string | null) =>
     api.call("GET", path, undefined, { authorization, "cf-connecting-ip": ADDRESS });
   return { ...api, get, queries: () => used().queries };
@@ -26,6 +28,16 @@ async function makeKey({ call }: Pick<ReturnType<typeof testApi>, "call">, field
   const { status, json } = await call("POST", "/v1/keys", { scopes: ["read"], ...fields });
   expect(status).toBe(201);
   return json as { id: string; key: string };
+}
+
+/** A limiter that refuses everything, and what it was asked about. */
+function exhausted() {
+  const asked: unknown[] = [];
+  const limit: RateLimit["limit"] = async ({ key }) => {
+    asked.push(key);
+    return { success: false };
+  };
+  return { asked, anonymousLimit: { limit } as RateLimit };
 }
 
 describe("an invented key", () => {
@@ -62,6 +74,104 @@ describe("an invented key", () => {
     used();
     expect((await browser.signIn(`bw_${newKeyId().slice(4)}_${randomText(39)}`)).status).toBe(401);
     expect(used().queries).toBe(0);
+  });
+});
+
+describe("requests without a valid key", () => {
+  const unknown = keyToken(newKeyId(), randomText(32));
+
+  it.each([
+    ["no key", null],
+    ["something else than a key", "Basic YTpi"],
+    ["an invented key", `Bearer bw_${newKeyId().slice(4)}_${randomText(39)}`],
+    ["an unknown key", `Bearer ${unknown}`],
+  ])("are 429 with Retry-After beyond the limit of their address: %s", async (_what, authorization) => {
+    const { asked, anonymousLimit } = exhausted();
+    const api = meteredApi({ anonymousLimit });
+    const answer = await api.get(LIST, authorization);
+    expect(answer).toMatchObject({ status: 429, json: { type: "/problems/too-many-requests" } });
+    expect(answer.json.detail).toContain("address");
+    expect(answer.headers.get("retry-after")).toBe("10");
+    expect(asked).toEqual([ADDRESS]);
+  });
+
+  it("are 401 within the limit", async () => {
+    const anonymousLimit = { limit: async () => ({ success: true }) } as RateLimit;
+    expect((await meteredApi({ anonymousLimit }).get(LIST, null)).status).toBe(401);
+  });
+
+  it("are 429 also with a revoked or an expired key", async () => {
+    const { anonymousLimit } = exhausted();
+    const api = meteredApi({ anonymousLimit });
+    const revoked = await makeKey(api);
+    await api.call("DELETE", `/v1/keys/${revoked.id}`);
+    const expired = await makeKey(api, { expires_at: new Date(NOW + 1000).toISOString() });
+    const later = meteredApi({ anonymousLimit, now: () => NOW + 1000 });
+    for (const { key } of [revoked, expired]) {
+      expect((await later.get(LIST, `Bearer ${key}`)).status).toBe(429);
+      expect((await later.call("GET", LIST, undefined, { authorization: `Bearer ${key}` })).status).toBe(401);
+    }
+  });
+
+  it("do not limit a valid key from the same address", async () => {
+    const { asked, anonymousLimit } = exhausted();
+    const api = meteredApi({ anonymousLimit });
+    const { key } = await makeKey(api);
+    expect((await api.get(LIST, null)).status).toBe(429);
+    asked.splice(0);
+    expect((await api.get(LIST, `Bearer ${key}`)).status).toBe(200);
+    expect((await api.get(LIST, `Bearer ${KEY}`)).status).toBe(200);
+    expect(asked).toEqual([]);
+  });
+
+  it("are counted by the /64 of an IPv6 address", async () => {
+    const { asked, anonymousLimit } = exhausted();
+    const headers = { authorization: null, "cf-connecting-ip": "2001:db8:1:2:3:4:5:6" };
+    await testApi({ services: { anonymousLimit } }).call("GET", LIST, undefined, headers);
+    expect(asked).toEqual(["2001:db8:1:2::/64"]);
+  });
+
+  it("are 401 where the limit is not bound, fails, or has no address to count by", async () => {
+    const failing = { limit: () => Promise.reject(new Error("away")) } as unknown as RateLimit;
+    const api = meteredApi({ anonymousLimit: failing });
+    expect((await api.get(LIST, null)).status).toBe(401);
+    expect(api.log).toContainEqual({ what: "anonymous_limit_unreachable", fault: "Error: away" });
+    expect((await meteredApi({ anonymousLimit: undefined }).get(LIST, null)).status).toBe(401);
+    const { asked, anonymousLimit } = exhausted();
+    const inside = testApi({ services: { anonymousLimit } });
+    expect((await inside.call("GET", LIST, undefined, { authorization: null })).status).toBe(401);
+    expect(asked).toEqual([]);
+  });
+
+  it("are limited at the public keys before a query is made", async () => {
+    const { asked, anonymousLimit } = exhausted();
+    const api = meteredApi({ anonymousLimit });
+    api.queries();
+    const { status } = await api.get("/v1/destinations/dst_one/jwks.json", null);
+    expect([status, asked, api.queries()]).toEqual([429, [ADDRESS], 0]);
+  });
+
+  it("are limited when they sign in to the dashboard, which answers with a page", async () => {
+    const { anonymousLimit } = exhausted();
+    const browser = testDashboard({ services: { anonymousLimit } });
+    const answer = await browser.post(
+      "/dashboard/sign-in",
+      { key: "wrong" },
+      { "cf-connecting-ip": ADDRESS },
+    );
+    expect([answer.status, answer.headers.get("retry-after")]).toEqual([429, "10"]);
+    expect(answer.html).toContain("Wait 10 seconds");
+    expect((await browser.signIn()).status).toBe(303);
+  });
+
+  it("are counted by the real binding too", async () => {
+    const headers = { "cf-connecting-ip": ADDRESS };
+    const statuses = new Set<number>();
+    // Twice the limit and two more, because a period may end in between.
+    for (let i = 0; i < 202; i++) statuses.add((await worker.fetch(`${ORIGIN}${LIST}`, { headers })).status);
+    expect([...statuses].slice(0, 2)).toEqual([401, 429]);
+    const key = { ...headers, authorization: `Bearer ${ADMIN_KEY}` };
+    expect((await worker.fetch(`${ORIGIN}${LIST}`, { headers: key })).status).toBe(200);
   });
 });
 

@@ -1,6 +1,7 @@
 import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import {
+  addressBlock,
   claimedKey,
   isInForce,
   isRemembered,
@@ -83,4 +84,20 @@ it("a use is written down the first time, and then once an hour", () => {
   expect(isWorthWriting(null, NOW)).toBe(true);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS - 1)).toBe(false);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS)).toBe(true);
+});
+
+describe("requests without a credential are counted", () => {
+  it.each([
+    ["203.0.113.7", "203.0.113.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:01:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["2001:db8:1:2::", "2001:db8:1:2::/64"],
+    ["2001:0:0:0:1::", "2001:0:0:0::/64"],
+    ["fe80::1:2:3:4", "fe80:0:0:0::/64"],
+    ["1::2:3:4:5:6:7", "1:0:2:3::/64"],
+    ["::1", "0:0:0:0::/64"],
+  ])("from %s as %s", (address, block) => {
+    expect(addressBlock(address)).toBe(block);
+  });
 });
