@@ -43,6 +43,8 @@ export type Services = Readonly<{
   ingestLimit?: RateLimit | undefined;
   /** Limits how often each API key reads. */
   readLimit?: RateLimit | undefined;
+  /** Limits how often requests without a valid key come from an address. */
+  anonymousLimit?: RateLimit | undefined;
   /** Takes a data point for each attempt; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
@@ -75,6 +77,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     routing,
     ingestLimit: env.INGEST_LIMIT,
     readLimit: env.READ_LIMIT,
+    anonymousLimit: env.ANONYMOUS_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),

@@ -2,10 +2,11 @@
  * Authentication and authorization. A request is made with an API key, the dashboard's with a session token; both
  * come to a `Principal`, and routes name the scope that it needs.
  *
- * An API key is `bw_<id>_<secret>`: the id finds the row, the secret proves the key, and the prefix lets a scanner
- * for leaked secrets recognise it. The SHA-256 of the whole key is stored: its 160 random bits cannot be guessed, so
- * that a slow hash would add only its slowness. Rows are cached for a moment, so that a busy key does not cost a
- * query for each request. An unknown key is never cached: inventing keys fills no memory, and a new key works at once.
+ * An API key is `bw_<id>_<secret><checksum>`: the id finds the row, the secret proves the key, the checksum refuses an
+ * invented key without a query, and the prefix lets a scanner for leaked secrets recognise it. The SHA-256 of the whole
+ * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Rows are cached
+ * for a moment, so that a busy key does not cost a query for each request. An unknown key is never cached: inventing keys
+ * fills no memory, and a new key works at once.
  *
  * A session token and a portal link are signed, each use with a key of its own derived from `ADMIN_KEY`, so that one
  * cannot pass for the other, and a new `ADMIN_KEY` ends them all. Whoever reads a token must look up whether the
@@ -15,33 +16,53 @@ import type { MiddlewareHandler } from "hono";
 import { sign, verify } from "hono/jwt";
 import { z } from "zod";
 import type { Config } from "../config.ts";
-import { isInForce, isRemembered, isWorthWriting, USE_WRITTEN_MS } from "../core/credentials.ts";
+import {
+  claimedKey,
+  isInForce,
+  isRemembered,
+  isWorthWriting,
+  keyToken,
+  USE_WRITTEN_MS,
+} from "../core/credentials.ts";
 import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { type ApiEnv, type Principal, type Scope, scopes } from "./context.ts";
-import { problem } from "./problems.ts";
+import { type ProblemResponse, problem } from "./problems.ts";
+import { overAnonymousLimit } from "./rate-limit.ts";
 
 /** The principal of a bearer token; undefined when the token is not a valid key. */
 export type Authenticate = (services: Services, token: string) => Promise<Principal | undefined>;
 
-/** Middleware: 401 without a valid key (RFC 6750), else sets `principal`. */
+/**
+ * Middleware: 401 without a valid key (RFC 6750), or 429 when that happens too often from one address; else sets
+ * `principal`. A valid key is never limited by its caller's address, which others may share.
+ */
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    const given = c.req.header("authorization");
-    if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
-    const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
-    if (token === undefined) {
-      const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
-      return unauthorized(detail, 'Bearer error="invalid_request"');
-    }
-    const principal = await authenticate(c.get("services"), token);
-    if (principal === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
-    c.set("principal", principal);
+    const services = c.get("services");
+    const found = await bearer(services, authenticate, c.req.header("authorization"));
+    if (found instanceof Response) return (await overAnonymousLimit(services, c.req.raw)) ?? found;
+    c.set("principal", found);
     await next();
     return;
   };
+}
+
+/** The principal of an Authorization header, or the 401. */
+async function bearer(
+  services: Services,
+  authenticate: Authenticate,
+  given: string | undefined,
+): Promise<Principal | ProblemResponse<401>> {
+  if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
+  const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
+  if (token === undefined) {
+    const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
+    return unauthorized(detail, 'Bearer error="invalid_request"');
+  }
+  return (await authenticate(services, token)) ?? unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
 }
 
 const EXPECTED = "expected Bearer and a key";
@@ -165,14 +186,8 @@ const SECRET_CHARACTERS = 32;
 /** A new API key. `token` is shown to its owner once and not stored; `hash` is stored. */
 export async function newKey(): Promise<Readonly<{ id: string; token: string; hash: string }>> {
   const id = newKeyId();
-  const token = `bw_${id.slice(4)}_${randomText(SECRET_CHARACTERS)}`;
+  const token = keyToken(id, randomText(SECRET_CHARACTERS));
   return { id, token, hash: hex(await digest(token)) };
-}
-
-/** The id of the key that a token claims to be; undefined when it does not look like a key. */
-export function claimedKey(token: string): string | undefined {
-  const id = /^bw_([0-9a-z]{20})_[0-9a-z]{32}$/.exec(token)?.[1];
-  return id && `key_${id}`;
 }
 
 /** Whether the token has this hash. A hash that was edited into something else matches no token. */

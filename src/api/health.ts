@@ -2,16 +2,20 @@
  * `GET /v1/health` for uptime monitors, without a key, and `GET /metrics` for Prometheus. The health is that of the
  * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show. How full
  * each database is shows the one failure that can be foreseen.
+ *
+ * Anybody may ask for the health, so an isolate reads it once in a few seconds at most, however many ask. A stall is
+ * published by whoever reads it.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
+import { isRemembered } from "../core/credentials.ts";
 import { type DatabaseSize, readSystemHealth, type SystemHealth } from "../db/stats.ts";
 import { faultOf } from "../log.ts";
 import { CONTENT_TYPE, expose } from "../metrics/exposition.ts";
 import { scrape } from "../metrics/families.ts";
 import { publishStall } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
-import { isoTime } from "../time.ts";
+import { isoTime, within } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer } from "./parameters.ts";
@@ -19,10 +23,12 @@ import { problem, problemResponses } from "./problems.ts";
 
 /** Registered before authentication. */
 export function registerHealth(api: Api): void {
+  const healthOf = sharedHealth();
   api.openapi(getHealth, async (c) => {
     const services = c.get("services");
     const health = await healthOf(services);
-    if (health === undefined) return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503);
+    if (health === undefined)
+      return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, NOT_CACHED);
     const { heartbeatAt, oldestDueAt, databases } = health;
     const now = services.now();
     const shown = {
@@ -30,9 +36,8 @@ export function registerHealth(api: Api): void {
       oldest_due: dueView(oldestDueAt, now),
       databases: databases.map(databaseView),
     };
-    if (!isStalled(heartbeatAt, now)) return c.json({ status: "ok" as const, ...shown }, 200);
-    services.background(publishStall(services, heartbeatAt));
-    return c.json({ status: "stalled" as const, ...shown }, 503);
+    if (isStalled(heartbeatAt, now)) return c.json({ status: "stalled" as const, ...shown }, 503, NOT_CACHED);
+    return c.json({ status: "ok" as const, ...shown }, 200, CACHED);
   });
 }
 
@@ -110,10 +115,39 @@ const getMetrics = createRoute({
 
 const NOTHING_KNOWN = { sweep: null, oldest_due: null, databases: [] };
 
-/** Undefined while the database does not answer: that is a status of its own, not an error. */
-async function healthOf(services: Services): Promise<SystemHealth | undefined> {
+/** How long an isolate answers from what it has read. */
+const REMEMBERED_MS = 5_000;
+
+/** How long a request waits for D1: what takes longer is trouble that a monitor must see. */
+const PATIENCE_MS = 5_000;
+
+const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
+const NOT_CACHED = { "cache-control": "no-store" };
+
+/**
+ * Reads the health once for all who ask within `REMEMBERED_MS`, at the same time or later. Undefined while the database
+ * does not answer: that is a status of its own, not an error.
+ */
+function sharedHealth(): (services: Services) => Promise<SystemHealth | undefined> {
+  let last: Readonly<{ readAt: number; health: Promise<SystemHealth | undefined> }> | undefined;
+  return async (services) => {
+    const now = services.now();
+    if (last === undefined || !isRemembered(last.readAt, now, REMEMBERED_MS)) {
+      last = { readAt: now, health: readHealth(services) };
+      // Others wait for it, and must not lose it when the client of this request goes away.
+      services.background(last.health);
+    }
+    // Each request has a timer of its own: the one that reads may be gone.
+    return within(services, PATIENCE_MS, last.health).catch(() => undefined);
+  };
+}
+
+async function readHealth(services: Services): Promise<SystemHealth | undefined> {
   try {
-    return await readSystemHealth(services);
+    const health = await within(services, PATIENCE_MS, readSystemHealth(services));
+    if (isStalled(health.heartbeatAt, services.now()))
+      services.background(publishStall(services, health.heartbeatAt));
+    return health;
   } catch (error) {
     services.log({ what: "health_unknown", error: faultOf(error) });
     return undefined;

@@ -137,7 +137,7 @@ const keySchema = z
 const createdKeySchema = keySchema
   .extend({
     key: z.string().openapi({
-      example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz",
+      example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz1hrexdl",
       description: "The key itself; it is shown only here, and not stored.",
     }),
   })

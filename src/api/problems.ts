@@ -154,14 +154,15 @@ export const problemSchema = z
   })
   .openapi("Problem");
 
-/** The `responses` of a route for these problems. */
+/** The `responses` of a route for these problems. What may be 401 may be 429 instead (rate-limit.ts). */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
-  const answer = (status: S) => ({
+  const answer = (status: ProblemStatus) => ({
     description: problemTypes[status].title,
     content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
     ...(status in problemHeaders && { headers: problemHeaders[status as keyof typeof problemHeaders] }),
   });
-  return Object.fromEntries(statuses.map((status) => [status, answer(status)])) as {
+  const all = new Set<ProblemStatus>(statuses.includes(401 as S) ? [...statuses, 429] : statuses);
+  return Object.fromEntries([...all].map((status) => [status, answer(status)])) as {
     [status in S]: ReturnType<typeof answer>;
   };
 }

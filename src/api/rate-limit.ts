@@ -1,12 +1,14 @@
 /**
- * Rate limits of API keys. The platform's rate-limit bindings count at each of Cloudflare's locations, without a query
- * or a written row. `ADMIN_KEY` is not limited, nor is any key where a binding is absent.
+ * Rate limits of API keys, and of addresses whose requests have no valid key. The platform's rate-limit bindings count at
+ * each of Cloudflare's locations, without a query or a written row. `ADMIN_KEY` is not limited, nor is anything where a
+ * binding is absent.
  */
 import type { MiddlewareHandler } from "hono";
+import { addressBlock } from "../core/credentials.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { ApiEnv } from "./context.ts";
-import { problem } from "./problems.ts";
+import { type ProblemResponse, problem } from "./problems.ts";
 
 /** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
 const PERIOD_SECONDS = 10;
@@ -19,6 +21,10 @@ const limits = {
   read: {
     binding: "readLimit",
     detail: "The key reads more often than its limit. Read larger pages, or less often",
+  },
+  anonymous: {
+    binding: "anonymousLimit",
+    detail: "Too many requests without a valid key come from this address. Send a valid key, or wait",
   },
 } as const;
 
@@ -33,7 +39,26 @@ const withinReads = within("read");
 export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
   c.req.method === "GET" || c.req.method === "HEAD" ? withinReads(c, next) : next();
 
-function within(name: LimitName): MiddlewareHandler<ApiEnv> {
+/** 429 when requests without a valid key come too often from the address of this one; else undefined. */
+export async function overAnonymousLimit(
+  services: Services,
+  request: Request,
+): Promise<ProblemResponse<429> | undefined> {
+  const address = request.headers.get("cf-connecting-ip");
+  // Cloudflare sets the header on every request from outside; the dashboard's own calls inside this Worker lack it.
+  if (address === null || (await isAllowed(services, "anonymous", addressBlock(address)))) return undefined;
+  return overLimit("anonymous");
+}
+
+/** Middleware for a route that needs no key and costs a query: 429 when it is requested too often from one address. */
+export const withinAnonymousLimit: MiddlewareHandler<ApiEnv> = async (c, next) => {
+  const refusal = await overAnonymousLimit(c.get("services"), c.req.raw);
+  if (refusal) return refusal;
+  await next();
+  return;
+};
+
+function within(name: "ingest" | "read"): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const { key } = c.get("principal");
     if (key !== undefined && !(await isAllowed(c.get("services"), name, key))) return overLimit(name);

@@ -1,5 +1,10 @@
 /**
- * When credentials are valid: API keys, and the signing secrets that were replaced.
+ * What credentials look like and when they are valid: API keys, and the signing secrets that were replaced; and who
+ * counts as one caller without a credential.
+ *
+ * An API key is `bw_<id>_<secret><checksum>`. The checksum is a CRC-32 of what precedes it, and no secret: a key that
+ * was mistyped or invented without knowing the format is recognised as such without a query, and a scanner for leaked
+ * secrets can tell a key from a text that only looks like one.
  *
  * An isolate caches what it has read of an API key, so a revoked key is rejected when that entry is stale at the
  * latest: well within the minute that is promised.
@@ -7,6 +12,44 @@
  * After a rotation, replaced secrets still sign beside the current one, each until a time of its own, so that rotating
  * again never takes a secret from a receiver that was promised more time.
  */
+
+/**
+ * An API key as its owner gets it.
+ * @param id `key_` and 20 characters
+ * @param secret 32 characters
+ */
+export function keyToken(id: string, secret: string): string {
+  const text = `bw_${id.slice(4)}_${secret}`;
+  return text + checksumOf(text);
+}
+
+/** The id of the key that a token claims to be; undefined when it does not look like a key or its checksum is wrong. */
+export function claimedKey(token: string): string | undefined {
+  const [, text, id, checksum] = /^(bw_([0-9a-z]{20})_[0-9a-z]{32})([0-9a-z]{7})$/.exec(token) ?? [];
+  return text !== undefined && checksumOf(text) === checksum ? `key_${id}` : undefined;
+}
+
+/** The CRC-32 (of zlib) of an ASCII text, in seven characters of base 36. */
+function checksumOf(text: string): string {
+  let crc = 0xffffffff;
+  for (let i = 0; i < text.length; i++) {
+    crc ^= text.charCodeAt(i);
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return (~crc >>> 0).toString(36).padStart(7, "0");
+}
+
+/**
+ * What requests without a valid credential are counted by: the client's IPv4 address, or the /64 of its IPv6 address,
+ * because whoever has one such address mostly has all of its /64.
+ */
+export function addressBlock(address: string): string {
+  if (!address.includes(":")) return address;
+  const [before = [], after] = address.split("::").map((part) => (part === "" ? [] : part.split(":")));
+  const omitted = after === undefined ? 0 : Math.max(0, 8 - before.length - after.length);
+  const groups = [...before, ...Array<string>(omitted).fill("0"), ...(after ?? [])].slice(0, 4);
+  return `${groups.map((group) => group.replace(/^0+(?=.)/, "").toLowerCase()).join(":")}::/64`;
+}
 
 /** How long a cached key counts, from when it was requested. */
 export const REMEMBERED_MS = 30_000;
@@ -27,8 +70,8 @@ export function isInForce({ expiresAt, revokedAt }: KeyTerms, now: number): bool
 }
 
 /** Whether what was requested at `askedAt` (epoch ms) still counts. A clock that was set back makes it stale. */
-export function isRemembered(askedAt: number, now: number): boolean {
-  return askedAt <= now && now - askedAt < REMEMBERED_MS;
+export function isRemembered(askedAt: number, now: number, forMs = REMEMBERED_MS): boolean {
+  return askedAt <= now && now - askedAt < forMs;
 }
 
 /** Whether to write a use at `now`, when the last one written was at `lastUsedAt` (epoch ms). */

@@ -46,6 +46,13 @@ test("the example of deliver_at fits the event of the other examples", () => {
   expect(aheadMs).toBeLessThan(30 * 86_400_000);
 });
 
+test("every operation that may be 401 may be 429", () => {
+  const responses = operations.map(([route, operation]) => [route, operation.responses] as const);
+  const authenticated = responses.filter(([, { 401: refused }]) => refused);
+  expect(authenticated.length).toBeGreaterThan(20);
+  expect(authenticated.filter(([, { 429: limited }]) => !limited)).toEqual([]);
+});
+
 test("no action whose fields are all optional requires a body", () => {
   const asking = operations.flatMap(([name, { requestBody }]) => {
     const schema = requestBody?.content["application/json"]?.schema;

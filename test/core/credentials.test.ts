@@ -1,13 +1,53 @@
+import { crc32 } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import {
+  addressBlock,
+  claimedKey,
   isInForce,
   isRemembered,
   isWorthWriting,
+  keyToken,
   REMEMBERED_MS,
   USE_WRITTEN_MS,
 } from "../../src/core/credentials.ts";
 
 const NOW = 1_000_000_000;
+
+describe("the token of a key", () => {
+  const secret = "0123456789abcdefghjkmnpqrstvwxyz";
+  const token = keyToken("key_8m2x0f7q9a4r6t1v3w5y", secret);
+
+  it.each([
+    ["key_8m2x0f7q9a4r6t1v3w5y", secret],
+    ["key_00000000000000000000", "0".repeat(32)],
+    ["key_zzzzzzzzzzzzzzzzzzzz", "z".repeat(32)],
+  ])("of %s ends with the CRC-32 of what precedes it", (id, ofKey) => {
+    const text = `bw_${id.slice(4)}_${ofKey}`;
+    expect(keyToken(id, ofKey)).toBe(text + crc32(text).toString(36).padStart(7, "0"));
+    expect(claimedKey(keyToken(id, ofKey))).toBe(id);
+  });
+
+  it("names no key once any one of its characters is another", () => {
+    const changed = [...token].flatMap((own, at) =>
+      [..."0123456789abcdefghijklmnopqrstuvwxyz_A"]
+        .filter((other) => other !== own)
+        .map((other) => token.slice(0, at) + other + token.slice(at + 1)),
+    );
+    expect(changed).toHaveLength(token.length * 37);
+    expect(changed.filter((text) => claimedKey(text) !== undefined)).toEqual([]);
+  });
+
+  it.each([
+    ["nothing", ""],
+    ["no checksum", token.slice(0, -7)],
+    ["a piece cut off", token.slice(0, -1)],
+    ["more after it", `${token}0`],
+    ["a line after it", `${token}\n`],
+    ["upper case", token.toUpperCase()],
+  ])("with %s names no key", (_what, text) => {
+    expect(claimedKey(text)).toBeUndefined();
+  });
+});
 
 describe("a key", () => {
   it.each([
@@ -30,6 +70,11 @@ describe("what is remembered of a key", () => {
     expect(REMEMBERED_MS).toBeLessThanOrEqual(60_000);
   });
 
+  it("holds for another time where one is given", () => {
+    expect(isRemembered(NOW, NOW + 4999, 5000)).toBe(true);
+    expect(isRemembered(NOW, NOW + 5000, 5000)).toBe(false);
+  });
+
   it("does not hold when the clock was set back", () => {
     expect(isRemembered(NOW, NOW - 1)).toBe(false);
   });
@@ -39,4 +84,20 @@ it("a use is written down the first time, and then once an hour", () => {
   expect(isWorthWriting(null, NOW)).toBe(true);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS - 1)).toBe(false);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS)).toBe(true);
+});
+
+describe("requests without a credential are counted", () => {
+  it.each([
+    ["203.0.113.7", "203.0.113.7"],
+    ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"],
+    ["2001:DB8:01:0002:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"],
+    ["2001:db8::1", "2001:db8:0:0::/64"],
+    ["2001:db8:1:2::", "2001:db8:1:2::/64"],
+    ["2001:0:0:0:1::", "2001:0:0:0::/64"],
+    ["fe80::1:2:3:4", "fe80:0:0:0::/64"],
+    ["1::2:3:4:5:6:7", "1:0:2:3::/64"],
+    ["::1", "0:0:0:0::/64"],
+  ])("from %s as %s", (address, block) => {
+    expect(addressBlock(address)).toBe(block);
+  });
 });

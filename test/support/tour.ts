@@ -93,6 +93,7 @@ export async function tour(routes: readonly string[]) {
     drains: fakeQueue().queue,
     ingestLimit: undefined,
     readLimit: undefined,
+    anonymousLimit: undefined,
     mailer: { send: async () => {} },
     fetch: async () => new Response(),
     now: () => NOW,

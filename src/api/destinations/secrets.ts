@@ -19,6 +19,7 @@ import type { Api } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { idParam, jsonAnswer, optionalJson, strict } from "../parameters.ts";
 import { invalid, notFound, type ProblemResponse, problem, problemResponses } from "../problems.ts";
+import { withinAnonymousLimit } from "../rate-limit.ts";
 import { destinationSchema, destinationView, secretInput, shownSecret } from "./schema.ts";
 import { chosenSecret } from "./validate.ts";
 
@@ -122,13 +123,14 @@ const getKeys = createRoute({
     "With `hmac-sha256` there are none.",
   tags: ["Destinations"],
   security: [],
+  middleware: [withinAnonymousLimit],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(
       z.object({ keys: z.array(jwkSchema) }).openapi("JsonWebKeySet"),
       "The public keys; an empty list for a destination with a shared secret.",
     ),
-    ...problemResponses(404, 503),
+    ...problemResponses(404, 429, 503),
   },
 });
 
@@ -191,7 +193,10 @@ export async function showSecret(secret: string): Promise<{ secret?: string; pub
   return publicKey ? { public_key: `whpk_${toBase64(publicKey)}` } : { secret };
 }
 
-/** Short, so that a rotation is seen long before an overlap of a day ends. */
+/**
+ * Short, so that a rotation is seen long before an overlap of a day ends. Isolates do not cache the keys: a receiver that
+ * looks again, because it met a key that it does not know, must find it.
+ */
 const MAX_AGE_S = 300;
 
 /** The keys that verify deliveries now. Undefined when a stored secret cannot be opened. */

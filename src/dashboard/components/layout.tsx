@@ -27,7 +27,7 @@ export function showPage(
   c: DashboardContext,
   frame: Frame,
   content: Child,
-  status: 200 | 400 | 401 | 403 | 404 | 409 | 422 | 500 | 503 = 200,
+  status: 200 | 400 | 401 | 403 | 404 | 409 | 422 | 429 | 500 | 503 = 200,
 ) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");

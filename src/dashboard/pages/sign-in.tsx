@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Authenticate, readToken } from "../../api/auth.ts";
+import { overAnonymousLimit } from "../../api/rate-limit.ts";
 import { Brand, showPage } from "../components/layout.tsx";
 import { closeSession, type DashboardContext, type DashboardEnv, openSession } from "../session.ts";
 
@@ -12,9 +13,16 @@ import { closeSession, type DashboardContext, type DashboardEnv, openSession } f
 export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
   app.post("/dashboard/sign-in", async (c) => {
     const { key } = await c.req.parseBody();
-    const principal = typeof key === "string" ? await authenticate(c.get("services"), key.trim()) : undefined;
-    if (principal === undefined)
-      return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
+    const services = c.get("services");
+    const principal = typeof key === "string" ? await authenticate(services, key.trim()) : undefined;
+    if (principal === undefined) {
+      const refusal = await overAnonymousLimit(services, c.req.raw);
+      if (refusal === undefined)
+        return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
+      const seconds = refusal.headers.get("retry-after") ?? "";
+      c.header("retry-after", seconds);
+      return showSignIn(c, `Too many keys from your address were not valid. Wait ${seconds} seconds.`, 429);
+    }
     if (!principal.scopes.includes("read"))
       return showSignIn(c, "This API key lacks the scope read. Use a key that has it.");
     await openSession(c, principal);
@@ -30,12 +38,12 @@ export function registerSignOut(app: Hono<DashboardEnv>): void {
 }
 
 /** Shown instead of any page that requires a session. */
-export function showSignIn(c: DashboardContext, fault?: string) {
+export function showSignIn(c: DashboardContext, fault?: string, status: 401 | 429 = 401) {
   return showPage(
     c,
     { title: "Sign in", signedIn: false },
     <SignInPage {...(fault !== undefined && { fault })} />,
-    401,
+    status,
   );
 }
 
