@@ -65,6 +65,20 @@ it.each([
     { status: 301, location: "/there" },
   ],
   ["no answer", new Error("Network connection lost."), { error: "connection_lost" }],
+  [
+    "an answer of Cloudflare's edge in the receiver's place",
+    () =>
+      new Response("error code: 1016", {
+        status: 530,
+        headers: { server: "cloudflare", "content-type": "text/plain" },
+      }),
+    { error: "dns", status: 530, response: "error code: 1016" },
+  ],
+  [
+    "a challenge",
+    () => new Response("prove it", { status: 403, headers: { "cf-mitigated": "challenge" } }),
+    { error: "challenged", status: 403, response: "prove it" },
+  ],
 ] as const)("shows %s", async (_, script, shown) => {
   const { id } = await created();
   receiver.script(URL, script);
