@@ -180,6 +180,17 @@ describe("POST /v1/destinations", () => {
     [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
     [{ headers: { Host: "a" } }, "headers.Host", 'has the name "Host"', "sets itself"],
     [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'has the name "Webhook-Id"', "sets itself"],
+    ...["cf-connecting-ip", "CF-Worker", "CDN-Loop", "X-Forwarded-For", "x-forwarded-proto", "X-Real-IP"].map(
+      (name) => {
+        const fault = `has the name "${name}"`;
+        return [
+          { headers: { [name]: "a" } },
+          `headers.${name}`,
+          fault,
+          "cf-*, cdn-loop, x-forwarded-*, x-real-ip",
+        ] as const;
+      },
+    ),
     [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
     [
       { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
