@@ -26,7 +26,7 @@ const TYPE = "breakwater.test";
 
 export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
   const { config, now } = services;
-  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };

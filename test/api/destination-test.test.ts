@@ -155,3 +155,14 @@ it("the gate admits a test once in five seconds", async () => {
   expect((await run(id, real)).status).toBe(200);
   expect((await run(id, real)).status).toBe(429);
 });
+
+it("a test is not sent to this deployment itself, where the row was edited by hand", async () => {
+  const own = api({ config: { ...parseConfig(env), adminKey: KEY, ownHosts: ["breakwater.example.com"] } });
+  const { id } = await created();
+  await env.DB.prepare("UPDATE destinations SET url = 'https://breakwater.example.com/'").run();
+  expect(await run(id, own)).toMatchObject({
+    status: 409,
+    json: { detail: expect.stringContaining("this deployment itself") },
+  });
+  expect(receiver.calls).toEqual([]);
+});
