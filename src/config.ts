@@ -37,6 +37,18 @@ const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, 
   error: "expected a mail address, such as ops@example.com",
 });
 
+const HOSTS_EXPECTED = "expected host names with commas between, such as hooks.example.com";
+
+/** Host names, each with or without a port; an empty text has none. */
+const hostList = z.string().transform((text, issues): string[] => {
+  const hosts = text.split(",").map((host) => host.trim().toLowerCase());
+  const named = hosts.filter((host) => host !== "");
+  if (named.every((host) => /^[a-z0-9_.-]+(:\d{1,5})?$/.test(host) && URL.canParse(`http://${host}`)))
+    return named;
+  issues.addIssue({ code: "custom", message: HOSTS_EXPECTED });
+  return z.NEVER;
+});
+
 const variables = z.object({
   ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
     error: "is too short: at least 16 characters",
@@ -50,6 +62,7 @@ const variables = z.object({
     .max(3650, { error: DAYS_EXPECTED })
     .default(30),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
+  OWN_HOSTS: hostList.default([]),
   EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
   MAX_DESTINATIONS_PER_TENANT: atMost(10_000),
   MAX_DELIVERIES_PER_REQUEST: atMost(1_000_000),
@@ -88,6 +101,8 @@ export type Config = Readonly<{
   retentionMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
+  /** Hosts under which this deployment is reached: no destination may be on them; absent: none is known. */
+  ownHosts?: readonly string[];
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
   /** Destinations that a tenant may have, and deliveries that one request may plan; `capsOf` has the defaults. */
@@ -133,6 +148,7 @@ export function parseConfig(env: object): Config {
     graceMs: parsed.data.GRACE_SECONDS * 1000,
     retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
+    ...(parsed.data.OWN_HOSTS.length > 0 && { ownHosts: parsed.data.OWN_HOSTS }),
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
     ...(parsed.data.MAX_DESTINATIONS_PER_TENANT && {
       maxDestinationsPerTenant: parsed.data.MAX_DESTINATIONS_PER_TENANT,

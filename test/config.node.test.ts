@@ -49,6 +49,17 @@ test("takes a resolver over https, and none when it says nothing", () => {
   expect(() => read("8.8.8.8")).toThrow("DNS_RESOLVER expected an https URL");
 });
 
+test("takes the hosts under which it is reached, and knows none when it says nothing", () => {
+  const read = (OWN_HOSTS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, OWN_HOSTS });
+  expect(read("Hooks.example.com, localhost:8787,").ownHosts).toEqual([
+    "hooks.example.com",
+    "localhost:8787",
+  ]);
+  expect(read("")).not.toHaveProperty("ownHosts");
+  for (const wrong of ["https://hooks.example.com", "a b", "hooks.example.com/x", "a:99999"])
+    expect(() => read(wrong)).toThrow("OWN_HOSTS expected host names with commas between");
+});
+
 test.each([
   ["INTAKE_SHARDS", "0", "a whole number, 1 to 64"],
   ["INTAKE_SHARDS", "1.5", "a whole number, 1 to 64"],

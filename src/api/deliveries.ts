@@ -6,11 +6,11 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import {
+  type AttemptError,
+  attemptErrors,
   type Cause,
   type DeliveryReason,
   deliveryReasons,
-  type NetworkError,
-  networkErrors,
 } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { dueAtOf, requeueDead } from "../db/deliveries.ts";
@@ -91,7 +91,7 @@ const time = z.iso.datetime();
 /** `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. */
 const httpCause = (error?: string) => z.string().regex(/^http_[1-9][0-9]{2}$/, { error });
 
-const cause = z.union([z.enum(networkErrors), httpCause()]) as unknown as z.ZodType<Cause>;
+const cause = z.union([z.enum(attemptErrors), httpCause()]) as unknown as z.ZodType<Cause>;
 
 const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
 
@@ -104,7 +104,10 @@ const attempt = z.object({
   at: time.openapi({ description: "When the attempt started." }),
   status: z.int().optional().openapi({ description: "The status code of the response." }),
   latency_ms: z.number(),
-  error: z.enum(networkErrors).optional().openapi({ description: "Why there was no response." }),
+  error: z.enum(attemptErrors).optional().openapi({
+    description:
+      "Why there was no response of the receiver. With a `status` beside it, Cloudflare's edge responded in its place.",
+  }),
   note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
   response: z.string().optional().openapi({ description: "The beginning of the response body." }),
 });
@@ -117,8 +120,8 @@ export const deliverySchema = z
     state: z.enum(deliveryStates),
     reason: deliveryReason.optional().openapi({
       description:
-        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or a " +
-        "network error), or why it has ended. Absent when it is `delivered`, or `queued` and not scheduled for later.",
+        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
+        "error), or why it has ended. Absent when it is `delivered`, or `queued` and not scheduled for later.",
     }),
     attempts: z.int().openapi({
       description: "HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash.",
@@ -139,7 +142,9 @@ export const deliverySchema = z
     last_error: cause.optional().openapi({
       description:
         "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
-        "arrived), `refused`, `dns` or `network`.",
+        "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
+        "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
+        "receiver's place.",
     }),
     delivered_at: time.optional(),
     log: z.array(attempt).openapi({ description: "The attempts, the oldest first." }),
@@ -371,7 +376,7 @@ function attemptView(entry: AttemptEntry): DeliveryJson["log"][number] {
     at: isoTime(at),
     ...present({ status }),
     latency_ms: latencyMs,
-    ...present({ error: error as NetworkError | undefined, note, response: excerpt }),
+    ...present({ error: error as AttemptError | undefined, note, response: excerpt }),
   };
 }
 

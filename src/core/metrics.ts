@@ -82,12 +82,15 @@ export type AttemptMetric = Readonly<{
   lateMs: number;
 }>;
 
-/** `network`: no response, for any reason but the timeout. `other`: a status of no known class. */
-export function resultOf(exchange: Exchange): Result {
-  if (exchange.kind === "timeout") return "timeout";
-  if (exchange.kind !== "response") return "network";
-  if (exchange.status === 429) return "429";
-  const ofClass = `${Math.floor(exchange.status / 100)}xx`;
+/**
+ * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of what stands before
+ * it, and counts by its status. `other`: a status of no known class.
+ */
+export function resultOf({ kind, status }: Exchange): Result {
+  if (kind === "timeout") return "timeout";
+  if (status === undefined || (kind !== "response" && kind !== "challenged")) return "network";
+  if (status === 429) return "429";
+  const ofClass = `${Math.floor(status / 100)}xx`;
   return results.find((result) => result === ofClass) ?? "other";
 }
 

@@ -41,12 +41,24 @@ export type RefusalReason = (typeof refusalReasons)[number];
 export const waitingReasons = [...refusalReasons, "retried", "replayed"] as const;
 export type WaitingReason = (typeof waitingReasons)[number];
 
-/** What an exchange without a response came to. `connection_lost`: the request may have arrived. */
-export const networkErrors = ["timeout", "connection_lost", "refused", "dns", "network"] as const;
-export type NetworkError = (typeof networkErrors)[number];
+/** What an exchange came to in which the receiver gave no answer of its own. */
+export const attemptErrors = [
+  "timeout",
+  /** The request may have arrived: the connection failed, before or after it was sent. */
+  "connection_lost",
+  /** Nothing listened at the port: the request certainly did not arrive. */
+  "refused",
+  "dns",
+  /** The handshake failed, or the certificate is not valid. */
+  "tls",
+  "network",
+  /** A firewall before the receiver asked for proof that a person sends the request. */
+  "challenged",
+] as const;
+export type AttemptError = (typeof attemptErrors)[number];
 
 /** Why an attempt failed, in logs, in `last_error` and as the reason of a retry. */
-export type Cause = `http_${number}` | NetworkError;
+export type Cause = `http_${number}` | AttemptError;
 
 /** Why a delivery is `dead`. */
 export const deadReasons = [
@@ -78,7 +90,7 @@ export const deliveryReasons = [
   ...waitingReasons,
   /** Sent, and not answered yet. */
   "in_flight",
-  ...networkErrors,
+  ...attemptErrors,
   ...deadReasons,
   ...cancelReasons,
 ] as const;

@@ -205,7 +205,8 @@ function retryingText({ reason = "", attempts, next_attempt_at }: Delivery, now:
   if (reason === "in_flight") return "Sent; no response yet";
   const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
   const when = at > now ? `in ${untilOf(at, now)}` : "due now";
-  return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}`;
+  const hint = causeHint(reason);
+  return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
 }
 
 function deliveredText({ attempts, delivered_at }: Delivery, acceptedAt: number): string {
@@ -236,9 +237,18 @@ export function causeText(cause: string): string {
     connection_lost: "connection lost",
     refused: "connection refused",
     dns: "host name not resolved",
+    tls: "TLS handshake or certificate failed",
     network: "network error",
+    challenged: "challenged by a firewall",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** What to do about a failure that no retry mends, as a sentence; undefined where the cause alone says it. */
+export function causeHint(cause: string | undefined): string | undefined {
+  return cause === "challenged"
+    ? "Allow the sender in the receiver's WAF: skip challenges for the webhook's path."
+    : undefined;
 }
 
 /** A reason that this page does not know yet: "new_reason" as "new reason". */

@@ -50,7 +50,7 @@ function guarded(
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
   if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
-  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault === undefined) return readiness;
   log({ what: "target_forbidden", destination: destination.id, fault });
   return { kind: "over", state: "dead", reason: "forbidden_target" };

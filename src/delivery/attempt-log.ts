@@ -64,7 +64,7 @@ export function logAttempt(services: Services, finished: Finished): void {
     type: event.type,
     tenant: destination.tenant,
     attempt: row.attempts,
-    status: exchange.kind === "response" ? exchange.status : undefined,
+    status: exchange.status,
     error: exchange.kind === "response" ? undefined : exchange.kind,
     fault,
     latency_ms: metric.tookMs,
@@ -128,11 +128,6 @@ function dataPointOf({ attempt, outcome, metric }: Finished): AnalyticsEngineDat
       outcome.row.reason,
       deliveryId(event.id, destination.id),
     ],
-    doubles: [
-      metric.attempt,
-      exchange.kind === "response" ? exchange.status : 0,
-      metric.tookMs,
-      metric.lateMs,
-    ],
+    doubles: [metric.attempt, exchange.status ?? 0, metric.tookMs, metric.lateMs],
   };
 }

@@ -3,7 +3,7 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
-import type { Exchange } from "../core/retry/classify.ts";
+import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
@@ -56,12 +56,12 @@ type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
 
 async function readAnswer(response: Response, now: number): Promise<Answer> {
   const { status, headers } = response;
-  const retryAfter = headers.get("retry-after");
-  const location = headers.get("location");
-  const limits = statedLimits((name) => headers.get(name), response.ok, now);
+  const header = (name: string) => headers.get(name);
+  const location = header("location");
+  const limits = statedLimits(header, response.ok, now);
   const excerpt = response.ok ? await unread(response) : await excerptOf(response);
   return {
-    exchange: { kind: "response", status, ...(retryAfter !== null && { retryAfter }) },
+    exchange: exchangeOf({ status, header, excerpt }),
     ...(location !== null && isRedirect(status) && { location }),
     ...(limits && { limits }),
     ...(excerpt && { excerpt }),
@@ -108,6 +108,7 @@ function failureOf(error: unknown): Exchange {
   if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
   if (/network connection lost/i.test(message)) return { kind: "connection_lost" };
   if (/connection refused/i.test(message)) return { kind: "refused" };
+  if (/\b(tls|ssl|certificate)\b/i.test(message)) return { kind: "tls" };
   if (/dns|name not resolved|enotfound/i.test(message)) return { kind: "dns" };
   return { kind: "network" };
 }

@@ -119,7 +119,7 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outco
     ...before,
     ...stateAfter(next, endedAt),
     attempts,
-    lastStatus: exchange.kind === "response" ? exchange.status : null,
+    lastStatus: exchange.status ?? null,
     lastError: next.kind === "delivered" ? null : causeOf(exchange),
     log: [...before.log.map(asPast), entryOf(attempt, next)].slice(-LOG_ENTRIES),
   };
@@ -169,7 +169,8 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
   return {
     at: startedAt,
     latencyMs: endedAt - startedAt,
-    ...(exchange.kind === "response" ? { status: exchange.status } : { error: exchange.kind }),
+    ...(exchange.status !== undefined && { status: exchange.status }),
+    ...(exchange.kind !== "response" && { error: exchange.kind }),
     ...(note && { note }),
     ...(excerpt && { excerpt }),
   };

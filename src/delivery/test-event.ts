@@ -26,7 +26,7 @@ const TYPE = "breakwater.test";
 
 export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
   const { config, now } = services;
-  const fault = targetFault(destination.url, config.allowPrivateDestinations);
+  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
@@ -41,7 +41,13 @@ export async function sendTestEvent(services: Services, destination: Destination
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
-  services.log({ what: "test_sent", destination: destination.id, status: statusOf(made), fault: made.fault });
+  const { kind, status } = made.exchange;
+  services.log({
+    what: "test_sent",
+    destination: destination.id,
+    status: kind === "response" ? status : kind,
+    fault: made.fault,
+  });
   return {
     kind: "made",
     call: made,
@@ -58,10 +64,6 @@ const faults: Readonly<Record<string, string>> = {
 function bodyAt(now: number): string {
   const data = { message: "This is a test. Nothing has happened." };
   return JSON.stringify({ type: TYPE, timestamp: isoTime(now), data });
-}
-
-function statusOf({ exchange }: Call): number | string {
-  return exchange.kind === "response" ? exchange.status : exchange.kind;
 }
 
 export type Handshake =

@@ -3,7 +3,8 @@
  * written and again at every send, because rows can be changed by hand and rules can become stricter.
  *
  * The check is of what the URL parser makes of a URL, the same parser that `fetch` uses, so that no spelling of an
- * address can mean one thing here and another there. In production the platform itself reaches no private network.
+ * address can mean one thing here and another there. In production the platform itself reaches no private network, and
+ * no host that is given as an IP address.
  *
  * The addresses of a public name are checked too, if the deployment names a resolver over HTTPS (the JSON of
  * `application/dns-json`, which Cloudflare's and Google's resolvers offer). It is an option, because `fetch` resolves
@@ -68,22 +69,54 @@ const INNER_PORTS: ReadonlySet<number> = new Set([
   27017, 27018, 27019, 28015, 28017, 50070, 61613, 61616,
 ]);
 
-/** What is wrong with a URL as a destination, as a sentence; undefined when nothing is. */
-export function targetFault(url: string, allowPrivate: boolean): string | undefined {
-  const found = targetProblem(url, allowPrivate);
+/**
+ * Ports on which `fetch` must not call anybody, by its standard: services that are no HTTP servers. Refused in every
+ * deployment. https://fetch.spec.whatwg.org/#port-blocking
+ */
+const BAD_PORTS: ReadonlySet<number> = new Set([
+  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+  109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
+  526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
+  3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+]);
+
+/**
+ * What is wrong with a URL as a destination, as a sentence; undefined when nothing is.
+ * @param ownHosts see `targetProblem`
+ */
+export function targetFault(
+  url: string,
+  allowPrivate: boolean,
+  ownHosts: readonly string[] = [],
+): string | undefined {
+  const found = targetProblem(url, allowPrivate, ownHosts);
   return found && `The URL ${found.fault}; expected ${found.expected}.`;
 }
 
-/** The same, in two halves. */
-export function targetProblem(url: string, allowPrivate: boolean): Fault | undefined {
+/**
+ * The same, in two halves.
+ * @param ownHosts hosts under which this deployment itself is reached: deliveries to them would go round in circles. A
+ * host without a port stands for all of its ports, and one with a port (local stacks) for that port alone
+ */
+export function targetProblem(
+  url: string,
+  allowPrivate: boolean,
+  ownHosts: readonly string[] = [],
+): Fault | undefined {
   const spelling = spellingFault(url);
   if (spelling) return spelling;
   const parsed = URL.parse(url);
   if (parsed === null) return { fault: "cannot be parsed", expected: "an absolute https URL" };
   if (parsed.href.length > MAX_LENGTH) return tooLong(parsed.href.length);
-  return allowPrivate
+  const fault = allowPrivate
     ? metadataFault(parsed.hostname)
-    : (schemeFault(parsed) ?? hostFault(parsed.hostname) ?? portFault(parsed));
+    : (schemeFault(parsed) ?? hostFault(parsed.hostname));
+  return (
+    fault ??
+    ownHostFault(parsed, ownHosts) ??
+    badPortFault(parsed) ??
+    (allowPrivate ? undefined : portFault(parsed))
+  );
 }
 
 const credentials = { fault: "contains credentials", expected: "none; use `headers` for them" };
@@ -128,7 +161,8 @@ function metadataFault(hostname: string): Fault | undefined {
 
 function hostFault(hostname: string): Fault | undefined {
   const host = bareHost(hostname);
-  if (ipaddr.isValid(host)) return isPublicAddress(host) ? undefined : notPublic(`points to ${host}`);
+  if (ipaddr.isValid(host))
+    return isPublicAddress(host) ? literalFault(host) : notPublic(`points to ${host}`);
   if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
     return notPublic(`points to the inner name ${host}`);
   return HOST_NAME.test(host) ? undefined : notPublic("has a host that is no name");
@@ -136,6 +170,28 @@ function hostFault(hostname: string): Fault | undefined {
 
 function notPublic(fault: string): Fault {
   return { fault, expected: "a host on the public internet" };
+}
+
+/** `fetch` of a Worker cannot call an address: it is answered with Cloudflare's error 1003. */
+function literalFault(host: string): Fault {
+  return {
+    fault: `points to the IP address ${host}`,
+    expected: "a host name: Workers cannot call an IP address",
+  };
+}
+
+function ownHostFault({ hostname, port, protocol }: URL, ownHosts: readonly string[]): Fault | undefined {
+  const host = bareHost(hostname);
+  const effectivePort = port || (protocol === "https:" ? "443" : "80");
+  const isOwn = ownHosts.some((own) => {
+    const [, name = "", ownPort = effectivePort] = /^(.*?)(?::(\d+))?$/.exec(own) ?? [];
+    return bareHost(name) === host && ownPort === effectivePort;
+  });
+  if (!isOwn) return undefined;
+  return {
+    fault: `points to ${host}, this deployment itself`,
+    expected: "another host: deliveries would go round in circles",
+  };
 }
 
 /** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), without the ranges that the library knows to be special. */
@@ -176,6 +232,14 @@ function embeddedIn(address: ipaddr.IPv6): ipaddr.IPv4[] {
     default:
       return [];
   }
+}
+
+function badPortFault({ port }: URL): Fault | undefined {
+  if (port === "" || !BAD_PORTS.has(Number(port))) return undefined;
+  return {
+    fault: `uses port ${port}, which the Fetch standard blocks`,
+    expected: "a port of an HTTP server, such as 443",
+  };
 }
 
 function portFault({ port }: URL): Fault | undefined {

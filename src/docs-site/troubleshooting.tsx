@@ -130,7 +130,8 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "timeout",
-    meaning: "There was no response within `timeout_ms`. The receiver may have processed the event.",
+    meaning:
+      "There was no response within `timeout_ms`, or Cloudflare could not connect to the receiver in time (522, 524). The receiver may have processed the event.",
     remedy: "Let it respond before it processes the event, and deduplicate by `webhook-id`.",
   },
   {
@@ -141,12 +142,29 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "refused",
-    meaning: "Nothing listened on the port.",
+    meaning: "Nothing listened on the port, or nothing is connected to the receiver's tunnel.",
     remedy: "Check whether the receiver runs, and on which port.",
   },
   {
-    reason: "dns, network",
-    meaning: "The host name does not resolve, or the connection failed for another reason, usually TLS.",
-    remedy: "Check its DNS records and its certificate, including the whole chain.",
+    reason: "dns",
+    meaning: "The host name does not resolve.",
+    remedy: "Check its DNS records. Behind Cloudflare, check the address or name that its record points to.",
+  },
+  {
+    reason: "tls",
+    meaning: "The TLS handshake failed, or the certificate is not valid.",
+    remedy: "Check the certificate, including its names, its expiry and the whole chain.",
+  },
+  {
+    reason: "network",
+    meaning: "The connection failed for another reason: there is no route to the receiver, or TLS failed.",
+    remedy: "Check its address, its firewall and its certificate.",
+  },
+  {
+    reason: "challenged",
+    meaning:
+      "A firewall before the receiver (Cloudflare's WAF or bot protection) answered with a challenge, which only a browser can solve. The receiver did not get the request.",
+    remedy:
+      "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
   },
 ];

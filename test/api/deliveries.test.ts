@@ -243,6 +243,7 @@ describe("GET /v1/deliveries", () => {
       ["&type=c", [[]]],
       ["&status=402", [["b2", "a2"]]],
       ["&reason=exhausted", [["a2"]]],
+      ["&reason=challenged", [[]]],
       [`&since=${iso(hour(2))}`, [["b3", "a4"], ["a3"]]],
       [`&until=${iso(hour(1))}`, [["b1", "a1"]]],
       [`&since=${iso(hour(1))}&until=${iso(hour(2))}`, [["b2", "a2"]]],

@@ -65,6 +65,20 @@ it.each([
     { status: 301, location: "/there" },
   ],
   ["no answer", new Error("Network connection lost."), { error: "connection_lost" }],
+  [
+    "an answer of Cloudflare's edge in the receiver's place",
+    () =>
+      new Response("error code: 1016", {
+        status: 530,
+        headers: { server: "cloudflare", "content-type": "text/plain" },
+      }),
+    { error: "dns", status: 530, response: "error code: 1016" },
+  ],
+  [
+    "a challenge",
+    () => new Response("prove it", { status: 403, headers: { "cf-mitigated": "challenge" } }),
+    { error: "challenged", status: 403, response: "prove it" },
+  ],
 ] as const)("shows %s", async (_, script, shown) => {
   const { id } = await created();
   receiver.script(URL, script);
@@ -140,4 +154,15 @@ it("the gate admits a test once in five seconds", async () => {
   const real = testApi({ services: { fetch: receiver.fetch, gates: env.GATES } });
   expect((await run(id, real)).status).toBe(200);
   expect((await run(id, real)).status).toBe(429);
+});
+
+it("a test is not sent to this deployment itself, where the row was edited by hand", async () => {
+  const own = api({ config: { ...parseConfig(env), adminKey: KEY, ownHosts: ["breakwater.example.com"] } });
+  const { id } = await created();
+  await env.DB.prepare("UPDATE destinations SET url = 'https://breakwater.example.com/'").run();
+  expect(await run(id, own)).toMatchObject({
+    status: 409,
+    json: { detail: expect.stringContaining("this deployment itself") },
+  });
+  expect(receiver.calls).toEqual([]);
 });

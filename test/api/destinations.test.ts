@@ -151,6 +151,13 @@ describe("POST /v1/destinations", () => {
     [{ url: "http://example.com/" }, "url", "is not encrypted", "https"],
     [{ url: "https://2130706433/" }, "url", "points to 127.0.0.1", "public internet"],
     [{ url: "https://u:p@example.com/" }, "url", "contains credentials", "headers"],
+    [{ url: "https://8.8.8.8/" }, "url", "points to the IP address 8.8.8.8", "a host name"],
+    [
+      { url: "https://example.com:5060/" },
+      "url",
+      "uses port 5060, which the Fetch standard blocks",
+      "a port of an HTTP server",
+    ],
     [{ tenant: "a b" }, "tenant", 'is "a b"', "1 to 64"],
     [{ tenant: "a".repeat(65) }, "tenant", "is a string of 65 characters", "1 to 64"],
     [{ tenant: null }, "tenant", "is null", "1 to 64"],
@@ -180,6 +187,17 @@ describe("POST /v1/destinations", () => {
     [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
     [{ headers: { Host: "a" } }, "headers.Host", 'has the name "Host"', "sets itself"],
     [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'has the name "Webhook-Id"', "sets itself"],
+    ...["cf-connecting-ip", "CF-Worker", "CDN-Loop", "X-Forwarded-For", "x-forwarded-proto", "X-Real-IP"].map(
+      (name) => {
+        const fault = `has the name "${name}"`;
+        return [
+          { headers: { [name]: "a" } },
+          `headers.${name}`,
+          fault,
+          "cf-*, cdn-loop, x-forwarded-*, x-real-ip",
+        ] as const;
+      },
+    ),
     [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
     [
       { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
@@ -244,6 +262,44 @@ describe("POST /v1/destinations", () => {
       "timeout_ms",
       "url",
     ]);
+  });
+
+  describe("that would lead back to the deployment itself", () => {
+    const own = "https://breakwater.example.com";
+    const fault = "points to breakwater.example.com, this deployment itself";
+    const errors = [{ field: "url", fault, expected: expect.stringContaining("another host") }];
+    const refusal = { status: 422, json: { errors } };
+
+    it.each([
+      `${own}/v1/events`,
+      "https://Breakwater.example.com./",
+      "https://breakwater.example.com:8443/",
+    ])("is refused by the host that the request came to: %s", async (url) => {
+      const { call } = testApi();
+      expect(await call("POST", `${own}/v1/destinations`, { url })).toMatchObject(refusal);
+      expect(await countRows("destinations")).toBe(0);
+      const id = await create(call, {});
+      expect(await call("PATCH", `${own}/v1/destinations/${id}`, { url })).toMatchObject(refusal);
+      expect((await call("POST", `${own}/v1/destinations`, { url: URL_ })).status).toBe(201);
+    });
+
+    it("is refused by OWN_HOSTS, whatever host the request came to", async () => {
+      const { call } = testApi({
+        services: { config: testConfig({ ownHosts: ["breakwater.example.com"] }) },
+      });
+      expect(await call("POST", "/v1/destinations", { url: own })).toMatchObject(refusal);
+    });
+
+    it("is told by the port from another server of the same machine, on a local stack", async () => {
+      const config = testConfig({ allowPrivateDestinations: true });
+      const { call } = testApi({ services: { config }, authenticate: async () => ({ scopes: ["admin"] }) });
+      const post = (url: string) => call("POST", "http://localhost:8787/v1/destinations", { url });
+      expect((await post("http://localhost:8788/")).status).toBe(201);
+      expect(await post("http://localhost:8787/v1/events")).toMatchObject({
+        status: 422,
+        json: { errors: [{ field: "url", fault: "points to localhost, this deployment itself" }] },
+      });
+    });
   });
 
   it("accepts private addresses where the deployment allows them", async () => {

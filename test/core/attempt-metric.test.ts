@@ -17,6 +17,11 @@ test.each<[Exchange, Result]>([
   [{ kind: "refused" }, "network"],
   [{ kind: "dns" }, "network"],
   [{ kind: "network" }, "network"],
+  [{ kind: "tls" }, "network"],
+  [{ kind: "timeout", status: 522 }, "timeout"],
+  [{ kind: "dns", status: 530 }, "network"],
+  [{ kind: "challenged", status: 403 }, "4xx"],
+  [{ kind: "challenged", status: 429 }, "429"],
 ])("%j counts as %s", (exchange, result) => {
   expect(resultOf(exchange)).toBe(result);
 });

@@ -4,6 +4,7 @@ import {
   causeOf,
   classify,
   type Exchange,
+  exchangeOf,
   healthOf,
   type StatusRules,
 } from "../../src/core/retry/classify.ts";
@@ -46,6 +47,104 @@ describe("classify", () => {
 
   it.each(failureKinds)("retries after %s", (kind) => {
     expect(classify({ kind }, strict)).toBe("retry");
+  });
+});
+
+type Fields = Readonly<Record<string, string>>;
+
+const edge: Fields = { server: "cloudflare", "content-type": "text/plain; charset=UTF-8" };
+const page: Fields = { ...edge, "content-type": "text/html; charset=UTF-8" };
+const from = (status: number, excerpt: string, fields: Fields = edge) =>
+  exchangeOf({ status, excerpt, header: (name) => fields[name] ?? null });
+
+describe("exchangeOf", () => {
+  it.each([
+    [520, "connection_lost"],
+    [521, "refused"],
+    [522, "timeout"],
+    [523, "network"],
+    [524, "timeout"],
+    [525, "tls"],
+    [526, "tls"],
+    [527, "network"],
+  ])("takes the edge's own %i for %s, in plain text and as a page", (status, kind) => {
+    expect(from(status, `error code: ${status}`)).toEqual({ kind, status });
+    expect(from(status, `error code: ${status}\n`, page)).toEqual({ kind, status });
+    const html = `<!DOCTYPE html>\n<head>\n<title>example.com | ${status}: Web server trouble</title>\n<meta`;
+    expect(from(status, html, page)).toEqual({ kind, status });
+  });
+
+  it.each([
+    [530, 1000, "dns"],
+    [409, 1001, "dns"],
+    [530, 1001, "dns"],
+    [403, 1014, "dns"],
+    [530, 1014, "dns"],
+    [530, 1016, "dns"],
+    [530, 1018, "dns"],
+    [530, 1033, "refused"],
+    [530, 1099, "network"],
+  ])("takes %i of the edge with the code %i for %s", (status, code, kind) => {
+    expect(from(status, `error code: ${code}`)).toEqual({ kind, status });
+  });
+
+  it.each<[string, number, string, Fields]>([
+    ["another server", 530, "error code: 1016", { ...edge, server: "nginx" }],
+    ["no server", 530, "error code: 1016", { "content-type": "text/plain" }],
+    ["another body", 522, "upstream timed out", edge],
+    ["no body", 530, "", edge],
+    ["a body that says more", 530, "Sorry: error code: 1016 (see the manual)", edge],
+    ["a page about it", 530, "<p>error code: 1016</p>", page],
+    ["a page's title in plain text", 522, "<title>a | 522: b</title>", edge],
+    ["a code that is not the status", 521, "error code: 522", edge],
+    ["JSON", 530, "error code: 1016", { ...edge, "content-type": "application/json" }],
+    ["no content type", 530, "error code: 1016", { server: "cloudflare" }],
+    ["an ordinary 500", 500, "error code: 500", edge],
+    ["an ordinary 503", 503, "error code: 1016", edge],
+    ["a Worker of the receiver that threw", 500, "error code: 1101", edge],
+    ["a block by the receiver's firewall", 403, "error code: 1020", edge],
+    ["a 404", 404, "error code: 1001", edge],
+    ["529, which is no status of the edge", 529, "error code: 529", edge],
+  ])("leaves the receiver its own answer: %s", (_, status, excerpt, fields) => {
+    expect(from(status, excerpt, fields)).toEqual({ kind: "response", status });
+  });
+
+  it.each([403, 429, 503])("takes a challenge for one, with the status %i", (status) => {
+    const fields = { ...page, "cf-mitigated": "challenge" };
+    expect(from(status, "<!DOCTYPE html><title>Just a moment...</title>", fields)).toEqual({
+      kind: "challenged",
+      status,
+    });
+  });
+
+  it.each([
+    [204, "challenge"],
+    [302, "challenge"],
+    [410, "challenge"],
+    [403, "block"],
+  ])("takes %i with cf-mitigated: %s for what it says", (status, mitigated) => {
+    expect(from(status, "", { "cf-mitigated": mitigated })).toEqual({ kind: "response", status });
+  });
+
+  it("keeps Retry-After, of a response and of a challenge", () => {
+    const asked = { "retry-after": "30" };
+    expect(from(503, "", asked)).toEqual({ kind: "response", status: 503, retryAfter: "30" });
+    expect(from(429, "", { ...asked, "cf-mitigated": "challenge" })).toEqual({
+      kind: "challenged",
+      status: 429,
+      retryAfter: "30",
+    });
+  });
+
+  it.each(failureKinds)("leads to the same decisions after %s, thrown or as a response", (kind) => {
+    for (const status of [403, 409, 522, 530]) {
+      const asResponse: Exchange = { kind, status };
+      for (const rules of [strict, lenient, { ...strict, overrides: { retry: [], fail: [status] } }])
+        expect(classify(asResponse, rules)).toBe(classify({ kind }, rules));
+      expect(healthOf(asResponse)).toBe(healthOf({ kind }));
+      expect(backsOff(asResponse)).toBe(backsOff({ kind }));
+      expect(causeOf(asResponse)).toBe(causeOf({ kind }));
+    }
   });
 });
 

@@ -75,6 +75,12 @@ describe("transition", () => {
     expect(transition({ kind: "refused" }, { ...fourth, sameCause: 4 }, limited, now, 0).kind).toBe("retry");
   });
 
+  it("holds a destination for the Retry-After that comes with a challenge, as for any other", () => {
+    const challenged = { kind: "challenged", status: 429, retryAfter: "600" } as const;
+    expect(holdUntil(challenged, now)).toBe(now + 600_000);
+    expect(holdUntil({ kind: "challenged", status: 403, retryAfter: "600" }, now)).toBeUndefined();
+  });
+
   it("never lets a limited cause outlive the attempts limit", () => {
     const limited: RetryPolicy = {
       ...steady,
@@ -285,6 +291,9 @@ describe("whatever the exchange, the policy and the dice", () => {
       { kind: "refused" },
       { kind: "dns" },
       { kind: "network" },
+      { kind: "tls", status: 526 },
+      { kind: "challenged", status: 403 },
+      { kind: "challenged", status: 429, retryAfter: "600" },
     ),
     fc.integer({ min: 100, max: 599 }).map((status) => response(status)),
     fc.tuple(fc.constantFrom(429, 503), header).map(([status, value]) => response(status, value)),

@@ -188,6 +188,31 @@ describe("a destination", () => {
     expect(await countRows("events")).toBe(0);
   });
 
+  it.each([
+    ["cf-mitigated", "challenge", 403, "Not delivered: challenged by a firewall", "Allow the sender in the"],
+    [
+      "server",
+      "cloudflare",
+      526,
+      "No response: TLS handshake or certificate failed",
+      "Start of the response",
+    ],
+  ])("gets a test event that something before the receiver answers: %s: %s", async (name, value, status, headline, more) => {
+    const id = await destinationOf();
+    const receiver = receivers();
+    const headers = { [name]: value, "content-type": "text/plain" };
+    const answer = () => new Response(`error code: ${status}`, { status, headers });
+    receiver.script("https://example.com/hook", answer);
+    const browser = testDashboard({
+      services: { fetch: receiver.fetch },
+      gate: { claimTest: async () => null },
+    });
+    await browser.signIn();
+    const { html } = await browser.post(`/dashboard/destinations/${id}/test`);
+    expect(html).toContain(headline);
+    expect(html).toContain(more);
+  });
+
   it("gets no second test event at once", async () => {
     const id = await destinationOf();
     const browser = testDashboard({ gate: { claimTest: async () => NOW + 3000 } });

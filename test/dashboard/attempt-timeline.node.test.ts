@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import type { DeliveryJson } from "../../src/api/deliveries.ts";
-import { timelineOf } from "../../src/dashboard/components/delivery-panel.tsx";
+import { lastResponseText } from "../../src/dashboard/components/delivery-log.tsx";
+import { resultText, timelineOf } from "../../src/dashboard/components/delivery-panel.tsx";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const at = (ms: number) => new Date(NOW + ms).toISOString();
@@ -48,4 +49,23 @@ it("places an overdue attempt at now", () => {
   const late = timelineOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
   const place = (kind: string) => late.marks.find((mark) => mark.kind === kind)?.x;
   expect(place("next")).toBe(place("now"));
+});
+
+it.each([
+  [{ status: 503 }, "HTTP 503"],
+  [{ error: "timeout" }, "Timeout"],
+  [{ error: "dns", status: 530 }, "Host name not resolved (HTTP 530)"],
+  [{ error: "challenged", status: 403 }, "Challenged by a firewall (HTTP 403)"],
+] as const)("shows the result of an attempt with %j as %s", (entry, text) => {
+  expect(resultText(entry)).toBe(text);
+});
+
+it.each([
+  [{}, "–"],
+  [{ last_status: 204 }, 204],
+  [{ last_status: 503, last_error: "http_503" }, 503],
+  [{ last_error: "timeout" }, "timeout"],
+  [{ last_status: 530, last_error: "dns" }, "host name not resolved"],
+] as const)("lists the last response of a delivery with %j as %s", (delivery, text) => {
+  expect(lastResponseText(delivery)).toBe(text);
 });

@@ -39,6 +39,10 @@ it.each<[Partial<Delivery>, string]>([
     "busy | Retrying | Attempt 2 due now; the last one failed: timeout",
   ],
   [
+    { state: "retrying", reason: "challenged", attempts: 1, next_attempt_at: inMs(-500) },
+    "busy | Retrying | Attempt 2 due now; the last one failed: challenged by a firewall. Allow the sender in the receiver's WAF: skip challenges for the webhook's path.",
+  ],
+  [
     { state: "retrying", reason: "in_flight", attempts: 0, next_attempt_at: inMs(9_000) },
     "busy | Retrying | Sent; no response yet",
   ],

@@ -237,12 +237,66 @@ describe("an attempt without a response", () => {
     ["connection_lost", "Network connection lost."],
     ["refused", "connection refused"],
     ["dns", "dns lookup failed"],
+    ["tls", "TLS peer's certificate is not trusted; reason = self signed certificate"],
     ["network", "internal error; reference = abc"],
   ])("is %s when the error is %j", async (reason, message) => {
     const { row, results } = await attempt(new Error(message));
     expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, attempts: 1 });
     expect(results).toEqual([{ retryIn: 23 }]);
     expect(world.logged("attempt")).toMatchObject([{ error: reason, fault: `Error: ${message}` }]);
+  });
+});
+
+describe("an attempt that Cloudflare's edge answers in the receiver's place", () => {
+  const answered =
+    (status: number, body: string, headers: Record<string, string> = {}) =>
+    () =>
+      new Response(body, {
+        status,
+        headers: { server: "cloudflare", "content-type": "text/plain; charset=UTF-8", ...headers },
+      });
+
+  test.each([
+    ["dns", 530, "error code: 1016"],
+    ["refused", 521, "error code: 521"],
+    ["timeout", 522, "error code: 522"],
+    ["tls", 526, "error code: 526"],
+  ])("is %s when it answers %i with %j, and its status is kept", async (reason, status, body) => {
+    const { row, entry, results } = await attempt(answered(status, body));
+    expect(row).toMatchObject({ state: "retrying", reason, lastError: reason, lastStatus: status });
+    expect(entry).toMatchObject({ error: reason, status, excerpt: body });
+    expect(results).toEqual([{ retryIn: 23 }]);
+    expect(world.logged("attempt")).toMatchObject([{ error: reason, status }]);
+  });
+
+  test("is challenged, and retried although the receiver's 403 would end the delivery", async () => {
+    const { row, entry } = await attempt(
+      answered(403, "<title>Just a moment...</title>", {
+        "content-type": "text/html",
+        "cf-mitigated": "challenge",
+      }),
+    );
+    expect(row).toMatchObject({ state: "retrying", reason: "challenged", lastError: "challenged" });
+    expect(entry).toMatchObject({ error: "challenged", status: 403 });
+  });
+
+  test("has the receiver's own 530 as a status, and no error", async () => {
+    const { row, entry } = await attempt(answered(530, "error code: 1016", { server: "nginx" }));
+    expect(row).toMatchObject({ state: "retrying", reason: "http_530", lastError: "http_530" });
+    expect(entry).not.toHaveProperty("error");
+  });
+
+  test("counts against a limit on its cause like the error that is thrown elsewhere", async () => {
+    const retry = { preset: "gethook" } as const;
+    const { destination, message } = await attempt(answered(530, "error code: 1016"), { retry });
+    world.clock.pass(3_600_000);
+    world.receiver.script(urlOf(destination), new Error("dns lookup failed"));
+    await world.consume([message]);
+    expect(await rowOf(message)).toMatchObject({ state: "retrying", attempts: 2 });
+    world.clock.pass(3_600_000);
+    world.receiver.script(urlOf(destination), answered(530, "error code: 1016"));
+    await world.consume([message]);
+    expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "exhausted", attempts: 3 });
   });
 });
 

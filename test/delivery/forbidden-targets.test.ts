@@ -14,3 +14,14 @@ describe.each(Object.entries(refused))("%s", (_what, urls) => {
     expect(ends).toEqual(urls.map(() => ({ state: "dead", reason: "forbidden_target", attempts: 0 })));
   });
 });
+
+test("this deployment itself is never sent to, under any of its own hosts", async () => {
+  const world = await newWorld();
+  Object.assign(world.services.config, { ownHosts: ["hooks.example.com", "breakwater.example.com"] });
+  const urls = ["https://breakwater.example.com/v1/events", "https://hooks.example.com:8443/"];
+  await Promise.all([...urls, "https://example.com/"].map((url) => newDestination({ url })));
+  await world.consume(await world.post());
+  expect(world.receiver.calls.map(({ url }) => url)).toEqual(["https://example.com/"]);
+  const dead = (await storedRows()).filter(({ state }) => state === "dead");
+  expect(dead.map(({ reason }) => reason)).toEqual(["forbidden_target", "forbidden_target"]);
+});

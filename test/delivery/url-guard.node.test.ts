@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { targetFault } from "../../src/delivery/url-guard.ts";
-import { accepted, refused } from "../support/targets.ts";
+import { accepted, blockedPorts, publicAddresses, refused } from "../support/targets.ts";
 
 const corpus = Object.entries(refused).flatMap(([what, urls]) => urls.map((url) => [what, url] as const));
 
@@ -29,6 +29,14 @@ describe("targetFault", () => {
     ["https://example.com/#a", "has a fragment"],
     ["ftp://example.com/", "is not an http(s) URL"],
     ["https://256.0.0.1/", "cannot be parsed"],
+    ["https://8.8.8.8/", "points to the IP address 8.8.8.8"],
+    ["https://[2606:4700:4700::1111]/", "points to the IP address 2606:4700:4700::1111"],
+    [
+      "https://example.com:22/",
+      "uses port 22, which the Fetch standard blocks; expected a port of an HTTP server",
+    ],
+    ["https://example.com:5060/", "uses port 5060, which the Fetch standard blocks"],
+    ["https://example.com:81/", "uses port 81; expected 443, 80, or one from 1024 on"],
   ])("says of %s that it %s", (url, fault) => {
     expect(targetFault(url, false)).toContain(fault);
   });
@@ -41,13 +49,75 @@ describe("targetFault", () => {
     expect(targetFault(`https://example.com/${"ü".repeat(400)}`, true)).toContain("characters long");
   });
 
+  it("tells public addresses, which no Worker can call, from those that are not public", () => {
+    for (const url of publicAddresses)
+      expect(targetFault(url, false), url).toMatch(/points to the IP address \S+; expected a host name/);
+    const mixed = ["public addresses, which a Worker cannot call", "inner ports"];
+    const others = Object.entries(refused).flatMap(([what, urls]) => (mixed.includes(what) ? [] : urls));
+    for (const url of others) expect(targetFault(url, false), url).not.toContain("the IP address");
+  });
+
+  describe("for the hosts of the deployment itself", () => {
+    it.each([
+      ["https://breakwater.example.com/v1/events", ["breakwater.example.com"]],
+      ["https://BREAKWATER.example.com./", ["breakwater.example.com"]],
+      ["https://breakwater.example.com:8443/", ["other.example.com", "breakwater.example.com"]],
+      ["https://breakwater.example.com/", ["breakwater.example.com."]],
+      ["https://breakwater.example.com/", ["breakwater.example.com:443"]],
+    ])("refuses %s where %j are its own", (url, own) => {
+      expect(targetFault(url, false, own)).toBe(
+        "The URL points to breakwater.example.com, this deployment itself; " +
+          "expected another host: deliveries would go round in circles.",
+      );
+    });
+
+    it.each([
+      ["http://localhost:8787/", ["localhost:8787"]],
+      ["http://localhost/", ["localhost:80"]],
+      ["http://[::1]:8787/", ["[::1]:8787"]],
+      ["http://localhost:9000/", ["localhost"]],
+    ])("refuses %s of a local stack at %j", (url, own) => {
+      expect(targetFault(url, true, own)).toContain("this deployment itself");
+    });
+
+    it.each([
+      ["https://example.com/", false, ["breakwater.example.com"]],
+      ["https://my-breakwater.example.com/", false, ["breakwater.example.com"]],
+      ["https://a.breakwater.example.com/", false, ["breakwater.example.com"]],
+      ["https://breakwater.example.com:8443/", false, ["breakwater.example.com:443"]],
+      ["http://localhost:8788/", true, ["localhost:8787"]],
+      ["http://localhost:8788/", true, ["localhost:80"]],
+    ])("accepts %s, private ones allowed: %s, where %j are its own", (url, allowPrivate, own) => {
+      expect(targetFault(url, allowPrivate, own)).toBeUndefined();
+    });
+  });
+
   describe("where private addresses are allowed", () => {
+    it.each([
+      1,
+      22,
+      25,
+      443 + 22,
+      995,
+      2049,
+      6000,
+      6667,
+      ...blockedPorts,
+    ])("still refuses port %i, which the Fetch standard blocks", (port) => {
+      for (const host of ["localhost", "127.0.0.1", "example.com"])
+        expect(targetFault(`http://${host}:${port}/`, true)).toBe(
+          `The URL uses port ${port}, which the Fetch standard blocks; ` +
+            "expected a port of an HTTP server, such as 443.",
+        );
+    });
+
     it.each([
       ["http://127.0.0.1:8787/hook"],
       ["http://localhost:6379/"],
       ["http://receiver/"],
       ["https://10.0.0.1/"],
-      ["http://[::1]:22/"],
+      ["http://[::1]:81/"],
+      ["http://8.8.8.8/"],
       ["http://example.com/"],
       ["https://db.internal/"],
       ["http://169.253.255.255/"],

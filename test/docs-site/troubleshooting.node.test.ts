@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
-import { networkErrors, waitingReasons } from "../../src/core/reasons.ts";
+import { attemptErrors, waitingReasons } from "../../src/core/reasons.ts";
 import { createDocs } from "../../src/docs-site/app.tsx";
 import { remedies, steps } from "../../src/docs-site/troubleshooting.tsx";
 
@@ -28,7 +28,7 @@ test("the reference has the guide, and its index links to it", () => {
 
 test("the guide covers every reason for which a delivery waits or is retried", () => {
   const explained = remedies.flatMap(({ reason }) => reason.split(/, | and /));
-  const expected = [...waitingReasons, ...networkErrors, "scheduled", "in_flight", "http_429"];
+  const expected = [...waitingReasons, ...attemptErrors, "scheduled", "in_flight", "http_429"];
   expect(explained).toEqual(expect.arrayContaining(expected));
 });
 

@@ -1,10 +1,4 @@
-import type { Exchange } from "../../src/core/retry/classify.ts";
+import { attemptErrors } from "../../src/core/reasons.ts";
 
-/** The ways in which an exchange can end without a response. */
-export const failureKinds = [
-  "timeout",
-  "connection_lost",
-  "refused",
-  "dns",
-  "network",
-] as const satisfies readonly Exchange["kind"][];
+/** The ways in which an exchange can end without a response of the receiver. */
+export const failureKinds = attemptErrors;

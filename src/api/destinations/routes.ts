@@ -1,7 +1,7 @@
 /** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
-import { networkErrors } from "../../core/reasons.ts";
+import { attemptErrors } from "../../core/reasons.ts";
 import {
   breakerOf,
   changeDestination,
@@ -279,9 +279,14 @@ const resume = createRoute({
 const testResultSchema = z
   .object({
     status: z.int().optional().openapi({ description: "Absent when there was no response." }),
-    error: z.enum(networkErrors).optional().openapi({
-      description: "Why there was no response; after `connection_lost` the request may have arrived.",
-    }),
+    error: z
+      .enum(attemptErrors)
+      .optional()
+      .openapi({
+        description:
+          "Why there was no response of the receiver; after `connection_lost` the request may have arrived. With a " +
+          "`status` beside it, Cloudflare's edge responded in its place.",
+      }),
     latency_ms: z.number(),
     response: z.string().optional().openapi({
       description: "The beginning of the response body; absent after a success.",
@@ -402,7 +407,8 @@ function tooSoon(waitMs: number) {
 function testResultView(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
   const { exchange, startedAt, endedAt, excerpt, location } = call;
   return {
-    ...(exchange.kind === "response" ? { status: exchange.status } : { error: exchange.kind }),
+    ...(exchange.status !== undefined && { status: exchange.status }),
+    ...(exchange.kind !== "response" && { error: exchange.kind }),
     latency_ms: endedAt - startedAt,
     ...(excerpt && { response: excerpt }),
     ...(location && { location: location.slice(0, 200) }),

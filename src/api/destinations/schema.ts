@@ -25,8 +25,12 @@ import { eventTypePattern, strict, tenantName } from "../parameters.ts";
 
 const MAX_HEADERS = 20;
 
-/** Headers of the connection (RFC 9110 §7.6.1), and those that Breakwater sets; `webhook-…` are reserved too. */
+/**
+ * Headers of the connection (RFC 9110 §7.6.1), those that Breakwater sets, and those by which proxies say where a request
+ * comes from: Cloudflare sets them itself, and receivers trust them.
+ */
 const RESERVED: ReadonlySet<string> = new Set([
+  "cdn-loop",
   "connection",
   "content-encoding",
   "content-length",
@@ -42,11 +46,16 @@ const RESERVED: ReadonlySet<string> = new Set([
   "transfer-encoding",
   "upgrade",
   "user-agent",
+  "x-real-ip",
 ]);
+
+const RESERVED_PREFIXES = ["webhook-", "cf-", "x-forwarded-"] as const;
 
 const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
 const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without spaces around them";
-const RESERVED_EXPECTED = "expected none of the headers that Breakwater sets itself";
+const RESERVED_EXPECTED =
+  "expected none of the headers that Breakwater sets itself, or Cloudflare and other proxies do (cf-*, cdn-loop, " +
+  "x-forwarded-*, x-real-ip)";
 const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once`;
 
 const headerName = z
@@ -68,7 +77,7 @@ const headersSchema = z
   });
 
 function isReserved(lowerName: string): boolean {
-  return RESERVED.has(lowerName) || lowerName.startsWith("webhook-");
+  return RESERVED.has(lowerName) || RESERVED_PREFIXES.some((prefix) => lowerName.startsWith(prefix));
 }
 
 function areFewAndDistinct(names: readonly string[]): boolean {

@@ -15,15 +15,26 @@ import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./s
 
 /** Validation hook of a route: 422 with the errors of all fields at once, that of the URL included. */
 export function refuseInvalid(result: Checked, c: ApiContext) {
-  const { allowPrivateDestinations } = c.get("services").config;
-  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), allowPrivateDestinations)];
+  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), c)];
   return errors.length > 0 ? invalid(errors) : undefined;
 }
 
-function urlErrors(given: unknown, allowPrivate: boolean): FieldError[] {
+function urlErrors(given: unknown, c: ApiContext): FieldError[] {
   const { url } = (given ?? {}) as { url?: unknown };
-  const found = typeof url === "string" ? targetProblem(url, allowPrivate) : undefined;
+  if (typeof url !== "string") return [];
+  const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
+  const found = targetProblem(url, allowPrivateDestinations, [
+    requestedHost(c.req.url, allowPrivateDestinations),
+    ...ownHosts,
+  ]);
   return found ? [{ field: "url", ...found }] : [];
+}
+
+/** The host that this request came to. A local stack shares its name with other servers, so there the port counts. */
+function requestedHost(requestUrl: string, isLocal: boolean): string {
+  const { hostname, protocol, port } = new URL(requestUrl);
+  if (!isLocal) return hostname;
+  return `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
 }
 
 /**

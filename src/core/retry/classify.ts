@@ -6,8 +6,10 @@
  * and so is permanent, 410 is permanent. A preset decides about the other 4xx, and a destination's owner about any
  * other 4xx and 5xx. Everything else (5xx, a stray 1xx, 600 and above, no response) is retried: a retry too many costs
  * one request, a delivery given up too early is lost.
+ *
+ * Some failures arrive as responses: `exchangeOf` tells them from what a receiver answers.
  */
-import type { Cause } from "../reasons.ts";
+import type { AttemptError, Cause } from "../reasons.ts";
 
 export type { Cause } from "../reasons.ts";
 
@@ -19,13 +21,95 @@ export type Exchange =
       /** The raw field value. */
       readonly retryAfter?: string;
     }
-  | { readonly kind: "timeout" }
-  /** The request may have arrived: the connection failed, before or after it was sent. */
-  | { readonly kind: "connection_lost" }
-  /** Nothing listened at the port: the request certainly did not arrive. */
-  | { readonly kind: "refused" }
-  | { readonly kind: "dns" }
-  | { readonly kind: "network" };
+  | {
+      readonly kind: AttemptError;
+      /** Where Cloudflare's edge answered in the receiver's place. */
+      readonly status?: number;
+      readonly retryAfter?: string;
+    };
+
+/** A response as it arrived, of whatever host. */
+export type Answer = Readonly<{
+  status: number;
+  header: (name: string) => string | null;
+  /** The beginning of the body of a refusal. */
+  excerpt?: string | undefined;
+}>;
+
+/**
+ * What a response is: the receiver's, or a failure that arrived as a response.
+ *
+ * In production `fetch` does not throw when a host behind Cloudflare cannot be reached, nor when a name does not
+ * resolve: the edge answers 520 to 527 or 530, for some DNS errors 403 or 409. A receiver may use these statuses itself, and
+ * every response that passes the edge has `server: cloudflare`. So all three must agree: the status, that header, and a
+ * body that is nothing but the edge's `error code: N`, or its page with N in the title. Such a failure counts like
+ * the one that `fetch` throws elsewhere.
+ * https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
+ *
+ * A challenge has a header of its own: https://developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages/detect-response/
+ */
+export function exchangeOf(answer: Answer): Exchange {
+  const { status, header } = answer;
+  const retryAfter = header("retry-after");
+  return {
+    kind: (isChallenge(answer) ? "challenged" : edgeError(answer)) ?? "response",
+    status,
+    ...(retryAfter !== null && { retryAfter }),
+  };
+}
+
+/** 410 is the receiver's word, whatever else is said with it. */
+function isChallenge({ status, header }: Answer): boolean {
+  return status >= 400 && status !== 410 && header("cf-mitigated")?.trim().toLowerCase() === "challenge";
+}
+
+const edgeStatuses: Readonly<Record<number, AttemptError>> = {
+  /** The receiver closed or reset the connection, or sent what is no HTTP. */
+  520: "connection_lost",
+  521: "refused",
+  522: "timeout",
+  /** No route to its address. */
+  523: "network",
+  524: "timeout",
+  525: "tls",
+  526: "tls",
+  527: "network",
+};
+
+const edgeCodes: Readonly<Record<number, AttemptError>> = {
+  /** The name leads to an address that the edge must not call, to no address, or to another customer's zone. */
+  1000: "dns",
+  1001: "dns",
+  1002: "dns",
+  1004: "dns",
+  1014: "dns",
+  1016: "dns",
+  1018: "dns",
+  1023: "dns",
+  /** A tunnel that nothing is connected to. */
+  1033: "refused",
+};
+
+function edgeError(answer: Answer): AttemptError | undefined {
+  const { status, header } = answer;
+  if (header("server")?.trim().toLowerCase() !== "cloudflare") return undefined;
+  const code = edgeCodeOf(answer);
+  if (code === undefined) return undefined;
+  if (status === 403 || status === 409) return edgeCodes[code];
+  if (status !== 530 && !(status in edgeStatuses)) return undefined;
+  if (code === status) return edgeStatuses[code] ?? "network";
+  return code >= 1000 && code < 2000 ? (edgeCodes[code] ?? "network") : undefined;
+}
+
+/** The code that an error of the edge has for a body, or in its page's title ("example.com | 522: Connection timed out"). */
+function edgeCodeOf({ header, excerpt = "" }: Answer): number | undefined {
+  const type = header("content-type") ?? "";
+  if (!/^text\/(plain|html)\b/i.test(type)) return undefined;
+  const found =
+    /^\s*error code: (\d{3,4})\s*$/i.exec(excerpt) ??
+    (/^text\/html/i.test(type) ? /<title>[^<]*\| (\d{3,4}): [^<]*<\/title>/i.exec(excerpt) : null);
+  return found ? Number(found[1]) : undefined;
+}
 
 export type Classification = "success" | "permanent" | "retry";
 

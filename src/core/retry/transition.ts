@@ -135,7 +135,7 @@ function retryWithinLimits(
 
 /** Retry-After counts on 429 and 503 only. */
 function retryAfterOf(exchange: Exchange, now: number): RetryAfter {
-  if (exchange.kind !== "response" || exchange.retryAfter === undefined) return { kind: "none" };
+  if (exchange.retryAfter === undefined) return { kind: "none" };
   if (exchange.status !== 429 && exchange.status !== 503) return { kind: "none" };
   const at = parseRetryAfter(exchange.retryAfter, now);
   return at === undefined ? { kind: "malformed", value: exchange.retryAfter } : { kind: "until", at };

@@ -126,9 +126,16 @@ export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
   </section>
 );
 
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function lastResponseText({
+  last_status: status,
+  last_error: error,
+}: Pick<DeliveryJson, "last_status" | "last_error">): string | number {
+  return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
+}
+
 const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event }, now }) => {
   const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
-  const { last_status, last_error } = delivery;
   return (
     <tr id={delivery.id}>
       <td class="all">
@@ -145,7 +152,7 @@ const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event },
         {delivery.attempts}
       </td>
       <td data-label="Last response" class="num">
-        {last_status ?? (last_error === undefined ? "–" : causeText(last_error))}
+        {lastResponseText(delivery)}
       </td>
       <td data-label="Accepted" class="num">
         {event ? <Ago at={event.acceptedAt} now={now} /> : "–"}

@@ -78,8 +78,10 @@ const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> 
   </ol>
 );
 
-function resultText({ status, error }: LogEntry): string {
-  return status === undefined ? capitalized(causeText(error ?? "no response")) : `HTTP ${status}`;
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function resultText({ status, error }: Pick<LogEntry, "status" | "error">): string {
+  if (status === undefined) return capitalized(causeText(error ?? "no response"));
+  return error === undefined ? `HTTP ${status}` : `${capitalized(causeText(error))} (HTTP ${status})`;
 }
 
 function isSuccess({ status }: LogEntry): boolean {

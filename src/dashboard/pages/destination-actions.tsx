@@ -12,7 +12,7 @@ import { Copyable, type Outcome, outcomeAt } from "../components/parts.tsx";
 import { durationOf, numberIn, textIn } from "../format.ts";
 import type { CallApi } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
-import { causeText } from "../status-text.ts";
+import { causeHint, causeText } from "../status-text.ts";
 import { showDestination } from "./destination.tsx";
 import { showSecret } from "./new-destination.tsx";
 
@@ -132,6 +132,7 @@ const TestEventPage: FC<{ report: TestReport; path: string }> = ({ report, path 
       <p class="lede">
         {`It took ${durationOf(report.latency_ms)}. A test event is signed like any other event, but it is not stored, not retried and not counted.`}
       </p>
+      {causeHint(report.error) !== undefined && <p>{causeHint(report.error)}</p>}
     </section>
     <section class="actions" aria-label="Actions">
       <form method="post" action={`${path}/test`}>
@@ -161,7 +162,8 @@ const Exchange: FC<{ id: string; title: string; text: string }> = ({ id, title, 
 );
 
 function headline({ status, error }: TestReport): string {
-  if (status === undefined) return `No response: ${causeText(error ?? "network")}`;
+  if (error === "challenged") return `Not delivered: ${causeText(error)}`;
+  if (status === undefined || error !== undefined) return `No response: ${causeText(error ?? "network")}`;
   return `The receiver ${status >= 200 && status < 300 ? "accepted" : "rejected"} it: HTTP ${status}`;
 }
 
