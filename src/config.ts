@@ -3,6 +3,7 @@
  * Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
+import { EXAMPLE_ADMIN_KEY, EXAMPLE_MASTER_KEY, mayUseExampleSecrets } from "./core/example-secrets.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
@@ -120,7 +121,20 @@ export type Config = Readonly<{
   logAttempts?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
+  /** The secrets that have the public values of `.dev.vars.example`; absent: none have. */
+  exampleSecrets?: readonly string[];
 }>;
+
+/** The configuration cannot be used. Its faults name the variables and what is expected, never a secret's value. */
+export class Misconfiguration extends Error {
+  override readonly name = "Misconfiguration";
+  readonly faults: readonly string[];
+
+  constructor(faults: readonly string[]) {
+    super(`Breakwater is misconfigured: ${faults.join("; ")}`);
+    this.faults = faults;
+  }
+}
 
 /** How many destinations a tenant may have, and how many deliveries one request may plan. */
 export function capsOf(config: Config) {
@@ -130,7 +144,7 @@ export function capsOf(config: Config) {
   };
 }
 
-/** Reads the environment; throws an error that lists every fault when it cannot be used. */
+/** Reads the environment; throws a `Misconfiguration` that lists every fault when it cannot be used. */
 export function parseConfig(env: object): Config {
   const parsed = variables.safeParse(env);
   const issues = parsed.error?.issues ?? [];
@@ -138,10 +152,9 @@ export function parseConfig(env: object): Config {
     ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
     ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
   ];
-  if (!parsed.success || faults.length > 0) {
-    throw new Error(`Breakwater is misconfigured: ${faults.join("; ")}`);
-  }
+  if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);
   const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = parsed.data;
+  const exampleSecrets = exampleSecretsAmong(parsed.data);
   return {
     adminKey: parsed.data.ADMIN_KEY,
     masterKeys: parsed.data.MASTER_KEYS,
@@ -162,7 +175,32 @@ export function parseConfig(env: object): Config {
     ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
     ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
+    ...(exampleSecrets.length > 0 && { exampleSecrets }),
   };
+}
+
+/** Of the master keys the first counts, which seals: the others may have to open what was sealed before. */
+function exampleSecretsAmong({ ADMIN_KEY, MASTER_KEYS }: z.infer<typeof variables>): string[] {
+  const isExampleKey = new TextDecoder().decode(MASTER_KEYS[0].bytes) === EXAMPLE_MASTER_KEY;
+  return [
+    ...(ADMIN_KEY === EXAMPLE_ADMIN_KEY ? ["ADMIN_KEY"] : []),
+    ...(isExampleKey ? ["MASTER_KEYS"] : []),
+  ];
+}
+
+/**
+ * Why requests to this host must not be answered: anybody can read the example secrets in the repository, so they are
+ * good for a developer's machine alone. A deployment by button takes them over when nobody replaces them.
+ */
+export function hostMisconfiguration(config: Config, hostname: string): Misconfiguration | undefined {
+  const { exampleSecrets } = config;
+  if (!exampleSecrets || mayUseExampleSecrets(hostname)) return undefined;
+  return new Misconfiguration(
+    exampleSecrets.map(
+      (name) =>
+        `${name} has the public value of .dev.vars.example: replace it with \`wrangler secret put ${name}\``,
+    ),
+  );
 }
 
 function databaseFaults(env: object, taking = 1): string[] {

@@ -2,7 +2,7 @@
  * Everything that the handlers need from the platform: bindings, configuration, clock, randomness, log. The Worker's
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
-import { type Config, parseConfig } from "./config.ts";
+import { type Config, hostMisconfiguration, Misconfiguration, parseConfig } from "./config.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
@@ -87,6 +87,17 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     log: logToConsole,
     background: (work) => ctx.waitUntil(work),
   };
+}
+
+/** Why the handlers cannot work, or cannot answer requests to this host; undefined when they can. */
+export function misconfigurationOf(env: Env, hostname?: string): Misconfiguration | undefined {
+  try {
+    const { config } = isolateStateOf(env);
+    return hostname === undefined ? undefined : hostMisconfiguration(config, hostname);
+  } catch (error) {
+    if (error instanceof Misconfiguration) return error;
+    throw error;
+  }
 }
 
 /** What all invocations of an isolate share. */

@@ -1,15 +1,18 @@
-/** The Worker: which handler answers what. Wiring only. */
+/** The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only. */
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/openapi/document.ts";
+import { misconfigured } from "./api/problems.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
 import { createDocs } from "./docs-site/app.tsx";
+import { logToConsole } from "./log.ts";
 import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
+import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
 import { queueKindOf } from "./queue-messages.ts";
-import { servicesOf } from "./services.ts";
+import { misconfigurationOf, servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/durable-object.ts";
 export { Intake } from "./ingest/intake.ts";
@@ -18,20 +21,26 @@ const app = createApp();
 const dashboard = createDashboard();
 const docs = createDocs(() => documentOf(app));
 
-/** By the first step of a path; whatever else is asked for is for the API to answer. */
-const pages = new Map<string | undefined, Pick<typeof app, "fetch">>([
-  ["dashboard", dashboard],
+/** By the first step of a path. The documentation needs no configuration, and describes the problem of a missing one. */
+const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["docs", docs],
   ["problems", docs],
 ]);
 
 export default {
   fetch(request, env, ctx) {
-    const [, first] = new URL(request.url).pathname.split("/");
-    return (pages.get(first) ?? app).fetch(request, env, ctx);
+    const { hostname, pathname } = new URL(request.url);
+    const [, first] = pathname.split("/");
+    const page = documentation.get(first);
+    if (page) return page.fetch(request, env, ctx);
+    const fault = misconfigurationOf(env, hostname);
+    if (fault) return misconfigured(fault, logToConsole);
+    return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
   },
 
   async queue(batch, env, ctx) {
+    const fault = misconfigurationOf(env);
+    if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
     switch (queueKindOf(batch.queue)) {
       case "deliveries":
@@ -46,6 +55,8 @@ export default {
   },
 
   async scheduled(_controller, env, ctx) {
+    const fault = misconfigurationOf(env);
+    if (fault) return logToConsole({ what: "misconfigured", handler: "cron", error: fault.message });
     const services = servicesOf(env, ctx);
     await runCron(services).finally(() => checkThresholds(services));
   },

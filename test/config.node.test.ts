@@ -83,6 +83,14 @@ test("ignores bindings", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });
 
+test("knows the secrets of the example by their values, whatever the name of the key", () => {
+  const example = `k1:${btoa("development-key-not-for-producti")}`;
+  const read = (secrets: object) => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...secrets }).exampleSecrets;
+  expect(read({ MASTER_KEYS: example })).toEqual(["MASTER_KEYS"]);
+  expect(read({ ADMIN_KEY: "dev-admin-key-change-me-in-production" })).toEqual(["ADMIN_KEY"]);
+  expect(read({ MASTER_KEYS: `${MASTER_KEYS},${example}` })).toBeUndefined();
+});
+
 test("names every fault at once, and what is expected", () => {
   const env = { ADMIN_KEY: "short", GRACE_SECONDS: "soon", ALLOW_PRIVATE_DESTINATIONS: "yes" };
   expect(() => parseConfig(env)).toThrow(

@@ -6,7 +6,8 @@
 import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { faultOf, logToConsole } from "../log.ts";
+import type { Misconfiguration } from "../config.ts";
+import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
 
 /** A problem document. `detail` is for people to read; `errors` are for the form that sent the fields. */
@@ -43,6 +44,20 @@ export function summarize(errors: readonly FieldError[]): string {
 /** 404 for an id that names nothing that the caller may see. */
 export function notFound(what: string, id: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${id}`);
+}
+
+/** Seconds after which a client may ask a misconfigured Worker again, and between its log lines. */
+const MISCONFIGURED_S = 60;
+let misconfigurationLoggedAt = Number.NEGATIVE_INFINITY;
+
+/** 503 that names the variables at fault. Clients may repeat requests often, so an isolate logs one line a minute. */
+export function misconfigured({ message }: Misconfiguration, log: Log): ProblemResponse<503> {
+  const now = Date.now();
+  if (now - misconfigurationLoggedAt >= MISCONFIGURED_S * 1000) {
+    misconfigurationLoggedAt = now;
+    log({ what: "misconfigured", handler: "fetch", error: message });
+  }
+  return problem(503, message, undefined, { "retry-after": String(MISCONFIGURED_S) });
 }
 
 /** The app's error handler. What Hono refuses keeps its status; any other error is a 500 without details. */

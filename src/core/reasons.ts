@@ -76,7 +76,7 @@ export const deadReasons = [
   "event_removed",
   /** What is stored of its event is damaged. */
   "corrupt",
-  /** Alone in its message, it came out of the dead-letter queue without an outcome. */
+  /** Attempted, and alone in its message, it came out of the dead-letter queue without having ended. */
   "poison",
 ] as const;
 export type DeadReason = (typeof deadReasons)[number];

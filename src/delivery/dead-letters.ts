@@ -1,8 +1,12 @@
 /**
  * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them fail,
- * a message of several deliveries does not say which of them it was. Those that were never attempted wait, and are
- * drained in ever smaller portions; each of the others gets a message of its own. A delivery that was alone in its
- * message ends as dead, with the reason `poison`, where an operator can see it and send it again.
+ * it need not have been a delivery: a crash of the invocation or a fault of the platform fails the whole batch. Those that
+ * were never attempted wait, and are drained in ever smaller portions. Of the others each gets a message of its own; one
+ * that was alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send it
+ * again.
+ *
+ * The dead-letter queue may lose its messages too. That loses no delivery: the sweep has found untried ones and overdue
+ * retries by then, or finds them after the grace period.
  */
 import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
@@ -36,21 +40,21 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   for (const message of messages) await ackOrRetry(services, message);
 }
 
-/** Those that were alone in their message, and of the others those that were never attempted and those that were. */
+/** Those that were never attempted, those that were and were alone in their message, and the others that were. */
 async function sortByCause(services: Services, messages: readonly MessageGroup[]) {
   const parts = messages.flatMap((message) => message.parts);
   const { deliveries } = await loadDeliveries(services, parts, { isDue: () => false });
   const messageOf = messageGroupFinder(messages, services.now());
   const alone: LoadedDelivery[] = [];
-  const among: LoadedDelivery[] = [];
+  const untried: LoadedDelivery[] = [];
+  const tried: LoadedDelivery[] = [];
   for (const [message, own] of Map.groupBy(distinct(deliveries, messages), messageOf)) {
     // A retry that has an owner elsewhere is left to that.
     if (!message) continue;
     const isAlone = message.isWhole && own.length === 1;
-    (isAlone ? alone : among).push(...own.filter(isQueued));
+    for (const delivery of own.filter(isQueued))
+      (delivery.row === undefined ? untried : isAlone ? alone : tried).push(delivery);
   }
-  const untried = among.filter(({ row }) => row === undefined);
-  const tried = among.filter(({ row }) => row !== undefined);
   return { alone, untried, tried };
 }
 

@@ -3,7 +3,8 @@
  *
  * A request with several events commits its own bundles. A single event goes to intake, the Durable Object that
  * commits the events of concurrent requests together; only when intake has certainly not taken it is it committed
- * here, by itself. Queue messages are sent after the answer; if that fails, the sweep finds what has no outcome.
+ * here, by itself. Queue messages are sent after the answer; if that fails for some seconds, the sweep finds what has no
+ * outcome.
  */
 
 import { placeByKey, placeByTime } from "../core/placement.ts";
@@ -86,7 +87,7 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
     }),
   );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
-  await enqueueCommitted(services, bundles);
+  services.background(enqueueCommitted(services, bundles));
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
 }
 

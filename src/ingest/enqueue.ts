@@ -13,7 +13,19 @@ export const AHEAD_MS = 90_000;
 /** A bundle due sooner is enqueued when it is accepted: as far ahead as the sweep looks, and the time that a commit takes. */
 const SOON_MS = AHEAD_MS + 60_000;
 
-/** Enqueues bundles that have just been committed, but those due so late that the sweep will enqueue them. */
+/**
+ * How long a failed send is repeated: most failures of a queue last less, and what runs behind a request may take 30
+ * seconds. Then the sweep is left to find the deliveries, after the grace period.
+ */
+const REPEAT_MS = 10_000;
+/** The pause before the first repeat, doubled each time; each is shortened by up to half, so that senders spread. */
+const PAUSE_MS = 250;
+
+/**
+ * Enqueues bundles that have just been committed, but those due so late that the sweep will enqueue them. What fails is
+ * repeated for some seconds, so call it in the background. A message that is sent twice, because a send failed only for
+ * its caller, delivers nothing twice.
+ */
 export async function enqueueCommitted(
   services: Services,
   bundles: readonly CommittedBundle[],
@@ -22,16 +34,44 @@ export async function enqueueCommitted(
   await enqueueBundles(
     services,
     bundles.filter(({ deliverAt }) => deliverAt === undefined || deliverAt <= until),
+    REPEAT_MS,
   );
 }
 
-/** Enqueues bundles. A failure is logged: the sweep finds deliveries without an outcome. */
-export async function enqueueBundles(services: Services, bundles: readonly CommittedBundle[]): Promise<void> {
-  for (const batch of batchesOf(messagesFor(bundles, services.now()))) {
+/**
+ * Enqueues bundles. A failure is logged: the sweep finds deliveries without an outcome.
+ * @param repeatMs how long failed sends are repeated, of all messages together
+ */
+export async function enqueueBundles(
+  services: Services,
+  bundles: readonly CommittedBundle[],
+  repeatMs = 0,
+): Promise<void> {
+  const now = services.now();
+  let until = now + repeatMs;
+  // When one has been given up, the others are tried once.
+  for (const batch of batchesOf(messagesFor(bundles, now)))
+    if (!(await sendRepeatedly(services, batch, until))) until = now;
+}
+
+/** Sends a batch, again and again until it is sent or the next repeat would come too late: false. Never throws. */
+async function sendRepeatedly(
+  services: Services,
+  batch: MessageSendRequest<DeliveryMessage>[],
+  until: number,
+): Promise<boolean> {
+  for (let sends = 1; ; sends += 1) {
     try {
       await services.deliveries.sendBatch(batch);
+      if (sends > 1) services.log({ what: "enqueue_repeated", messages: batch.length, sends });
+      return true;
     } catch (error) {
-      services.log({ what: "enqueue_failed", messages: batch.length, error: faultOf(error) });
+      const pauseMs = Math.round(PAUSE_MS * 2 ** (sends - 1) * (1 - services.random() / 2));
+      if (services.now() + pauseMs > until) {
+        services.log({ what: "enqueue_failed", messages: batch.length, sends, error: faultOf(error) });
+        return false;
+      }
+      await services.sleep(pauseMs);
     }
   }
 }

@@ -1,6 +1,7 @@
 /** The platform's dead letters: messages that failed too often become dead deliveries, which operators can see. */
 import { beforeEach, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
+import { sweep } from "../../src/maintenance/sweep.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   isName,
@@ -28,20 +29,31 @@ async function buried(given: readonly unknown[]) {
   return results;
 }
 
-test("a dead letter ends a delivery without an outcome as dead", async () => {
+test("a dead letter lets a delivery wait that was never attempted, also one alone in its message", async () => {
   expect(await buried(await world.post())).toEqual(["acked"]);
-  const dead = { state: "dead", reason: "poison", attempts: 0, endedAt: START, nextAttemptAt: null };
-  expect(await storedRows()).toMatchObject([dead]);
+  const waiting = { state: "waiting", reason: "recovered", attempts: 0, endedAt: null, nextAttemptAt: START };
+  expect(await storedRows()).toMatchObject([waiting]);
   expect(world.receiver.calls).toEqual([]);
+  await world.settled();
+  world.clock.pass(1_000);
+  await world.drain(destination);
+  expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
 });
 
-test("a dead letter keeps the attempts that a delivery has had", async () => {
+test("a dead letter ends an attempted delivery that was alone as dead, and keeps its attempts", async () => {
   world.receiver.script(urlOf(destination), 500);
   const messages = await world.post();
   await world.consume(messages);
   await buried(messages);
   expect(await storedRows()).toMatchObject([
-    { state: "dead", reason: "poison", attempts: 1, log: [{ status: 500 }] },
+    {
+      state: "dead",
+      reason: "poison",
+      attempts: 1,
+      log: [{ status: 500 }],
+      endedAt: START,
+      nextAttemptAt: null,
+    },
   ]);
 });
 
@@ -61,4 +73,42 @@ test("a batch of dead letters fails as a whole while D1 is away, so that the pla
   const messages = await world.post();
   world.d1.failing(() => "before");
   await expect(buried(messages)).rejects.toThrow("D1");
+});
+
+test("dead letters that are lost with their queue are found by the sweep, untried ones and retries", async () => {
+  world.receiver.script(urlOf(destination), 500, 204);
+  const [retried] = await world.post();
+  await world.consume([retried]);
+  await world.settled();
+  await world.post(2);
+  // The queue has dropped all three messages, and nothing has come out of the dead-letter queue.
+  world.clock.pass(24 * 60 * 60_000);
+  await sweep(world.services);
+  expect((await storedRows()).map(({ state, reason, attempts }) => [state, reason, attempts])).toEqual([
+    ["waiting", "recovered", 1],
+    ["waiting", "recovered", 0],
+    ["waiting", "recovered", 0],
+  ]);
+  await world.settled();
+  for (let i = 0; i < 3; i++) {
+    world.clock.pass(1_000);
+    await world.drain(destination);
+    await world.settled();
+  }
+  expect((await storedRows()).map(({ state }) => state)).toEqual(Array(3).fill("delivered"));
+  expect(world.receiver.calls).toHaveLength(4);
+});
+
+test("dead letters that come after the sweep has found their deliveries send nothing a second time", async () => {
+  const messages = await world.post(2);
+  world.clock.pass(24 * 60 * 60_000);
+  await sweep(world.services);
+  await world.settled();
+  world.clock.pass(1_000);
+  await world.drain(destination);
+  expect(await buried(messages)).toEqual(["acked", "acked"]);
+  await world.settled();
+  world.clock.pass(1_000);
+  await world.drain(destination);
+  expect(world.receiver.calls).toHaveLength(2);
 });

@@ -174,7 +174,7 @@ describe("a queue that cannot be reached", () => {
   test("leaves an accepted event accepted", async () => {
     world.deliveryQueue.break(true);
     const accepted = await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: 1 }]);
-    await world.settled();
+    await world.settledThroughPauses();
     expect(accepted).toMatchObject({ kind: "accepted", events: [{ plan: [destination] }] });
     expect(world.logged("enqueue_failed")).toMatchObject([{ messages: 1 }]);
   });

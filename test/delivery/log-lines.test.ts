@@ -81,9 +81,11 @@ describe("a hold", () => {
   });
 });
 
-describe("a delivery that ends dead without an attempt", () => {
+describe("a delivery that ends dead by no attempt's outcome", () => {
   test("writes a line with the delivery's ids and its reason", async () => {
+    world.receiver.script(urlOf(place), 500);
     const messages = await world.post(2);
+    await world.consume(messages);
     await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
     const lines = messages.map(({ event }) => ({
       event: eventId(event),

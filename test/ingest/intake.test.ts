@@ -353,7 +353,7 @@ describe("bundles that were committed and not sent", () => {
     const destination = await newDestination();
     world.deliveryQueue.break(true);
     const outcome = await accept(withIntake(to(newIntake())), [event()]);
-    await world.settled();
+    await world.settledThroughPauses();
     expect(outcome.kind).toBe("accepted");
     expect(world.logged("enqueue_failed")).toHaveLength(1);
     world.deliveryQueue.break(false);

@@ -1,10 +1,21 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parseEnv } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { parseConfig } from "../../src/config.ts";
 import { devVar, ensureDevVars } from "../../src/local/dev-vars.ts";
+import { projectRoot } from "../../src/local/wrangler.ts";
 
 const EXAMPLE = `# Development values only.\nADMIN_KEY="a key"\nGRACE_SECONDS="20"\n`;
+
+test("the example's secrets are those that a public host refuses", () => {
+  const { ADMIN_KEY = "", MASTER_KEYS = "" } = parseEnv(
+    readFileSync(join(projectRoot, ".dev.vars.example"), "utf8"),
+  );
+  const { exampleSecrets } = parseConfig({ ADMIN_KEY, MASTER_KEYS });
+  expect(exampleSecrets).toEqual(["ADMIN_KEY", "MASTER_KEYS"]);
+});
 
 let root: string;
 beforeEach(() => {

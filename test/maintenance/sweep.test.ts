@@ -32,13 +32,12 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
-/** Accepts so many events whose messages never reach the queue. */
+/** Accepts so many events whose messages the queue loses. */
 async function lose(count = 1): Promise<DeliveryName[]> {
-  world.deliveryQueue.break(true);
   const posted = Array.from({ length: count }, () => ({ tenant: TENANT, type: "order.paid", data: 1 }));
   const accepted = await accept(world.services, posted);
   await world.settled();
-  world.deliveryQueue.break(false);
+  world.deliveryQueue.taken();
   const events = accepted.kind === "accepted" ? accepted.events : [];
   return events.flatMap(({ id, plan }) => plan.map((place) => ({ event: id, destination: place })));
 }

@@ -90,6 +90,19 @@ export async function newWorld() {
     while (pending.length > 0) await Promise.all(pending.splice(0));
   }
 
+  /** The same for work that pauses: the clock is advanced past one pause after the other. */
+  async function settledThroughPauses(): Promise<void> {
+    let isSettled = false;
+    const all = settled().finally(() => {
+      isSettled = true;
+    });
+    while (!isSettled) {
+      await calm();
+      if (!isSettled) clock.wakeFirst();
+    }
+    await all;
+  }
+
   /** Posts so many events in one request, and takes their messages off the queue. */
   async function postBundles(
     count = 1,
@@ -159,6 +172,7 @@ export async function newWorld() {
     drainQueue,
     log,
     settled,
+    settledThroughPauses,
     post,
     postBundles,
     consume,

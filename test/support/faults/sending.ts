@@ -36,11 +36,24 @@ export const sendingScenarios: readonly Scenario[] = [
     },
   },
   {
-    name: "a message that the platform has given up",
-    // When the dead-letter consumer fails, another message may deliver it first.
-    ends: [["dead", "delivered"]],
+    name: "a message that the platform has given up before anything was attempted",
+    ends: [["delivered"]],
     async run({ platform }) {
       await platform.post(2);
+      await platform.deadLetter();
+      platform.later(2 * SECOND);
+      await platform.drain();
+    },
+  },
+  {
+    name: "a message that the platform has given up after an attempt, and then those of its deliveries alone",
+    // When the dead-letter consumer fails, another message may deliver it first.
+    ends: [["dead", "delivered"]],
+    async run({ world, platform, destinations: [weak = ""] }) {
+      world.receiver.script(urlOf(weak), 500, 500, 204);
+      await platform.post(2);
+      await platform.deliver();
+      await platform.deadLetter();
       await platform.deadLetter();
     },
   },

@@ -1,0 +1,46 @@
+/** What wrangler.toml says of the queues' consumers. */
+import { describe, expect, test } from "vitest";
+import { readWranglerConfig } from "../src/local/wrangler.ts";
+
+type Consumer = Readonly<{
+  queue: string;
+  max_retries?: number;
+  retry_delay?: number;
+  dead_letter_queue?: string;
+}>;
+
+const config = (await readWranglerConfig()) as unknown as Readonly<{
+  queues: Readonly<{ consumers: readonly Consumer[]; producers: readonly Readonly<{ queue: string }>[] }>;
+}>;
+const { consumers, producers } = config.queues;
+
+test("there are three consumers", () => {
+  expect(consumers.map(({ queue }) => queue)).toEqual([
+    "breakwater-deliveries",
+    "breakwater-drains",
+    "breakwater-dead",
+  ]);
+});
+
+describe.each(consumers)("the consumer of $queue", ({
+  queue,
+  max_retries = 0,
+  retry_delay = 0,
+  dead_letter_queue,
+}) => {
+  test("retries the messages of an invocation that has died after a while, not at once", () => {
+    expect(retry_delay).toBeGreaterThanOrEqual(10);
+  });
+
+  test("has a producer in the same Worker, without which a deployment does not create the queue", () => {
+    expect(producers.map((producer) => producer.queue)).toContain(queue);
+  });
+
+  test.runIf(queue !== "breakwater-drains")("needs most of an hour to give up a message of a crash", () => {
+    expect(max_retries * retry_delay).toBeGreaterThanOrEqual(45 * 60);
+  });
+
+  test.runIf(dead_letter_queue)("has a dead-letter queue with a consumer", () => {
+    expect(consumers.map((consumer) => consumer.queue)).toContain(dead_letter_queue);
+  });
+});
