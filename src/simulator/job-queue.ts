@@ -2,10 +2,11 @@
  * The usual design: one job per delivery, workers that take whatever is due, no memory of the receiver. How long a
  * failed job waits is up to its policy.
  */
+
 import type { Exchange } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
-import type { Random } from "./scenario.ts";
+import type { Random } from "../core/seeded-random.ts";
 import type { Sender, SenderContext } from "./sender.ts";
 
 export type Job = {

@@ -1,21 +1,9 @@
 /** A scenario: who is posted to and how much, what goes wrong and when, and what the receivers can take. */
 
+import type { Random } from "../core/seeded-random.ts";
+
 /** When every simulation begins: 1 January 2026, so that no time is 0. */
 export const BEGINNING = Date.UTC(2026, 0, 1);
-
-/** Seeded randomness (mulberry32): the same seed gives the same figures, to the byte. */
-export type Random = () => number;
-
-/** Uniform in [0, 1). */
-export function seededRandom(seed: number): Random {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    const a = Math.imul(state ^ (state >>> 15), state | 1);
-    const b = a ^ (a + Math.imul(a ^ (a >>> 7), a | 61));
-    return ((b ^ (b >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** The time to the next of independent events that happen `perSecond`, in milliseconds. */
 function gapMs(perSecond: number, random: Random): number {

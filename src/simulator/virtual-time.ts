@@ -2,7 +2,8 @@
  * Virtual time: a heap of actions, run in order of time and, at the same time, in order of arrival. Nothing
  * depends on the machine's clock or speed.
  */
-import { BEGINNING, type Random, seededRandom } from "./scenario.ts";
+import { type Random, seededRandom } from "../core/seeded-random.ts";
+import { BEGINNING } from "./scenario.ts";
 
 export type VirtualTime = Readonly<{
   /** Epoch milliseconds, whole. */

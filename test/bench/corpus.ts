@@ -5,7 +5,6 @@
  * repository, shipments, sign-ups and bounced mails. Ids, names, amounts and times differ from event to event, as
  * they do in life; the keys and the words around them repeat, which is what compression lives on.
  */
-import { type Random, seededRandom } from "../../src/simulator/scenario.ts";
 
 export type CorpusEvent = Readonly<{ type: string; data: Readonly<Record<string, unknown>> }>;
 
@@ -231,3 +230,5 @@ const bounce: Kind = ({ text, one, time, person }) => ({
 });
 
 const kinds: readonly Kind[] = [order, invoice, order, push, shipment, order, signUp, bounce];
+
+import { type Random, seededRandom } from "../../src/core/seeded-random.ts";

@@ -1,6 +1,6 @@
 /** Each quota of an invocation: what is granted at the limit, and what happens one beyond it. */
 import { describe, expect, test } from "vitest";
-import { seededRandom } from "../../src/local/seeded-random.ts";
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import {
   randomLatency,
   strictBatch,

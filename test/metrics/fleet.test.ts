@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type AttemptMetric, ratesOf } from "../../src/core/metrics.ts";
 import { newRollups, rollupsAfter } from "../../src/core/rollups.ts";
-import { seededRandom } from "../../src/local/seeded-random.ts";
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import { fleetSum, MOST_SHOWN, readFleet } from "../../src/metrics/fleet.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import type { Services } from "../../src/services.ts";

@@ -3,7 +3,7 @@
  * again. In the end every event that was answered with 202 must have arrived everywhere.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { seededRandom } from "../../src/local/seeded-random.ts";
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import { type KillReport, missing, reportKills } from "./kill-report.ts";
 import { startLoad } from "./load.ts";
 import { createDestination, prepareTestStack, receptionsOf, type TestStack } from "./test-stack.ts";

@@ -2,8 +2,9 @@
  * Customers' endpoints: one always works; the others fail, answer 429 or hang for a few seconds, recover, and fail
  * again, at times that follow from the seed.
  */
+
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import type { Reply } from "../../src/local/receiver.ts";
-import { seededRandom } from "../../src/local/seeded-random.ts";
 
 /** What each endpoint answers while it is failing, by path. */
 const failures = {

@@ -10,10 +10,10 @@
  * awaits that can be distinguished from outside.
  */
 
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import { strictServices } from "../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
-import { seededRandom } from "../../src/simulator/scenario.ts";
 import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
 import type { World } from "./world.ts";

@@ -7,6 +7,7 @@
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { DeliveryName } from "../../src/core/bundle.ts";
+import { seededRandom } from "../../src/core/seeded-random.ts";
 import { beginReplay } from "../../src/db/replay-steps.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
@@ -17,7 +18,6 @@ import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
 import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
 import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
-import { seededRandom } from "../../src/simulator/scenario.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import type { FaultyRuntime } from "./faulty-runtime.ts";

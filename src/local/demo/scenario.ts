@@ -4,8 +4,8 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { oneOf, seededRandom } from "../../core/seeded-random.ts";
 import { type Hit, type Receiver, type Reply, startReceiver } from "../receiver.ts";
-import { oneOf, seededRandom } from "../seeded-random.ts";
 import type { ApiClient } from "../stack.ts";
 
 /** A request to one endpoint: its number there, from 1, and the time since the first. */

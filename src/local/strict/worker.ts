@@ -4,8 +4,8 @@
  * in production, and is printed on the terminal.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
+import { seededRandom } from "../../core/seeded-random.ts";
 import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../worker.ts";
-import { seededRandom } from "../seeded-random.ts";
 import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";

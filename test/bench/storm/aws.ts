@@ -5,7 +5,8 @@
  */
 
 import { backoffSeconds, type Jitter, jittered } from "../../../src/core/retry/backoff.ts";
-import { BEGINNING, type Random } from "../../../src/simulator/scenario.ts";
+import type { Random } from "../../../src/core/seeded-random.ts";
+import { BEGINNING } from "../../../src/simulator/scenario.ts";
 import { createEngine } from "./engine.ts";
 
 export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: number; ms: number }>;

@@ -3,12 +3,12 @@
  * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
  */
 
+import type { Random } from "../../../src/core/seeded-random.ts";
 import {
   BEGINNING,
   FINE,
   isIn,
   type Post,
-  type Random,
   type ServerShape,
   type Scenario as SimulatedScenario,
   type Span,

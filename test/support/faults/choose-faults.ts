@@ -2,7 +2,7 @@
  * Chooses which calls of which scenarios fail, and how. Each call that a handler makes fails in every way, at different
  * places of different scenarios; of calls that are made often, a sample fails.
  */
-import { seededRandom } from "../../../src/simulator/scenario.ts";
+import { seededRandom } from "../../../src/core/seeded-random.ts";
 import { type Fault, faults } from "../faulty-runtime.ts";
 
 /** In one scenario, the nth call of that name fails, counted from 1. */

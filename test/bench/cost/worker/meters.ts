@@ -6,7 +6,7 @@
  * With BENCH_LATENCY, a seed, calls take as long as in production: how many events share a commit depends on it.
  */
 
-import { seededRandom } from "../../../../src/local/seeded-random.ts";
+import { seededRandom } from "../../../../src/core/seeded-random.ts";
 import { type Latency, randomLatency } from "../../../../src/local/strict/bindings.ts";
 import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
 import { noUnits } from "../units.ts";

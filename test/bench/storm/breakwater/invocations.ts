@@ -2,7 +2,7 @@
  * Invocations in virtual time. Each has a life of its own: whatever it asks of the platform is a call that
  * takes its time, may fail, lose its answer, or be the last thing that the invocation lives to see.
  */
-import type { Random } from "../../../../src/simulator/scenario.ts";
+import type { Random } from "../../../../src/core/seeded-random.ts";
 import type { Engine } from "../engine.ts";
 import type { CallKind, Latencies } from "./latency.ts";
 import type { Ending } from "./queue.ts";

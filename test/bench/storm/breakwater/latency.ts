@@ -2,7 +2,6 @@
  * How long a call to the platform takes, there and back. What production shows: D1 in another city, a gate
  * in another one, and now and then a call that takes a second, because something is being moved or restarted.
  */
-import type { Random } from "../../../../src/simulator/scenario.ts";
 
 /** Milliseconds of one call. */
 export type Latency = (random: Random) => number;
@@ -39,3 +38,5 @@ export function latenciesOf(given: Partial<Record<CallKind, Latency | number>> =
   };
   return { d1: of("d1"), gate: of("gate"), queue: of("queue") };
 }
+
+import type { Random } from "../../../../src/core/seeded-random.ts";

@@ -5,8 +5,8 @@
  */
 
 import { presets } from "../../../../src/core/retry/presets.ts";
+import type { Random } from "../../../../src/core/seeded-random.ts";
 import type { Job } from "../../../../src/simulator/job-queue.ts";
-import type { Random } from "../../../../src/simulator/scenario.ts";
 import { jobQueue } from "./job-queue.ts";
 
 const SECOND = 1000;

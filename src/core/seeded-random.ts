@@ -1,7 +1,10 @@
 /** Random numbers that can be repeated: the same seed gives the same numbers. */
 
-/** Uniform in [0, 1): mulberry32. */
-export function seededRandom(seed: number): () => number {
+/** Uniform in [0, 1). */
+export type Random = () => number;
+
+/** By mulberry32. */
+export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -12,6 +15,6 @@ export function seededRandom(seed: number): () => number {
 }
 
 /** One of a list that is not empty. */
-export function oneOf<T>(choices: readonly [T, ...T[]], random: () => number): T {
+export function oneOf<T>(choices: readonly [T, ...T[]], random: Random): T {
   return choices[Math.floor(random() * choices.length)] ?? choices[0];
 }
