@@ -8,7 +8,7 @@
 import type { BundlePart } from "./core/bundle.ts";
 
 /** What the Worker's queues are for: attempting deliveries, running drains, and taking messages that failed too often. */
-export const QUEUE_KINDS = ["deliveries", "drains", "dead"] as const;
+const QUEUE_KINDS = ["deliveries", "drains", "dead"] as const;
 
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
@@ -40,7 +40,7 @@ export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 export type ReplayMessage = Readonly<{ replay: string }>;
 
 /** A destination's dead-letter digest is due: fetch it from the gate and publish it. */
-export type DigestMessage = Readonly<{ deadLetterDigest: string }>;
+type DigestMessage = Readonly<{ deadLetterDigest: string }>;
 
 /** Continues the sweep or retention where the cron invocation could not do all of it. */
 export type UpkeepMessage =

@@ -209,11 +209,11 @@ function hex(bytes: ArrayBuffer): string {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export type TokenUse = "session" | "portal";
+type TokenUse = "session" | "portal";
 
 type SigningConfig = Pick<Config, "adminKey">;
 
-export type TokenClaims = Readonly<{
+type TokenClaims = Readonly<{
   id: string;
   /** The API key that it was made with; null for `ADMIN_KEY`. */
   keyId: string | null;

@@ -107,7 +107,7 @@ export async function readAtMost(
 /** SQLite's own JSON functions stop at 1,000. */
 const MAX_DEPTH = 500;
 
-export type Parsed =
+type Parsed =
   | Readonly<{ kind: "value"; value: unknown }>
   /** Completes a sentence about what was read: "is not valid JSON". */
   | Readonly<{ kind: "fault"; fault: string }>;

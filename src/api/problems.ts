@@ -82,7 +82,7 @@ export type FieldError = Readonly<{
   expected: string;
 }>;
 
-export type ProblemStatus = keyof typeof problemTypes;
+type ProblemStatus = keyof typeof problemTypes;
 
 /** The types of problems: one for each status. `example` is the detail of one. */
 export const problemTypes = {
@@ -154,7 +154,7 @@ const fieldError = z.object({
   expected: z.string().openapi({ description: "What is expected instead." }),
 });
 
-export const problemSchema = z
+const problemSchema = z
   .object({
     type: z
       .string()

@@ -39,7 +39,7 @@ export type AttemptSignal = Readonly<{
 }>;
 
 /** Why nothing is admitted, and until when at the earliest; null when only an operator can end it. */
-export type Block = Readonly<{
+type Block = Readonly<{
   reason: Extract<GateReason, "paused" | "hold" | "circuit_open">;
   until: number | null;
 }>;

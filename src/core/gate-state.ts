@@ -16,7 +16,7 @@ import { newRollups, type Rollups } from "./rollups.ts";
 export type Side = "live" | "backlog";
 
 /** When a side last asked, was last granted a lease, and was last refused something. */
-export type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
+type Turn = Readonly<{ askedAt: number; servedAt: number; wantedAt: number }>;
 
 /** When drains are due: see drain-scheduler.ts. */
 export type DrainSchedule = Readonly<{

@@ -17,7 +17,7 @@ export type Refused = Readonly<{
 }>;
 
 /** `json` is as described in the API's OpenAPI document. */
-export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
+type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 
 /** @param key the form's Idempotency-Key, so that a form takes effect once, however often it is submitted */
 export type CallApi = (

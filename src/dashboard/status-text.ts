@@ -149,7 +149,7 @@ function successes(attempts: number, failures: number): string {
   return `${some} attempts in the last 15 minutes succeeded`;
 }
 
-export type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
+type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
 
 type Delivery = { readonly reason?: string | undefined } & Pick<
   DeliveryJson,

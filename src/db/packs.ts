@@ -22,7 +22,7 @@ import { anyOf, both, type Half, isInBundle } from "./sql.ts";
 /** The masks of a pack, as their columns are named. */
 const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
-export type PackedState = (typeof MASKS)[number];
+type PackedState = (typeof MASKS)[number];
 
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRow): PackedState | undefined {

@@ -50,7 +50,7 @@ export function countInRuns(runs: string): string {
 export type Half = 0 | 1;
 
 /** The columns of one or more masks, by the half. */
-export type MaskSql = (half: Half) => string;
+type MaskSql = (half: Half) => string;
 
 /** An expression for both halves: as a list, or joined by an operator. */
 export function both(sql: MaskSql, operator?: "|" | "+"): string {

@@ -21,7 +21,7 @@ const UNREADY_MS = 60_000;
 /** For a gate that could not be reached: come back after this, spread over as much again. */
 const UNREACHABLE_MS = 5_000;
 
-export type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;
+type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;
 
 /** Which of the deliveries are to be attempted now, and what becomes of the others. */
 export function triage(

@@ -34,7 +34,7 @@ export type MessageGroup = Readonly<{
 }>;
 
 /** A delivery whose message must come again. */
-export type OpenDelivery = Readonly<{
+type OpenDelivery = Readonly<{
   name: DeliveryName;
   /** Not before this, epoch ms; and by so much later at most. */
   at: number;

@@ -31,7 +31,7 @@ import {
 import type { Recorder } from "./recorder.ts";
 import { applySettleResults, type DestinationResult } from "./settle-results.ts";
 
-export type RecordOptions = Readonly<{
+type RecordOptions = Readonly<{
   /** What was decided without an attempt, to be recorded with the first destination that ends. */
   decided: readonly Disposition[];
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */

@@ -66,7 +66,7 @@ function bodyAt(now: number): string {
   return JSON.stringify({ type: TYPE, timestamp: isoTime(now), data });
 }
 
-export type Handshake =
+type Handshake =
   /** `ratePerSecond` is undefined when the receiver allows any rate. */
   | Readonly<{ kind: "allowed"; ratePerSecond: number | undefined }>
   | Readonly<{ kind: "refused"; fault: string }>;

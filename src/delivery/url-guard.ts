@@ -252,7 +252,7 @@ function portFault({ port }: URL): Fault | undefined {
   };
 }
 
-export type Resolution =
+type Resolution =
   /** Every address is public, or there is none: then the attempt itself fails with that error. */
   | Readonly<{ kind: "public" }>
   | Readonly<{ kind: "private"; address: string }>

@@ -39,7 +39,7 @@ export const steps: readonly string[] = [
   "The deployment: `GET /v1/health`. If the sweep has stalled or a retry is long overdue, the destination is not the cause.",
 ];
 
-export type Remedy = Readonly<{
+type Remedy = Readonly<{
   /** One reason, or several with a comma between. */
   reason: string;
   meaning: string;

@@ -79,9 +79,13 @@ export class GroupCommit {
         const taken = this.#take();
         const entries = taken.map(({ entry }) => entry);
         const now = this.#services.now();
-        const committed = await commitEntries(this.#services, database, entries, now);
-        const { outcomes, bundles } = committed;
-        this.#keepApart(committed.faultyTenants);
+        const { outcomes, bundles, faultyTenants } = await commitEntries(
+          this.#services,
+          database,
+          entries,
+          now,
+        );
+        this.#keepApart(faultyTenants);
         for (const [i, { resolve }] of taken.entries()) {
           resolve({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
         }
@@ -107,7 +111,8 @@ export class GroupCommit {
   }
 
   #isApart({ entry }: Pending): boolean {
-    return (this.#apartUntil.get(ownerOf(entry)) ?? 0) > this.#services.now();
+    const until = this.#apartUntil.get(ownerOf(entry));
+    return until !== undefined && until > this.#services.now();
   }
 
   /** The oldest that fit into one commit; one that is kept apart is committed alone. */
@@ -115,7 +120,7 @@ export class GroupCommit {
     let bytes = 0;
     let count = 0;
     for (const one of this.#pending) {
-      const isApart = this.#apartUntil.size > 0 && this.#isApart(one);
+      const isApart = this.#isApart(one);
       if (count > 0 && (isApart || count >= COMMIT_EVENTS || bytes + one.bytes > COMMIT_BYTES)) break;
       bytes += one.bytes;
       count += 1;

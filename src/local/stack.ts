@@ -6,7 +6,7 @@ import type { ChildProcess } from "node:child_process";
 import { signalGroup } from "./process-groups.ts";
 import { exitOf, spawnWrangler } from "./wrangler.ts";
 
-export type StackOptions = Readonly<{
+type StackOptions = Readonly<{
   /** Passed on to `wrangler dev`. */
   args?: readonly string[];
   /** Variables and secrets that override those of wrangler.toml and .dev.vars. */
@@ -94,7 +94,7 @@ const CRON_MS = 60_000;
 const CRON_TIMEOUT_MS = 30_000;
 
 /** Fires the scheduled handler once; rejects when it failed or nobody answers. */
-export async function fireCron(url: string): Promise<void> {
+async function fireCron(url: string): Promise<void> {
   const response = await fetch(`${url}/cdn-cgi/local/scheduled`, {
     signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
   });

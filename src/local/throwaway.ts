@@ -17,7 +17,7 @@ const config = join(projectRoot, "wrangler.toml");
 
 export const THROWAWAY_KEY = "demo-key-0123456789";
 
-export type Throwaway = Readonly<{
+type Throwaway = Readonly<{
   /** Starts the stack on its state; again, after it was stopped or killed. */
   start: () => Promise<Stack>;
   /** All output of wrangler and the Worker. */

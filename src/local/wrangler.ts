@@ -108,7 +108,7 @@ export async function bundleWorker(
 }
 
 /** What a command has printed, standard error included, and its exit code. */
-export type CommandResult = Readonly<{ code: number; output: string; stdout: string }>;
+type CommandResult = Readonly<{ code: number; output: string; stdout: string }>;
 
 /**
  * Runs the `wrangler` on the PATH, which npm's is for its scripts, until it ends by itself: a migration must not be cut

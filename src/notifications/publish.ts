@@ -133,7 +133,7 @@ export async function publishDigest(services: Services, id: string): Promise<voi
   if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);
 }
 
-export type DeadDelivery = Readonly<{
+type DeadDelivery = Readonly<{
   /** The event's number. */
   event: number;
   destination: Pick<Destination, "id" | "tenant">;

@@ -53,7 +53,7 @@ export function vaultOf(keys: MasterKeys): Vault {
   };
 }
 
-export type Label = Readonly<{ scheme: Scheme; keyId: string }>;
+type Label = Readonly<{ scheme: Scheme; keyId: string }>;
 
 /** Seals a destination's signing secret with the first master key. */
 export async function seal(keys: MasterKeys, destination: string, secret: string): Promise<string> {
@@ -117,7 +117,7 @@ type MasterKey = Readonly<{
 export type MasterKeys = readonly [MasterKey, ...MasterKey[]];
 
 /** What is wrong with the text, to follow the variable's name; it repeats nothing of a key. */
-export type MasterKeysFault = Readonly<{ fault: string }>;
+type MasterKeysFault = Readonly<{ fault: string }>;
 
 export function parseMasterKeys(text: string): MasterKeys | MasterKeysFault {
   const parts = text.split(/[\s,]+/).filter((part) => part !== "");

@@ -95,7 +95,7 @@ function filled(bins: readonly number[] = []): number[] {
 }
 
 /** A scenario ready to run: its receivers, the network, the ledger, and every post at its time. */
-export type ScenarioRun<Time extends VirtualTime> = Readonly<{
+type ScenarioRun<Time extends VirtualTime> = Readonly<{
   context: SenderContext & Readonly<{ engine: Time }>;
   /** Hands all posts to this sender, each at its time. */
   postTo: (sender: Sender) => void;

@@ -9,7 +9,7 @@ import { type Hit, type Receiver, type Reply, startReceiver } from "../receiver.
 import type { ApiClient } from "../stack.ts";
 
 /** A request to one endpoint: its number there, from 1, and the time since the first. */
-export type EndpointRequest = Readonly<{ nth: number; sinceFirstMs: number }>;
+type EndpointRequest = Readonly<{ nth: number; sinceFirstMs: number }>;
 
 export type Profile = Readonly<{
   name: string;

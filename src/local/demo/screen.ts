@@ -16,7 +16,7 @@ import {
 } from "./progress.ts";
 import { EVENTS, RETRY_AFTER_S } from "./scenario.ts";
 
-export type Colour = "none" | "bold" | "dim" | "green" | "yellow" | "red" | "magenta" | "cyan";
+type Colour = "none" | "bold" | "dim" | "green" | "yellow" | "red" | "magenta" | "cyan";
 
 /** Coloured, unless the output is a pipe or NO_COLOR is set. */
 export function paint(text: string, colour: Colour): string {

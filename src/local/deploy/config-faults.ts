@@ -7,7 +7,7 @@ import { databaseNamesFault } from "../../core/placement.ts";
 import { type QueueKind, queueKindOf } from "../../queue-messages.ts";
 
 /** What is read of the configuration of one environment. */
-export type DeploymentConfig = Readonly<{
+type DeploymentConfig = Readonly<{
   name?: string | undefined;
   account_id?: string | undefined;
   d1_databases: readonly Readonly<{
@@ -38,7 +38,7 @@ export type DeploymentConfig = Readonly<{
 export type Environment = Readonly<{ name: string | undefined; config: DeploymentConfig }>;
 
 /** A fault: where it is in the file, what it is, and how to mend it. */
-export type ConfigFault = Readonly<{ place: string; fault: string; remedy: string }>;
+type ConfigFault = Readonly<{ place: string; fault: string; remedy: string }>;
 
 const QUEUES: Readonly<Record<string, QueueKind>> = {
   DELIVERIES: "deliveries",
