@@ -23,6 +23,9 @@ const FAILING_MS = 6_000;
 /** The time of an answer, so that something is in flight when the stack is killed. */
 const ANSWER_MS = 20;
 
+/** So many requests of each endpoint fail first: of the very first ones a kill may lose the answers. */
+const FAILED_FIRST = 20;
+
 export type Endpoints = Readonly<{
   answer: (path: string, at: number) => Reply;
   /** From now on all work. */
@@ -33,9 +36,12 @@ export function endpoints(seed: number): Endpoints {
   const schedules = new Map(
     paths.map((path, i) => [path as string, failingTimes(seededRandom(seed * 31 + i))]),
   );
+  const requests = new Map<string, number>();
   let recovered = false;
   function answer(path: string, at: number): Reply {
-    const isFailing = !recovered && schedules.get(path)?.(at);
+    const count = (requests.get(path) ?? 0) + 1;
+    requests.set(path, count);
+    const isFailing = !recovered && (schedules.get(path)?.(at) || count <= FAILED_FIRST);
     const failure = failures[path as keyof typeof failures];
     return isFailing && failure ? failure : { status: 200, afterMs: ANSWER_MS };
   }
