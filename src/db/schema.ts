@@ -33,6 +33,7 @@ import type { PreviousSecret } from "../core/credentials.ts";
 import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
+import type { SignatureForm } from "../core/signature-forms.ts";
 import { jsonText } from "./columns.ts";
 
 /** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
@@ -201,6 +202,8 @@ export const destinations = sqliteTable(
     secretVersion: integer("secret_version").notNull().default(1),
     /** The newest first. */
     previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
+    /** How attempts are signed; null: Standard Webhooks. */
+    signatureForms: jsonText<readonly SignatureForm[] | null>(null)("signature_forms"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason").$type<PauseReason>(),
     statusChangedAt: integer("status_changed_at"),

@@ -116,8 +116,8 @@ function failureOf(error: unknown): Exchange {
 /** One attempt: one signed HTTP exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
-/** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
-export type Message = Readonly<{ id: string; body: string; attempt: number }>;
+/** What is sent: `id`, `type` and `body` are the same on every attempt. `attempt` is its number, from 1. */
+export type Message = Readonly<{ id: string; type: string; body: string; attempt: number }>;
 
 export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
 
@@ -130,9 +130,9 @@ export async function send(
   { timeoutMs, signer }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
-  const { body } = event;
+  const { type, body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
-  const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
+  const message = { id: eventId(event.id), type, body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
   return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
 }
@@ -143,7 +143,7 @@ export async function send(
  */
 export async function headersOf(
   { headers }: Pick<Destination, "headers">,
-  { id, body, attempt }: Message,
+  { attempt, ...event }: Message,
   signer: Signer,
   at: number,
 ): Promise<Record<string, string>> {
@@ -153,7 +153,7 @@ export async function headersOf(
     "content-type": "application/json",
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),
-    ...(await signer(id, body, at)),
+    ...(await signer(event, at)),
   };
 }
 

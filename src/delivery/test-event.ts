@@ -30,7 +30,7 @@ export async function sendTestEvent(services: Services, destination: Destination
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
-  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
+  const message = { id: `test_${randomText(13)}`, type: TYPE, body: bodyAt(now()), attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     url: destination.url,

@@ -31,7 +31,7 @@ const rotate = (id: string, body: unknown = {}) => call("POST", `/v1/destination
 async function headersAt(id: string, at: number): Promise<Record<string, string>> {
   const row = await findDestination(env.DB, id, undefined);
   if (!row) throw new Error("The destination is there");
-  return (await signerFor(vault, row, at))("evt_1", "{}", at);
+  return (await signerFor(vault, row, at))({ id: "evt_1", type: "order.created", body: "{}" }, at);
 }
 
 /** Asked at the time of the signature, because the library judges that as well. */

@@ -9,6 +9,7 @@ import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../.
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
 import { eventFilter } from "../../core/routing.ts";
+import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
 import {
   breakerOf,
   type Destination,
@@ -17,7 +18,7 @@ import {
   statusOf,
 } from "../../db/destinations.ts";
 import { maskedHeaders } from "../../delivery/http.ts";
-import { schemes, secretBytes } from "../../secrets/signing.ts";
+import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
 import type { Principal } from "../context.ts";
@@ -113,6 +114,16 @@ const breakerInput = strict({
   max_cooldown_s: breaker.max_cooldown_s.nullish(),
 });
 
+/** The forms of the core, none of which may set a header that is reserved for another purpose. */
+const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
+  for (const [index, form] of forms.entries()) {
+    if (form.form !== "template") continue;
+    for (const { field, name } of namedHeaders(form))
+      if (isReserved(name))
+        ctx.addIssue({ code: "custom", path: [index, field], message: RESERVED_EXPECTED });
+  }
+});
+
 const url = z.string({ error: "expected an https URL" }).openapi({ example: "https://example.com/webhooks" });
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
@@ -129,6 +140,7 @@ const changeable = {
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+  signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),
   max_concurrency: limits.max_concurrency.nullish(),
   rate_per_second: limits.rate_per_second.nullish(),
@@ -139,18 +151,25 @@ const changeable = {
 
 export const SECRET_EXPECTED =
   "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
+const ANY_SECRET_EXPECTED = `expected ${SECRET_EXPECTED}, or, for another signature form, 20 to 128 printable ASCII characters without spaces around them`;
 
+/** Whether a plain text fits the destination's signature forms is checked in validate.ts. */
 const signingSecret = z
-  .string({ error: `expected ${SECRET_EXPECTED}` })
-  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${SECRET_EXPECTED}` });
+  .string({ error: ANY_SECRET_EXPECTED })
+  .refine((text) => secretBytes(text) !== undefined || isPlainTextSecret(text), {
+    error: ANY_SECRET_EXPECTED,
+  });
 
 /** The fields by which a caller chooses the signing secret, on creation and on rotation. */
 export const secretInput = {
   secret: signingSecret.nullish().openapi({
-    description: "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out.",
+    description:
+      "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out. For signature forms other than " +
+      "`standard` and `svix` it may be any 20 to 128 printable ASCII characters without spaces around them.",
   }),
   signature: z.enum(schemes).nullish().openapi({
-    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
+    description:
+      "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a), in the form `standard` alone.",
   }),
 };
 
@@ -210,6 +229,7 @@ export const destinationSchema = z
     previous_secrets: z.array(z.object({ expires_at: z.iso.datetime() })).openapi({
       description: "Secrets that were replaced and still sign until they expire, the newest first.",
     }),
+    signature_forms: signatureForms.nullable(),
     ...z.object(limits).shape,
     retry: retrySpec.nullable(),
     breaker: breakerSchema,
@@ -240,6 +260,7 @@ export function destinationView(
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
       expires_at: isoTime(each.expires_at),
     })),
+    signature_forms: readable("signature_forms", row.signatureForms, null),
     ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
@@ -249,7 +270,7 @@ export function destinationView(
 }
 
 type Shown = z.infer<typeof destinationSchema>;
-type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry";
+type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry" | "signature_forms";
 
 /** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
 function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
@@ -266,6 +287,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     description: input.description,
     metadata: input.metadata,
     headers: input.headers,
+    signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
     ratePerSecond: orDefault(input.rate_per_second, defaultLimits.rate_per_second),

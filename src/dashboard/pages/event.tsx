@@ -126,7 +126,7 @@ const MAX_COMMANDS = 5;
  */
 async function curlCommands(
   services: Services,
-  event: Readonly<{ id: number; body: string }>,
+  event: Readonly<{ id: number; type: string; body: string }>,
   deliveries: readonly FoundDelivery[],
 ): Promise<ReadonlyMap<string, string>> {
   const existing = deliveries.flatMap(({ destination }) =>
@@ -141,18 +141,18 @@ async function curlCommands(
 
 async function curlCommand(
   { vault, now, log }: Services,
-  event: Readonly<{ id: number; body: string }>,
+  { id, type, body }: Readonly<{ id: number; type: string; body: string }>,
   destination: Destination,
 ): Promise<string | undefined> {
   try {
     const at = now();
     const sign = await signerFor(vault, destination, at);
-    const signed = await sign(eventId(event.id), event.body, at);
+    const signed = await sign({ id: eventId(id), type, body }, at);
     const headers = Object.entries({ "content-type": "application/json", ...signed });
     return [
       `curl ${quoted(destination.url)}`,
       ...headers.map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
-      `  --data-raw ${quoted(event.body)}`,
+      `  --data-raw ${quoted(body)}`,
     ].join(" \\\n");
   } catch (error) {
     log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
