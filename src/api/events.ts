@@ -7,7 +7,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
-import { findEvent } from "../db/planned-deliveries.ts";
+import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
 import type { AcceptedEvent } from "../ingest/bundle.ts";
@@ -15,7 +15,8 @@ import { isoTime } from "../time.ts";
 import { NOT_YOUR_TENANT, requires, tenantFor } from "./auth.ts";
 import type { Api, ApiContext, Principal } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
-import { jsonBody, parseExactly } from "./json-body.ts";
+import { eventContent } from "./event-content.ts";
+import { decoded, jsonBody, parseExactly } from "./json-body.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
   alsoAs,
@@ -55,11 +56,10 @@ export function registerEvents(api: Api): void {
     const row = eventNumber(id);
     const found = row && (await findEvent(services, row, c.get("principal").tenant, overBy(services)));
     if (!found) return notFound("event", id);
-    const { tenant, type, body, deliverAt } = found.event;
-    const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };
+    const { tenant, type, deliverAt } = found.event;
     const deliveries = await showDeliveries(services, found.deliveries);
     const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
-    return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
+    return c.json({ id, tenant, type, ...scheduled, ...contentView(found.event), deliveries }, 200);
   });
 }
 
@@ -111,6 +111,20 @@ export const newEvent = strict({
     }),
 }).openapi("NewEvent", { required: ["type", "data"] });
 
+/** The fields of an event whose body is its content. */
+const contentQuery = z.object({
+  type: eventType.optional().openapi({ description: "With it, the body is the event's content as it is." }),
+  tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
+  deliver_at: newEvent.shape.deliver_at,
+});
+
+/** For the document only: content is read as it is. */
+const anyContent = {
+  type: "string" as const,
+  description: "With `type` in the query: content of any type, 1 to 262,144 bytes.",
+  example: "<invoice>inv_42</invoice>",
+};
+
 const newEvents = strict({
   events: z
     .array(newEvent, { error: EVENTS_EXPECTED })
@@ -152,7 +166,17 @@ const eventSchema = z
       .datetime()
       .optional()
       .openapi({ description: "Present when the event was scheduled for later." }),
-    data: z.unknown(),
+    content_type: z
+      .string()
+      .optional()
+      .openapi({ description: "Present when the event was posted as content of its own type." }),
+    data: z.unknown().optional().openapi({
+      description: "As it was posted; of content the text. Null when the stored bytes are damaged.",
+    }),
+    data_base64: z
+      .string()
+      .optional()
+      .openapi({ description: "In place of `data`, for content that is not UTF-8." }),
     deliveries: z.array(deliverySchema),
   })
   .openapi("Event");
@@ -183,14 +207,26 @@ const postEvent = createRoute({
   summary: "Post an event",
   description:
     "Once this is answered with 202, the event is stored, and is delivered at least once to every destination of its " +
-    "tenant that takes it.",
+    "tenant that takes it. With `type` in the query the body is not JSON but the event's content, of any content type: it " +
+    'is stored and sent to the byte, to destinations with `body: "data"`.',
   tags,
   middleware: [
     requires("events:write"),
     withinIngestLimit,
-    jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true }),
+    eventContent(
+      MAX_EVENT_BYTES,
+      jsonBody({
+        maxBytes: MAX_EVENT_BYTES,
+        exactNumbers: true,
+        types: "application/json, or any type of content with the event's `type` in the query",
+      }),
+    ),
   ],
-  request: { headers: idempotencyHeaders, body: jsonRequest(newEvent) },
+  request: {
+    headers: idempotencyHeaders,
+    query: contentQuery,
+    body: alsoAs("application/octet-stream", anyContent, jsonRequest(newEvent)),
+  },
   responses: {
     202: jsonAnswer(
       acceptedEvent,
@@ -273,6 +309,8 @@ async function acceptEvents(c: ApiContext, { events: given, key, fieldOf }: Post
       const field = given.length === 1 ? fieldOf(0, "type") : "events";
       return refused(invalid([tooManyDeliveries(field, result.planned, capsOf(services.config).deliveries)]));
     }
+    case "needs_envelope":
+      return refused(invalid([needsEnvelope(result.destinations)]));
     case "replayed":
       c.header(REPLAYED, "true");
       return accepted(result.events, events);
@@ -309,6 +347,19 @@ function acceptedView(
   return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(tenant) }), deliveries };
 }
 
+/** When and what was posted. Of an envelope the timestamp is that which receivers see. */
+function contentView({ body, contentType, acceptedAt }: StoredEvent) {
+  const timestamp = isoTime(acceptedAt);
+  const text = body ? decoded(body) : undefined;
+  if (contentType !== undefined) {
+    const data = body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
+    return { timestamp, content_type: contentType, ...data };
+  }
+  if (text === undefined) return { timestamp, data: null };
+  const envelope = parseExactly(text) as { timestamp: string; data: unknown };
+  return { timestamp: envelope.timestamp, data: envelope.data };
+}
+
 function hintFor(tenant: string | undefined): string {
   return `No destination of the tenant ${tenant} takes this event: check their event_types and filter, and the tenant`;
 }
@@ -333,6 +384,12 @@ function keyTaken() {
 function tooManyDeliveries(field: string, planned: number, max: number): FieldError {
   const expected = `at most ${max} in one request: fewer events, or events that fewer destinations take`;
   return { field, fault: `would make ${planned} deliveries`, expected };
+}
+
+function needsEnvelope(destinations: readonly string[]): FieldError {
+  const shown = destinations.slice(0, 10).join(", ");
+  const fault = `is taken only by destinations that get envelopes, which hold JSON: ${shown}`;
+  return { field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' };
 }
 
 function tooFarAhead(given: readonly NewEvent[], now: number, fieldOf: Posted["fieldOf"]): FieldError[] {

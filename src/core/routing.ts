@@ -25,15 +25,29 @@ export type Route = Readonly<{
   types: readonly unknown[] | null;
   /** Conditions on `data`; null takes everything. Not validated. */
   filter: unknown;
+  /** Whether it takes content that is not JSON. */
+  takesContent?: boolean;
 }>;
 
 /**
  * The destinations that get an event of this type with this data, in the order of `routes`.
  * @param data called only where there is a filter
+ * @param isContent whether it is content of its own type, which has no `data` and no envelope
  */
-export function routed(routes: readonly Route[], type: string, data: () => unknown): string[] {
+export function routed(
+  routes: readonly Route[],
+  type: string,
+  data: () => unknown,
+  isContent = false,
+): string[] {
   return routes
-    .filter(({ types, filter }) => takesType(types, type) && (filter === null || letsThrough(filter, data())))
+    .filter(({ types, filter, takesContent }) => {
+      return (
+        takesType(types, type) &&
+        (!isContent || takesContent === true) &&
+        (filter === null || letsThrough(filter, data()))
+      );
+    })
     .map(({ destination }) => destination);
 }
 

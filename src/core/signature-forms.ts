@@ -165,10 +165,9 @@ export function namedHeaders(form: SignatureForm): NamedHeader[] {
 
 /** What is known of an attempt when it is signed. */
 export type Signed = Readonly<{
-  /** The id of the event; the same on every attempt, as `type` and `body`. */
+  /** The id of the event; the same on every attempt, as `type`. */
   id: string;
   type: string;
-  body: string;
   /** Whole seconds since 1970. */
   timestamp: string;
 }>;
@@ -181,7 +180,7 @@ export type Digest = Readonly<{
 }>;
 
 export type Recipe = Readonly<{
-  /** The text to sign, with placeholders. */
+  /** What is signed, with placeholders; that of the body is in it once. */
   content: string;
   digest: Digest;
   /** The header of the signatures: `prefix`, then each signature after its `version`. */
@@ -272,9 +271,10 @@ export function recipeOf(form: SignatureForm): Recipe {
   };
 }
 
-/** The text that the recipe signs. */
-export function signedText({ content }: Recipe, signed: Signed): string {
-  return filled(content, signed);
+/** What the recipe signs before and after the body. */
+export function signedTexts({ content }: Recipe, signed: Signed): readonly [before: string, after: string] {
+  const [before = "", after = ""] = content.split("{body}");
+  return [filled(before, signed), filled(after, signed)];
 }
 
 /** The headers of a form. @param signatures newest first, each with its version */
@@ -290,13 +290,10 @@ export function signatureHeaders(
   };
 }
 
-const PLACEHOLDER = /\{(id|timestamp|type|body)\}/g;
-
-/** In one pass, so that a placeholder in the body stays what it is. */
 function filled(template: string, signed: Signed): string {
-  return template.replace(PLACEHOLDER, (_, name: keyof Signed) => signed[name]);
+  return template.replace(/\{(id|timestamp|type)\}/g, (_, name: keyof Signed) => signed[name]);
 }
 
 function hasOnlyPlaceholders(template: string): boolean {
-  return !/[{}]/.test(template.replace(PLACEHOLDER, ""));
+  return !/[{}]/.test(template.replace(/\{(id|timestamp|type|body)\}/g, ""));
 }

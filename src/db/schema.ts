@@ -29,6 +29,7 @@ import {
   uniqueIndex,
 } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
+import type { BodyForm } from "../core/content.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
@@ -194,6 +195,8 @@ export const destinations = sqliteTable(
     description: text(),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** What it gets of an event. */
+    body: text().$type<BodyForm>().notNull().default("envelope"),
     /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
     /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */

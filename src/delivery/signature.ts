@@ -3,6 +3,7 @@
  * the previous secrets sign too until they expire, so that a receiver can change over at any time; in a form that has
  * room for one signature, the newest secret signs alone.
  */
+import { joined } from "../core/bundle.ts";
 import { previousSecrets } from "../core/credentials.ts";
 import {
   formsOf,
@@ -10,7 +11,7 @@ import {
   recipeOf,
   type Signed,
   signatureHeaders,
-  signedText,
+  signedTexts,
 } from "../core/signature-forms.ts";
 import type { Destination } from "../db/destinations.ts";
 import type { SigningKey } from "../secrets/signing.ts";
@@ -20,7 +21,9 @@ import type { Vault } from "../secrets/vault.ts";
  * Signs one attempt: id, type and body are the same on every attempt, the timestamp is this one's.
  * @param at epoch ms; sent as whole seconds
  */
-export type Signer = (event: Omit<Signed, "timestamp">, at: number) => Promise<Record<string, string>>;
+export type Signer = (event: SignedEvent, at: number) => Promise<Record<string, string>>;
+
+type SignedEvent = Omit<Signed, "timestamp"> & Readonly<{ body: Uint8Array }>;
 
 type Signing = Pick<Destination, "id" | "secret" | "previousSecrets" | "signatureForms">;
 
@@ -38,10 +41,10 @@ export async function signerFor(vault: Vault, destination: Signing, now: number)
   for (const recipe of recipes)
     if (!keys.slice(0, 1).every(({ key }) => canSign(key, recipe)))
       throw new Error(`The secret cannot sign for ${recipe.header}`);
-  return async (event, at) => {
-    const signed = { ...event, timestamp: String(Math.floor(at / 1000)) };
+  return async ({ id, type, body }, at) => {
+    const signed = { id, type, timestamp: String(Math.floor(at / 1000)) };
     const signing = keys.filter(({ until }) => until > at).map(({ key }) => key);
-    const headers = await Promise.all(recipes.map((recipe) => headersFor(recipe, signed, signing)));
+    const headers = await Promise.all(recipes.map((recipe) => headersFor(recipe, signed, body, signing)));
     return Object.assign({ "webhook-id": signed.id, "webhook-timestamp": signed.timestamp }, ...headers);
   };
 }
@@ -50,13 +53,16 @@ function canSign({ hmac }: SigningKey, { takesKeyPairs }: Recipe): boolean {
   return hmac !== undefined || takesKeyPairs === true;
 }
 
-async function headersFor(recipe: Recipe, signed: Signed, keys: readonly SigningKey[]) {
-  const text = signedText(recipe, signed);
+const encoder = new TextEncoder();
+
+async function headersFor(recipe: Recipe, signed: Signed, body: Uint8Array, keys: readonly SigningKey[]) {
+  const [before, after] = signedTexts(recipe, signed);
+  const content = joined([encoder.encode(before), body, encoder.encode(after)]);
   const able = keys.filter((key) => canSign(key, recipe));
   const signing = recipe.separator === undefined ? able.slice(0, 1) : able;
   const signatures = await Promise.all(
     signing.map(async ({ sign, hmac }) =>
-      recipe.takesKeyPairs || !hmac ? sign(text) : recipe.version + (await hmac(text, recipe.digest)),
+      recipe.takesKeyPairs || !hmac ? sign(content) : recipe.version + (await hmac(content, recipe.digest)),
     ),
   );
   return signatureHeaders(recipe, signed, signatures);

@@ -7,6 +7,7 @@
  * outcome.
  */
 
+import { Content, envelopeOf } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
 import { routed } from "../core/routing.ts";
 import { allOf } from "../db/shards.ts";
@@ -23,7 +24,7 @@ import { INTAKE_VERSION, type IntakeResult } from "./intake-protocol.ts";
 export type PostedEvent = Readonly<{
   tenant: string;
   type: string;
-  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. */
+  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. Or `Content`, which is sent as it is. */
   data: unknown;
   /** Not to be delivered before this, epoch ms; at once when it has passed. */
   deliverAt?: number | undefined;
@@ -122,10 +123,22 @@ async function commitByIntake(
 ): Promise<CommitResult | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
-  const { tenant, type, body, deliverAt } = event;
+  const { tenant, type, body, contentType, deliverAt } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
-  const posted = { database, token, tenant, type, body, deliverAt, key, deadlineAt };
+  const version = contentType === undefined ? 1 : INTAKE_VERSION;
+  const posted = {
+    version,
+    database,
+    token,
+    tenant,
+    type,
+    body,
+    contentType,
+    deliverAt,
+    key,
+    deadlineAt,
+  } as const;
   const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
@@ -133,9 +146,7 @@ async function commitByIntake(
     if (calledAt >= deadlineAt) break;
     const notTaken = triedAt === undefined ? undefined : unavailable;
     const call = async (): Promise<IntakeResult> =>
-      intake
-        .get(intake.idFromName(`${database}.${shard}`), location)
-        .accept({ version: INTAKE_VERSION, ...posted, triedAt });
+      intake.get(intake.idFromName(`${database}.${shard}`), location).accept({ ...posted, triedAt });
     try {
       const result = await within(services, deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
@@ -157,8 +168,11 @@ async function commitHere(services: Services, database: number, entry: Entry): P
 }
 
 function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
-  const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
-  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+  const content =
+    data instanceof Content
+      ? { data: () => undefined, body: data.bytes, contentType: data.type }
+      : { data: () => data, body: encoder.encode(envelopeOf(type, isoTime(now), data)) };
+  return { tenant, type, ...content, ...(deliverAt > now && { deliverAt }) };
 }
 
 /**

@@ -29,6 +29,7 @@ import {
   draftOf,
   draftsOf,
   type Entry,
+  envelopeOnly,
   kept,
   ownerOf,
   routeOf,
@@ -178,7 +179,7 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
   if (given.length === 0) return [];
   const { services, database, acceptedAt, floor } = context;
   const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
-  const drafts = withinCap(context, given, routes);
+  const drafts = withinCap(context, await withTakers(context, given, routes), routes);
   if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
   const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
@@ -192,6 +193,25 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
     keepAccepted(context, draft, units[i]?.bundles ?? [], ids);
     return [];
   });
+}
+
+/** The drafts without content that only destinations that take envelopes would get. */
+async function withTakers(
+  { services, outcomes }: Context,
+  drafts: readonly Draft[],
+  routes: ReadonlyMap<string, Routes>,
+): Promise<readonly Draft[]> {
+  const doubtful = drafts
+    .flatMap((draft) => draft.entries)
+    .filter(({ events }) => events.some((event) => envelopeOnly(event, routes).length > 0));
+  if (doubtful.length === 0) return drafts;
+  // Before a refusal, what is cached is compared with D1: nothing later would find that it is stale.
+  const fresh = await withTimeout(services, services.routing.fresh(services.db, tenantsOf(doubtful)));
+  for (const entry of doubtful) {
+    const destinations = entry.events.flatMap((event) => envelopeOnly(event, fresh));
+    if (destinations.length > 0) outcomes.set(entry, { kind: "needs_envelope", destinations });
+  }
+  return kept(drafts, (entry) => !outcomes.has(entry));
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */

@@ -64,10 +64,10 @@ type Digest = Readonly<{
 }>;
 
 export type SigningKey = Readonly<{
-  /** The signature of a text's UTF-8, as a member of `webhook-signature`: `v1,…` or `v1a,…`. */
-  sign: (text: string) => Promise<string>;
-  /** The HMAC of a text's UTF-8; absent for ed25519. */
-  hmac?: (text: string, digest: Digest) => Promise<string>;
+  /** The signature as a member of `webhook-signature`: `v1,…` or `v1a,…`. */
+  sign: (content: Uint8Array<ArrayBuffer>) => Promise<string>;
+  /** The HMAC; absent for ed25519. */
+  hmac?: (content: Uint8Array<ArrayBuffer>, digest: Digest) => Promise<string>;
   /** The 32 bytes that verify an ed25519 signature; absent for HMAC, which has nothing to publish. */
   publicKey?: Uint8Array<ArrayBuffer>;
 }>;
@@ -98,12 +98,12 @@ function hmacKey(readings: Readonly<Record<Digest["key"], Uint8Array<ArrayBuffer
     return made;
   }
 
-  async function hmac(text: string, digest: Digest): Promise<string> {
-    const signed = await signature("HMAC", await keyFor(digest), text);
+  async function hmac(content: Uint8Array<ArrayBuffer>, digest: Digest): Promise<string> {
+    const signed = await signature("HMAC", await keyFor(digest), content);
     return digest.encoding === "hex" ? toHex(signed) : toBase64(signed);
   }
 
-  return { sign: async (text) => `v1,${await hmac(text, STANDARD)}`, hmac };
+  return { sign: async (content) => `v1,${await hmac(content, STANDARD)}`, hmac };
 }
 
 const STANDARD: Digest = { key: "bytes", algorithm: "sha256", encoding: "base64" };
@@ -117,11 +117,15 @@ async function ed25519Key(bytes: Uint8Array<ArrayBuffer>): Promise<SigningKey> {
   const given = bytes.subarray(SEED_BYTES);
   if (!publicKey || (given.length > 0 && toBase64Url(given) !== x))
     throw new Error("The key's halves differ");
-  return { sign: async (text) => `v1a,${toBase64(await signature("Ed25519", key, text))}`, publicKey };
+  return { sign: async (content) => `v1a,${toBase64(await signature("Ed25519", key, content))}`, publicKey };
 }
 
-async function signature(algorithm: string, key: CryptoKey, text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.sign(algorithm, key, new TextEncoder().encode(text)));
+async function signature(
+  algorithm: string,
+  key: CryptoKey,
+  content: Uint8Array<ArrayBuffer>,
+): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.sign(algorithm, key, content));
 }
 
 function toHex(bytes: Uint8Array): string {

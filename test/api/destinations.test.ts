@@ -13,6 +13,7 @@ const defaults = {
   status_reason: null,
   event_types: null,
   filter: null,
+  body: "envelope",
   description: null,
   metadata: {},
   headers: {},

@@ -9,6 +9,7 @@ import { describe, expect, test } from "vitest";
 import type { SignatureForm } from "../../src/core/signature-forms.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
+import { utf8 } from "../support/utf8.ts";
 import { vault } from "../support/vault.ts";
 
 const DESTINATION = "dst_00000000000000000000";
@@ -30,7 +31,7 @@ async function headersOf(
   const previousSecrets = await Promise.all(replaced);
   const signing = { id: DESTINATION, secret: await seal(secret), previousSecrets, signatureForms };
   const sign = await signerFor(vault, signing, at);
-  return sign({ id: "evt_1", type: "order.created", body }, at);
+  return sign({ id: "evt_1", type: "order.created", body: utf8(body) }, at);
 }
 
 test("svix: Svix's library accepts the signature under its own header names alone", async () => {

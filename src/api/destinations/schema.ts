@@ -4,6 +4,7 @@
  * deployment or on stored data is checked in validate.ts.
  */
 import { z } from "@hono/zod-openapi";
+import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
@@ -129,6 +130,8 @@ const url = z.string({ error: "expected an https URL" }).openapi({ example: "htt
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
+const BODY_EXPECTED = 'expected "envelope" or "data"';
+
 const changeable = {
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
@@ -140,6 +143,14 @@ const changeable = {
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+  body: z
+    .enum(bodyForms, { error: BODY_EXPECTED })
+    .nullish()
+    .openapi({
+      description:
+        "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+        "was posted. Only with `data` does a destination take content that is not JSON.",
+    }),
   signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),
   max_concurrency: limits.max_concurrency.nullish(),
@@ -222,6 +233,7 @@ export const destinationSchema = z
     headers: z.record(z.string(), z.string()).openapi({
       description: "Their values are shown only to keys of the scope admin: they may be credentials.",
     }),
+    body: z.enum(bodyForms),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
       description: "1 at first; each rotation adds one.",
@@ -255,6 +267,7 @@ export function destinationView(
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
     headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
+    body: bodyFormOf(row.body),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
     secret_version: row.secretVersion,
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
@@ -287,6 +300,7 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     description: input.description,
     metadata: input.metadata,
     headers: input.headers,
+    body: orDefault(input.body, "envelope"),
     signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
@@ -308,6 +322,6 @@ function breakerColumns(input: DestinationInput["breaker"]) {
   };
 }
 
-function orDefault(value: number | null | undefined, fallback: number): number | undefined {
+function orDefault<T>(value: T | null | undefined, fallback: T): T | undefined {
   return value === null ? fallback : value;
 }

@@ -1,1 +1,0 @@
-ALTER TABLE `destinations` ADD `signature_forms` text;
