@@ -1,7 +1,7 @@
 /** The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only. */
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/openapi/document.ts";
-import { misconfigured } from "./api/problems.ts";
+import { answerOf, misconfigured } from "./api/problems.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
@@ -34,7 +34,7 @@ export default {
     const page = documentation.get(first);
     if (page) return page.fetch(request, env, ctx);
     const fault = misconfigurationOf(env, hostname);
-    if (fault) return misconfigured(fault, logToConsole);
+    if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));
     return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
   },
 

@@ -19,7 +19,7 @@ import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import type { Services } from "../../services.ts";
-import { NOT_YOUR_TENANT, requires, tenantFor } from "../auth.ts";
+import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
 
 import { jsonBody } from "../json-body.ts";
@@ -334,7 +334,7 @@ async function create(
   const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
-  if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+  if (tenant === undefined) return problem(403, notYourTenant(principal));
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
