@@ -2,6 +2,7 @@
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/openapi/document.ts";
 import { answerOf, misconfigured } from "./api/problems.ts";
+import { consumeEvents } from "./bindings/events-queue.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
@@ -14,6 +15,7 @@ import { checkThresholds } from "./notifications/thresholds.ts";
 import { queueKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, servicesOf } from "./services.ts";
 
+export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
 export { Intake } from "./ingest/intake.ts";
 
@@ -49,6 +51,8 @@ export default {
         return consumeDrains(services, batch);
       case "dead":
         return consumeDeadLetters(services, batch);
+      case "events":
+        return consumeEvents(services, batch);
       default:
         throw new Error(`No handler for the queue ${batch.queue}`);
     }

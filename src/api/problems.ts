@@ -103,8 +103,13 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   }
   const log = c.get("services")?.log ?? logToConsole;
   log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return problem(500, problemTypes[500].example);
+  return answerOf(internalError());
 };
+
+/** 500: an error of our own, which is in the log and not described. */
+export function internalError(): Refusal<500> {
+  return { status: 500, detail: problemTypes[500].example };
+}
 
 export type FieldError = Readonly<{
   /** The line of an NDJSON body, from 1. */
@@ -280,7 +285,7 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
 const MAX_SHOWN = 60;
 
 /** `["events", 3, "type"]` as `events[3].type`; the root as `body`. */
-function fieldName(path: Path): string {
+export function fieldName(path: Path): string {
   const steps = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));
   return steps.join("").replace(/^\./, "") || "body";
 }
