@@ -32,8 +32,8 @@ export type Principal = Readonly<{
    * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
    */
   key?: string;
-  /** Present when a service binding calls, instead of a request with a key. */
-  isBinding?: true;
+  /** Present where it is not a request with a key. */
+  via?: "binding" | "queue";
   scopes: readonly Scope[];
   /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
   tenant?: string;
@@ -42,6 +42,6 @@ export type Principal = Readonly<{
 }>;
 
 /** What a problem calls the principal. */
-export function callerOf({ isBinding }: Principal): string {
-  return isBinding ? "The binding" : "The key";
+export function callerOf({ via }: Principal): string {
+  return `The ${via ?? "key"}`;
 }

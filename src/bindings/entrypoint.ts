@@ -160,7 +160,7 @@ function principalOf(props: unknown): Principal | Refusal<401> {
   }
   const { tenant, scopes } = read.data;
   const bound = tenant !== undefined && { tenant, key: `binding:${tenant}` };
-  return { isBinding: true, scopes, ...bound };
+  return { via: "binding", scopes, ...bound };
 }
 
 const optionsSchema = strict({ [KEY_FIELD]: idempotencyKey }).optional();

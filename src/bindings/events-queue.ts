@@ -25,7 +25,7 @@ import type { Services } from "../services.ts";
 import { readValue } from "./json-value.ts";
 
 /** Whoever may send to the operator's queue may post for every tenant but the operator's own. */
-const SENDER = { scopes: ["events:write"] } as const;
+const SENDER = { via: "queue", scopes: ["events:write"] } as const;
 
 const KEY_FIELD = "idempotency_key";
 

@@ -101,7 +101,7 @@ function faultIn(value: unknown, depth: number, walk: Walk): Found {
 }
 
 function faultInObject(value: object, depth: number, walk: Walk): Found {
-  if (value instanceof Date)
+  if (isDate(value))
     return Number.isNaN(value.getTime()) ? fault("is a Date without a time", "a time") : undefined;
   const isList = Array.isArray(value);
   if (!isList && !isPlain(value)) return fault(`is ${kindOf(value)}`);
@@ -121,6 +121,11 @@ function faultInObject(value: object, depth: number, walk: Walk): Found {
 
 function fault(fault: string, expected?: string): Found {
   return { kind: "fault", steps: [], fault, ...(expected !== undefined && { expected }) };
+}
+
+/** Not by `instanceof`: the global `Date` may have been replaced. */
+function isDate(value: object): value is Date {
+  return Object.prototype.toString.call(value) === "[object Date]";
 }
 
 function isPlain(value: object): boolean {
