@@ -7,8 +7,11 @@
  */
 import type { BundlePart } from "./core/bundle.ts";
 
-/** What the Worker's queues are for: attempting deliveries, running drains, and taking messages that failed too often. */
-const QUEUE_KINDS = ["deliveries", "drains", "dead"] as const;
+/**
+ * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, and, where an
+ * operator has such a queue, taking events.
+ */
+const QUEUE_KINDS = ["deliveries", "drains", "dead", "events"] as const;
 
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
@@ -22,6 +25,19 @@ export function queueKindOf(name: string): QueueKind | undefined {
   return QUEUE_KINDS.toSorted((a, b) => words.lastIndexOf(b) - words.lastIndexOf(a)).find((kind) =>
     words.includes(kind),
   );
+}
+
+/** The first pause before a message of an operator's queue of events comes again; each further one is twice as long. */
+const EVENTS_PAUSE_S = 30;
+
+/**
+ * Seconds before a message of a queue of events that could not be taken comes again, after so many attempts. The pauses
+ * grow, so that few retries last through a long outage: ten of them for eight hours.
+ * @param random uniform in [0, 1): spreads the messages of a batch over a third of the pause
+ */
+export function eventsPauseSeconds(attempts: number, random: number): number {
+  const longest = EVENTS_PAUSE_S * 2 ** Math.min(attempts - 1, 12);
+  return Math.min(LONGEST_DELAY_S, Math.ceil(longest * (1 + random / 3)));
 }
 
 export type DeliveryMessage = Readonly<{

@@ -14,6 +14,7 @@ test.each([
   "breakwater-staging-deliveries",
   "breakwater-staging-drains",
   "breakwater-staging-dead",
+  "shop-events",
 ])("messages of %s are handled, whatever the environment is called", async (queue) => {
   await expect(handle(queue)).resolves.toBeUndefined();
 });

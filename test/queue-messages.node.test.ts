@@ -10,6 +10,11 @@ test.each([
   ["dead-poets-deliveries", "deliveries"],
   ["deliveries2", "deliveries"],
   ["deadline-drains", "drains"],
+  ["shop-events", "events"],
+  ["events-shop-eu", "events"],
+  ["events-deliveries", "deliveries"],
+  ["shop-events-dead", "dead"],
+  ["prevents", undefined],
   ["breakwater-queue", undefined],
   ["undelivered", undefined],
 ])("the queue %s is for %s", (name, kind) => {

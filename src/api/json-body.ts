@@ -105,7 +105,7 @@ export async function readAtMost(
 }
 
 /** SQLite's own JSON functions stop at 1,000. */
-const MAX_DEPTH = 500;
+export const MAX_DEPTH = 500;
 
 type Parsed =
   | Readonly<{ kind: "value"; value: unknown }>

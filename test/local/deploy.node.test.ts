@@ -63,6 +63,8 @@ async function run(...args: string[]) {
 const database = (binding: string, name: string) =>
   `[[d1_databases]]\nbinding = "${binding}"\ndatabase_name = "${name}"\nmigrations_dir = "migrations"\n`;
 
+const events = (settings: string) => `[[queues.consumers]]\nqueue = "shop-events"\n${settings}\n`;
+
 describe("the steps of a deployment", () => {
   test("the first one creates the database and its tables before the Worker that needs them", async () => {
     const { commands, failure, printed } = await run("--secrets-file", ".secrets");
@@ -240,6 +242,21 @@ describe("a configuration that cannot work is refused before anything is done", 
       'queues.consumers: "other-drains" is consumed, and is the queue of no binding',
     ],
     [
+      "a queue of events without a dead-letter queue",
+      `${toml}\n${events("retry_delay = 30")}`,
+      'queues.consumers: messages that "shop-events" refuses would be lost; set dead_letter_queue to a queue of its own',
+    ],
+    [
+      "a queue of events whose dead letters are taken for deliveries",
+      `${toml}\n${events('retry_delay = 30\ndead_letter_queue = "breakwater-dead"')}`,
+      'queues.consumers: messages that "shop-events" refuses go to "breakwater-dead"',
+    ],
+    [
+      "a queue of events without a retry delay",
+      `${toml}\n${events('dead_letter_queue = "shop-events-dead"')}`,
+      'queues.consumers: "shop-events" retries at once what an invocation that died has left; set retry_delay = 30',
+    ],
+    [
       "a missing Durable Object",
       without('{ name = "INTAKE", class_name = "Intake" },'),
       "durable_objects.bindings: the binding INTAKE is missing",
@@ -293,6 +310,12 @@ describe("a configuration that cannot work is refused before anything is done", 
       "env.staging.secrets",
       undefined,
     ]);
+  });
+
+  test("but a queue of events may be consumed that is the queue of no binding", async () => {
+    const settings = 'retry_delay = 30\ndead_letter_queue = "shop-events-dead"';
+    writeFileSync(config, `${toml}\n${events(settings)}`);
+    expect((await run("--health-timeout", "0")).failure).toBeUndefined();
   });
 
   test("an environment that is not in the file", async () => {

@@ -21,7 +21,7 @@ import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import { NOT_YOUR_TENANT, requires, tenantFor } from "../auth.ts";
+import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
 
 import { jsonBody } from "../json-body.ts";
@@ -341,7 +341,7 @@ async function create(
   ];
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
-  if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+  if (tenant === undefined) return problem(403, notYourTenant(principal));
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);

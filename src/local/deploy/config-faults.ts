@@ -25,6 +25,7 @@ type DeploymentConfig = Readonly<{
           queue: string;
           type?: string | undefined;
           dead_letter_queue?: string | undefined;
+          retry_delay?: number | undefined;
         }>[]
       | undefined;
   }>;
@@ -161,14 +162,32 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   }
 
   const ours = Object.keys(QUEUES).map(queueOf);
-  const foreign = consumers
-    .filter(({ queue }) => !ours.includes(queue))
+  const others = consumers.filter(({ queue }) => !ours.includes(queue));
+
+  /** A queue of events is the operator's own, and so is the queue of what it refuses. */
+  function eventFaults({ queue, dead_letter_queue, retry_delay }: (typeof others)[number]): ConfigFault[] {
+    const at = (fault: string, remedy: string) => ({ place: consuming, fault, remedy });
+    const faults: ConfigFault[] = [];
+    const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
+    if (!dead_letter_queue) faults.push(at(`messages that "${queue}" refuses would be lost`, remedy));
+    else if (dead_letter_queue === queue || ours.includes(dead_letter_queue))
+      faults.push(at(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
+    if (!retry_delay)
+      faults.push(
+        at(`"${queue}" retries at once what an invocation that died has left`, "set retry_delay = 30"),
+      );
+    return faults;
+  }
+
+  const events = others.filter(({ queue }) => queueKindOf(queue) === "events").flatMap(eventFaults);
+  const foreign = others
+    .filter(({ queue }) => queueKindOf(queue) !== "events")
     .map(({ queue }) => ({
       place: consuming,
       fault: `"${queue}" is consumed, and is the queue of no binding`,
       remedy: `remove this consumer, or name the queue in [[${producing}]]`,
     }));
-  return [...Object.entries(QUEUES).flatMap(faultsOf), ...foreign];
+  return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
 function triggerFaults({ name, config }: Environment): ConfigFault[] {
