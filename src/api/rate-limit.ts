@@ -36,11 +36,12 @@ type LimitName = keyof typeof limits;
 /** Middleware: 429 when the key posts events too often. */
 export const withinIngestLimit = within("ingest");
 
-const withinReads = within("read");
+/** Middleware for a route that reads with another method than GET: 429 when the key reads too often. */
+export const withinAnyReadLimit = within("read");
 
 /** Middleware: 429 when the key reads too often. Other requests are not counted here. */
 export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
-  c.req.method === "GET" || c.req.method === "HEAD" ? withinReads(c, next) : next();
+  c.req.method === "GET" || c.req.method === "HEAD" ? withinAnyReadLimit(c, next) : next();
 
 /** 429 when requests without a valid key come too often from the address of this one; else undefined. */
 export async function overAnonymousLimit(

@@ -210,6 +210,12 @@ export const newDestination = strict({
 
 export const destinationChange = strict({ url: url.optional(), ...changeable }).openapi("DestinationChange");
 
+/** Settings to be tried on past events; those of the destination apply where they are left out. */
+export const destinationTrial = strict({
+  event_types: changeable.event_types,
+  filter: changeable.filter,
+}).openapi("DestinationTrial");
+
 export type DestinationInput = z.infer<typeof destinationChange>;
 
 export const destinationSchema = z

@@ -180,6 +180,24 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
       body: '{"type":"breakwater.test","timestamp":"2026-11-21T09:00:00.000Z","data":{}}',
     },
   },
+  DestinationTrial: {
+    event_types: ["invoice.*"],
+    filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },
+  },
+  DestinationPreview: {
+    events: [
+      {
+        event_id: EVENT,
+        type: "invoice.paid",
+        timestamp: "2026-11-21T09:00:00.512Z",
+        taken: true,
+        reason: null,
+        delivery_id: DELIVERY,
+      },
+    ],
+    taken: 1,
+    not_taken: 0,
+  },
   NewReplay: {
     destination_id: DESTINATION,
     since: replay.since,
