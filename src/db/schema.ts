@@ -192,7 +192,10 @@ export const destinations = sqliteTable(
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     description: text(),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** As the version before 0.3 has stored them, or an operator by hand: they count instead of the sealed ones. */
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** By name, each value sealed with the master key. Edited into what is no JSON, it must not read as none. */
+    sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
     /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
     /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */

@@ -6,10 +6,10 @@
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
-import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import type { Headers } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -119,7 +119,10 @@ export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
 export type Message = Readonly<{ id: string; body: string; attempt: number }>;
 
-export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
+/** What a destination's requests are made with: its signature, and its own headers, opened. */
+export type Sender = Readonly<{ signer: Signer; ownHeaders: Headers }>;
+
+export type How = Readonly<{ timeoutMs: number; sender: Sender }>;
 
 const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
@@ -127,13 +130,13 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 export async function send(
   services: Services,
   delivery: LoadedDelivery,
-  { timeoutMs, signer }: How,
+  { timeoutMs, sender }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
-  const headers = (at: number) => headersOf(destination, message, signer, at);
+  const headers = (at: number) => headersOf(message, sender, at);
   return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
 }
 
@@ -142,12 +145,11 @@ export async function send(
  * request makes its `Headers` from it once.
  */
 export async function headersOf(
-  { headers }: Pick<Destination, "headers">,
   { id, body, attempt }: Message,
-  signer: Signer,
+  { signer, ownHeaders }: Sender,
   at: number,
 ): Promise<Record<string, string>> {
-  const own = Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
+  const own = Object.entries(ownHeaders).map(([name, value]) => [name.toLowerCase(), value]);
   return {
     ...(Object.fromEntries(own) as Record<string, string>),
     "content-type": "application/json",
@@ -220,20 +222,4 @@ export function connections(destinations: number): Connections {
   }
 
   return { run };
-}
-
-type Headers = Readonly<Record<string, string>>;
-
-const MASK = "***";
-
-/**
- * Headers as they may be shown: a destination's own may be credentials, so their values are masked.
- * @param own a destination's own headers; their names may be spelled in any case
- */
-export function maskedHeaders(headers: Headers, own: Headers): Record<string, string> {
-  const secret = new Set(Object.keys(own).map((name) => name.toLowerCase()));
-  const shown = Object.entries(headers).map(([name, value]) => {
-    return [name, secret.has(name.toLowerCase()) ? MASK : value] as const;
-  });
-  return Object.fromEntries(shown);
 }
