@@ -52,3 +52,26 @@ export function maskedHeaders(headers: Headers, own: Headers): Record<string, st
   });
   return Object.fromEntries(shown);
 }
+
+/** A shorter value is found in ordinary texts too, and protects nothing. */
+const SHORTEST_SECRET = 8;
+/** Of the beginning of a value, where the text is cut off within it. */
+const SHORTEST_START = 4;
+
+/**
+ * A text of the receiver's without the values that were sent to it: servers that explain a refusal repeat headers.
+ * Found as they were sent, not in other forms.
+ */
+export function withoutValues(text: string, values: readonly string[]): string {
+  const secrets = values.filter(({ length }) => length >= SHORTEST_SECRET);
+  const masked = secrets.reduce((rest, secret) => rest.replaceAll(secret, MASK), text);
+  const cut = Math.max(0, ...secrets.map((secret) => startAtEnd(masked, secret)));
+  return cut > 0 ? masked.slice(0, -cut) + MASK : masked;
+}
+
+/** How many characters at the end of the text begin the secret; 0 for fewer than are worth hiding. */
+function startAtEnd(text: string, secret: string): number {
+  for (let length = secret.length - 1; length >= SHORTEST_START; length--)
+    if (text.endsWith(secret.slice(0, length))) return length;
+  return 0;
+}

@@ -9,7 +9,7 @@ import type { LoadedDelivery } from "../db/deliveries.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { Headers } from "./authorization.ts";
+import { type Headers, withoutValues } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -30,6 +30,8 @@ type Order = Readonly<{
   url: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
+  /** Values among the headers that a receiver may repeat, and nobody else may see. */
+  secrets: readonly string[];
   body: string;
   timeoutMs: number;
 }>;
@@ -38,14 +40,15 @@ type Order = Readonly<{
 const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. */
-export async function call(services: Services, { url, headers, body, timeoutMs }: Order): Promise<Call> {
+export async function call(services: Services, order: Order): Promise<Call> {
+  const { url, headers, secrets, body, timeoutMs } = order;
   const startedAt = services.now();
   try {
     const signed = await headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
     const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
     const response = await services.fetch(url, request);
-    const answer = await readAnswer(response, services.now());
+    const answer = await readAnswer(response, services.now(), secrets);
     return { startedAt, endedAt: services.now(), ...answer };
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
@@ -54,7 +57,7 @@ export async function call(services: Services, { url, headers, body, timeoutMs }
 
 type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
 
-async function readAnswer(response: Response, now: number): Promise<Answer> {
+async function readAnswer(response: Response, now: number, secrets: readonly string[]): Promise<Answer> {
   const { status, headers } = response;
   const header = (name: string) => headers.get(name);
   const location = header("location");
@@ -62,9 +65,9 @@ async function readAnswer(response: Response, now: number): Promise<Answer> {
   const excerpt = response.ok ? await unread(response) : await excerptOf(response);
   return {
     exchange: exchangeOf({ status, header, excerpt }),
-    ...(location !== null && isRedirect(status) && { location }),
+    ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets) }),
     ...(limits && { limits }),
-    ...(excerpt && { excerpt }),
+    ...(excerpt && { excerpt: withoutValues(excerpt, secrets) }),
   };
 }
 
@@ -137,7 +140,8 @@ export async function send(
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(message, sender, at);
-  return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
+  const secrets = Object.values(sender.ownHeaders);
+  return { delivery, ...(await call(services, { url: destination.url, headers, secrets, body, timeoutMs })) };
 }
 
 /**

@@ -40,6 +40,7 @@ export async function sendTestEvent(services: Services, destination: Destination
       headers = await headersOf(message, sender, at);
       return headers;
     },
+    secrets: Object.values(sender.ownHeaders),
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
