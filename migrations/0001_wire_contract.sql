@@ -1,3 +1,4 @@
+ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `signature_forms` text;
 --> statement-breakpoint

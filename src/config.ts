@@ -94,7 +94,7 @@ const variables = z.object({
 
 export type Config = Readonly<{
   adminKey: string;
-  /** Destinations' secrets are encrypted with the first; all of them decrypt. */
+  /** Destinations' secrets are encrypted, and sessions signed, with the first; all of them decrypt and verify. */
   masterKeys: MasterKeys;
   /** After this long without an outcome, an accepted event or an overdue retry counts as lost. */
   graceMs: number;

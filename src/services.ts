@@ -26,7 +26,7 @@ export type AttemptCounts = {
 
 export type Services = Readonly<{
   config: Config;
-  /** Encrypts and decrypts signing secrets. */
+  /** Encrypts and decrypts the secrets of destinations. */
   vault: Vault;
   /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;

@@ -8,9 +8,10 @@
  * for a moment, so that a busy key does not cost a query for each request. An unknown key is never cached: inventing keys
  * fills no memory, and a new key works at once.
  *
- * A session token and a portal link are signed, each use with a key of its own derived from `ADMIN_KEY`, so that one
- * cannot pass for the other, and a new `ADMIN_KEY` ends them all. Whoever reads a token must look up whether the
- * session or link is still valid.
+ * A session token and a portal link are signed, each use with a key of its own, so that one cannot pass for the other.
+ * The keys are derived from the master keys: the first signs and all of them verify, so a token survives the rotation of
+ * the master key until the old one is removed. `ADMIN_KEY` is part of the derivation: a new one ends all of them at once.
+ * Whoever reads a token must look up whether the session or link is still valid.
  */
 import type { MiddlewareHandler } from "hono";
 import { sign, verify } from "hono/jwt";
@@ -27,6 +28,7 @@ import {
 import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
+import { derivedKeys } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
 import { type ApiEnv, callerOf, type Principal, type Scope, scopes } from "./context.ts";
 import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
@@ -219,7 +221,7 @@ function hex(bytes: ArrayBuffer): string {
 
 type TokenUse = "session" | "portal";
 
-type SigningConfig = Pick<Config, "adminKey">;
+type SigningConfig = Pick<Config, "adminKey" | "masterKeys">;
 
 type TokenClaims = Readonly<{
   id: string;
@@ -245,7 +247,8 @@ const claims = z.object({
 export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
   const { id, keyId, tenant, scopes, expiresAt } = token;
   const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes] };
-  return sign(payload, await signingKey(config, use), "HS256");
+  const [current = ""] = await signingKeys(config, use);
+  return sign(payload, current, "HS256");
 }
 
 /** The claims of a token; undefined when it is not ours, not for this use, or has expired at `now`. */
@@ -255,20 +258,23 @@ export async function readToken(
   token: string,
   now: number,
 ): Promise<TokenClaims | undefined> {
-  const payload = await verified(token, await signingKey(config, use));
+  const payload = await verified(token, await signingKeys(config, use));
   const parsed = claims.safeParse(payload);
   if (!parsed.success || parsed.data.exp * 1000 <= now) return undefined;
   const { jti: id, exp, key: keyId, tenant, scopes } = parsed.data;
   return { id, keyId, tenant, scopes, expiresAt: exp * 1000 };
 }
 
-/** Undefined for every fault that the library throws for. Expiry is checked by our own clock. */
-async function verified(token: string, key: string): Promise<unknown> {
-  try {
-    return await verify(token, key, { alg: "HS256", exp: false, iat: false, nbf: false });
-  } catch {
-    return undefined;
+/** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */
+async function verified(token: string, keys: readonly string[]): Promise<unknown> {
+  for (const key of keys) {
+    try {
+      return await verify(token, key, { alg: "HS256", exp: false, iat: false, nbf: false });
+    } catch {
+      // Another key may have signed it.
+    }
   }
+  return undefined;
 }
 
 /** A random id for a session, of 160 bits. */
@@ -278,11 +284,13 @@ export function newTokenId(): string {
   ).join("");
 }
 
-/** Derives a key for each use with HKDF (RFC 5869). */
-async function signingKey({ adminKey }: SigningConfig, use: TokenUse): Promise<string> {
-  const encode = (text: string) => new TextEncoder().encode(text);
-  const secret = await crypto.subtle.importKey("raw", encode(adminKey), "HKDF", false, ["deriveBits"]);
-  const how = { name: "HKDF", hash: "SHA-256", salt: new Uint8Array(), info: encode(`breakwater ${use}`) };
-  const bits = new Uint8Array(await crypto.subtle.deriveBits(how, secret, 256));
-  return btoa(String.fromCharCode(...bits));
+const derived = new WeakMap<SigningConfig, Map<TokenUse, Promise<string[]>>>();
+
+/** The keys of a use, the first of which signs; derived once for each configuration. */
+function signingKeys(config: SigningConfig, use: TokenUse): Promise<string[]> {
+  const known = derived.get(config) ?? new Map<TokenUse, Promise<string[]>>();
+  derived.set(config, known);
+  const keys = known.get(use) ?? derivedKeys(config.masterKeys, use, config.adminKey);
+  known.set(use, keys);
+  return keys;
 }

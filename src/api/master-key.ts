@@ -1,11 +1,12 @@
 /**
  * Rotation of the master key: each secret that is sealed with an older key is opened and sealed again with the first
- * of `MASTER_KEYS`, in short steps. It is safe to repeat and to interrupt. After a complete round no secret needs an
- * older key, which can be removed then.
+ * of `MASTER_KEYS`, in short steps; headers that the version before 0.3 stored plain are sealed. It is safe to repeat and
+ * to interrupt. After a complete round no secret needs an older key, which can be removed then.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { previousSecrets } from "../core/credentials.ts";
-import { replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
+import { type Replacement, replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
+import { resealedHeaders } from "../delivery/authorization.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { requires } from "./auth.ts";
@@ -23,10 +24,12 @@ export function registerMasterKeyRotation(api: Api): void {
 
 const rotationSchema = z
   .object({
-    rotated: z.int().openapi({ description: "How many destinations had their secrets sealed again." }),
-    unreadable: z
-      .array(z.string())
-      .openapi({ description: "Destinations whose secrets cannot be opened with any of the keys." }),
+    rotated: z
+      .int()
+      .openapi({ description: "How many destinations had their secrets or headers sealed again." }),
+    unreadable: z.array(z.string()).openapi({
+      description: "Destinations of which a secret or a header cannot be opened with any of the keys.",
+    }),
     next_cursor: z
       .string()
       .nullable()
@@ -40,7 +43,7 @@ const rotateMasterKey = createRoute({
   summary: "Rotate the master key",
   tags: ["Operations"],
   description:
-    "Seals the secrets of up to 100 destinations with the newest master key. Repeat it with each `next_cursor` until " +
+    "Seals the secrets and headers of up to 100 destinations with the newest master key. Repeat it with each `next_cursor` until " +
     "that is null. Not for keys that are bound to a tenant.",
   middleware: [requires("admin")],
   request: { query: strict({ cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)) }) },
@@ -55,37 +58,42 @@ const STEP = 100;
 
 async function rotateStep(services: Services, after: string): Promise<z.infer<typeof rotationSchema>> {
   const page = await sealedSecrets(services.db, after, STEP);
-  const stale = page.filter((row) => !isCurrent(services, row));
-  const results = await Promise.all(stale.map((row) => sealAgain(services, row)));
-  const replacements = results.filter((result) => result.kind === "sealed");
+  const results = await Promise.all(page.map((row) => sealAgain(services, row)));
+  const replacements = results.filter(({ secrets, sealedHeaders }) => secrets || sealedHeaders);
   await replaceSecrets(services.db, replacements);
   return {
     rotated: replacements.length,
-    unreadable: results.filter(({ kind }) => kind === "unreadable").map(({ before }) => before.id),
+    unreadable: results.filter(({ isReadable }) => !isReadable).map(({ before }) => before.id),
     next_cursor: page.length < STEP ? null : encodeCursor(page.at(-1)?.id),
   };
 }
 
-function isCurrent({ vault }: Services, { secret, previousSecrets: stored }: SealedSecrets): boolean {
-  return [secret, ...previousSecrets(stored).map((each) => each.secret)].every(vault.isCurrent);
+/** What needs another key than the first is sealed again; what is stored plain is sealed. */
+async function sealAgain(
+  services: Services,
+  before: SealedSecrets,
+): Promise<Replacement & Readonly<{ isReadable: boolean }>> {
+  let isReadable = true;
+  const unreadable = (error: unknown) => {
+    isReadable = false;
+    services.log({ what: "secret_unreadable", destination: before.id, error: faultOf(error) });
+    return undefined;
+  };
+  const secrets = await secretsAgain(services, before).catch(unreadable);
+  const sealedHeaders = await resealedHeaders(services.vault, before).catch(unreadable);
+  return { before, secrets, sealedHeaders, isReadable };
 }
 
-async function sealAgain({ vault, log, now }: Services, before: SealedSecrets) {
-  const { id } = before;
-  const again = async (sealed: string) => vault.seal(id, await vault.unseal(id, sealed));
-  // Expired secrets are dropped: they are never opened again.
-  const previous = previousSecrets(before.previousSecrets, now());
-  try {
-    const after = {
-      id,
-      secret: await again(before.secret),
-      previousSecrets: await Promise.all(
-        previous.map(async (each) => ({ ...each, secret: await again(each.secret) })),
-      ),
-    };
-    return { kind: "sealed" as const, before, after };
-  } catch (error) {
-    log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
-    return { kind: "unreadable" as const, before };
-  }
+/** Undefined when all of them are sealed with the first key. Expired secrets are dropped: they are never opened again. */
+async function secretsAgain(
+  { vault, now }: Services,
+  { id, secret, previousSecrets: stored }: SealedSecrets,
+) {
+  if ([secret, ...previousSecrets(stored).map((each) => each.secret)].every(vault.isCurrent))
+    return undefined;
+  const previous = previousSecrets(stored, now()).map(async (each) => ({
+    ...each,
+    secret: await vault.sealAgain(id, each.secret),
+  }));
+  return { secret: await vault.sealAgain(id, secret), previousSecrets: await Promise.all(previous) };
 }

@@ -28,7 +28,7 @@ export const refusalReasons = [
   ...gateReasons,
   /** The sweep found the delivery lost on its way; it waits for a drain. */
   "recovered",
-  /** No master key of this deployment opens the destination's secret. */
+  /** No master key of this deployment opens the destination's secrets or headers. */
   "sealed",
   /** The destination's host name could not be looked up. */
   "unresolved",

@@ -188,7 +188,7 @@ export const reasons: Readonly<Record<string, string>> = {
   recovered: "to be sent again: it was lost on the way",
   retried: "for a retry that was requested manually",
   replayed: "for its turn in a replay",
-  sealed: "because the key that the destination's signing secret is sealed with is missing",
+  sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
   forbidden_address: "because the destination's host name resolves to a private address",
   scheduled: "for its scheduled time",

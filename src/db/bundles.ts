@@ -258,7 +258,7 @@ async function plainOf(
 
 async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise<Uint8Array<ArrayBuffer>> {
   const whole = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream);
-  return new Uint8Array(await new Response(whole).arrayBuffer());
+  return (await new Response(whole).bytes()) as Uint8Array<ArrayBuffer>;
 }
 
 /** What a list shows of an event: all of it is in the header, so bodies are not read. */

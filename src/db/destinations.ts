@@ -19,7 +19,7 @@ import {
 } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import type { z } from "zod";
+import { z } from "zod";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { Pause } from "../core/gate-state.ts";
 import {
@@ -168,6 +168,29 @@ export async function destinationsByIds(db: D1Database, ids: readonly string[]):
 
 export type Destination = InferSelectModel<typeof destinations>;
 
+const headerMap = z.record(z.string(), z.string());
+
+/**
+ * A destination's own headers as they are stored, each value sealed unless `isPlain`. Every write of ours seals them and
+ * clears the plain column: so what is there is newer, of the version before 0.3 or of an operator. What the plain column
+ * has of another form counts as nothing.
+ */
+export function storedHeaders({
+  headers,
+  sealedHeaders,
+}: Pick<Destination, "headers" | "sealedHeaders">): Readonly<{
+  values: Readonly<Record<string, string>>;
+  isPlain: boolean;
+}> {
+  const plain = headerMap.safeParse(headers);
+  if (plain.success) return { values: plain.data, isPlain: true };
+  const sealed = headerMap.nullable().safeParse(sealedHeaders);
+  return { values: sealed.success ? (sealed.data ?? {}) : UNREADABLE, isPlain: false };
+}
+
+/** Opens with no key: a destination whose headers cannot be read is not sent to without them. */
+const UNREADABLE = { "": "" };
+
 /** The settings that the gate applies. */
 export function gateSettingsOf(row: Destination): GateSettings {
   return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
@@ -236,17 +259,21 @@ function usable<T extends Readonly<Record<string, number>>>(
   return Object.fromEntries(pairs) as T;
 }
 
-export type SealedSecrets = Readonly<{
-  id: string;
-  secret: string;
-  previousSecrets: readonly PreviousSecret[] | null;
-}>;
+export type SealedSecrets = Pick<
+  Destination,
+  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders"
+> &
+  Readonly<{
+    /** The columns of the headers as they are stored, whatever is in them. */
+    headerTexts: Readonly<{ plain: string | null; sealed: string | null }>;
+  }>;
 
 /** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
-  const { id, secret, previousSecrets } = destinations;
+  const { id, secret, previousSecrets, headers, sealedHeaders } = destinations;
+  const headerTexts = { plain: sql<string | null>`${headers}`, sealed: sql<string | null>`${sealedHeaders}` };
   return drizzle(db)
-    .select({ id, secret, previousSecrets })
+    .select({ id, secret, previousSecrets, headers, sealedHeaders, headerTexts })
     .from(destinations)
     .where(gt(id, after))
     .orderBy(asc(id))
@@ -254,20 +281,35 @@ export async function sealedSecrets(db: D1Database, after: string, limit: number
 }
 
 const REPLACE_SECRETS = `
-  UPDATE destinations SET secret = ?2, previous_secrets = ?3 WHERE id = ?1 AND secret = ?4`;
+  UPDATE destinations SET secret = ?3, previous_secrets = ?4 WHERE id = ?1 AND secret = ?2`;
 
-type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
+/** Plain headers are cleared when they have been sealed. */
+const REPLACE_HEADERS = `
+  UPDATE destinations SET headers = NULL, sealed_headers = ?4
+  WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`;
+
+/** What is sealed anew of a destination. */
+export type Replacement = Readonly<{
+  before: SealedSecrets;
+  secrets?: Readonly<{ secret: string; previousSecrets: readonly PreviousSecret[] }> | undefined;
+  sealedHeaders?: Readonly<Record<string, string>> | undefined;
+}>;
 
 /**
- * Replaces secrets that are still as they were before; one that was rotated meanwhile has been sealed with the current key
- * anyway. Comparing the current secret is enough: previous ones are never written without it.
+ * Replaces what is still as it was before; what was changed meanwhile has been sealed with the current key anyway.
+ * Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
-  if (replacements.length === 0) return;
-  const statement = db.prepare(REPLACE_SECRETS);
-  await db.batch(
-    replacements.map(({ before, after }) =>
-      statement.bind(after.id, after.secret, JSON.stringify(after.previousSecrets), before.secret),
-    ),
-  );
+  const statements = replacements.flatMap(({ before, secrets, sealedHeaders }) => {
+    const { id, secret, headerTexts } = before;
+    const previous = JSON.stringify(secrets?.previousSecrets);
+    return [
+      secrets && db.prepare(REPLACE_SECRETS).bind(id, secret, secrets.secret, previous),
+      sealedHeaders &&
+        db
+          .prepare(REPLACE_HEADERS)
+          .bind(id, headerTexts.plain, headerTexts.sealed, JSON.stringify(sealedHeaders)),
+    ].filter((statement) => statement !== undefined);
+  });
+  if (statements.length > 0) await db.batch(statements);
 }

@@ -194,7 +194,10 @@ export const destinations = sqliteTable(
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     description: text(),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** As the version before 0.3 has stored them, or an operator by hand: they count instead of the sealed ones. */
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** By name, each value sealed with the master key. Edited into what is no JSON, it must not read as none. */
+    sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
     /** What it gets of an event. */
     body: text().$type<BodyForm>().notNull().default("envelope"),
     /** A filter on the events' `data`; null takes all. */

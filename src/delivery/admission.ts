@@ -10,10 +10,11 @@ import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinati
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { CONNECTIONS, type Connections } from "./http.ts";
+import { ownHeaders } from "./authorization.ts";
+import { CONNECTIONS, type Connections, type Sender } from "./http.ts";
 import { type LeaseRun, runLease } from "./lease-runner.ts";
 import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
-import { type Signer, signerFor } from "./signature.ts";
+import { signerFor } from "./signature.ts";
 import { resolve, targetFault } from "./url-guard.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
@@ -148,14 +149,14 @@ type Admitted = Readonly<{
   grant: Grant;
   grantedAt: number;
   deliveries: readonly LoadedDelivery[];
-  signer: Signer;
+  sender: Sender;
 }>;
 
 function startLease(
   services: Services,
   shared: Connections,
   { destination, after, patienceFor }: DestinationBatch,
-  { grant, grantedAt, deliveries, signer }: Admitted,
+  { grant, grantedAt, deliveries, sender }: Admitted,
 ): LeaseRun {
   const order = {
     destination: destination.id,
@@ -164,7 +165,7 @@ function startLease(
     deliveries,
     settings: gateSettingsOf(destination),
     policy: retryPolicyOf(destination),
-    signer,
+    sender,
     patienceMs: patienceFor(grant.destinationState.tookMs),
   };
   return after ? after.run.goOnWith(order) : runLease(services, shared, order);
@@ -228,11 +229,11 @@ export function refusedDispositions(
 }
 
 export type Prepared =
-  | Readonly<{ kind: "ready"; signer: Signer }>
+  | Readonly<{ kind: "ready"; sender: Sender }>
   | Readonly<{ kind: "unready"; refusal: Refusal }>;
 
 /**
- * What must hold before a destination's gate is asked: its secrets can be opened, and its name leads to no private
+ * What must hold before a destination's gate is asked: its secrets and headers can be opened, and its name leads to no private
  * address. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
  * try again.
  */
@@ -244,7 +245,9 @@ export async function prepare(
   const fault = await addressFault(services, shared, destination);
   if (fault) return unready(fault, services.now());
   try {
-    return { kind: "ready", signer: await signerFor(services.vault, destination, services.now()) };
+    const { vault, now } = services;
+    const signer = await signerFor(vault, destination, now());
+    return { kind: "ready", sender: { signer, ownHeaders: await ownHeaders(vault, destination) } };
   } catch (error) {
     services.log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
     return unready("sealed", services.now());

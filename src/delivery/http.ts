@@ -11,6 +11,7 @@ import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { type Headers, withoutValues } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -32,6 +33,8 @@ type Order = Readonly<{
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
+  /** Values among the headers that a receiver may repeat, and nobody else may see. */
+  secrets: readonly string[];
   timeoutMs: number;
 }>;
 
@@ -39,14 +42,15 @@ type Order = Readonly<{
 const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. */
-export async function call(services: Services, { url, headers, body, timeoutMs }: Order): Promise<Call> {
+export async function call(services: Services, order: Order): Promise<Call> {
+  const { url, headers, secrets, body, timeoutMs } = order;
   const startedAt = services.now();
   try {
     const signed = await headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
     const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
     const response = await services.fetch(url, request);
-    const answer = await readAnswer(response, services.now());
+    const answer = await readAnswer(response, services.now(), secrets);
     return { startedAt, endedAt: services.now(), ...answer };
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
@@ -55,7 +59,7 @@ export async function call(services: Services, { url, headers, body, timeoutMs }
 
 type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
 
-async function readAnswer(response: Response, now: number): Promise<Answer> {
+async function readAnswer(response: Response, now: number, secrets: readonly string[]): Promise<Answer> {
   const { status, headers } = response;
   const header = (name: string) => headers.get(name);
   const location = header("location");
@@ -63,9 +67,9 @@ async function readAnswer(response: Response, now: number): Promise<Answer> {
   const excerpt = response.ok ? await unread(response) : await excerptOf(response);
   return {
     exchange: exchangeOf({ status, header, excerpt }),
-    ...(location !== null && isRedirect(status) && { location }),
+    ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets) }),
     ...(limits && { limits }),
-    ...(excerpt && { excerpt }),
+    ...(excerpt && { excerpt: withoutValues(excerpt, secrets) }),
   };
 }
 
@@ -139,7 +143,10 @@ export function payloadOf(
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }
 
-export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
+/** What a destination's requests are made with: its signature, and its own headers, opened. */
+export type Sender = Readonly<{ signer: Signer; ownHeaders: Headers }>;
+
+export type How = Readonly<{ timeoutMs: number; sender: Sender }>;
 
 const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
@@ -147,18 +154,21 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 export async function send(
   services: Services,
   delivery: LoadedDelivery,
-  { timeoutMs, signer }: How,
+  { timeoutMs, sender }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { body } = event;
   if (!body) throw new Error("A delivery without its body must not be attempted");
   const payload = payloadOf({ ...event, body }, destination);
   const message = { id: eventId(event.id), type: event.type, ...payload, attempt: (row?.attempts ?? 0) + 1 };
-  const headers = (at: number) => headersOf(destination, message, signer, at);
-  return {
-    delivery,
-    ...(await call(services, { url: destination.url, headers, body: payload.body, timeoutMs })),
+  const order = {
+    url: destination.url,
+    headers: (at: number) => headersOf(message, sender, at),
+    secrets: Object.values(sender.ownHeaders),
+    body: payload.body,
+    timeoutMs,
   };
+  return { delivery, ...(await call(services, order)) };
 }
 
 /**
@@ -166,12 +176,11 @@ export async function send(
  * request makes its `Headers` from it once.
  */
 export async function headersOf(
-  { headers }: Pick<Destination, "headers">,
   { attempt, contentType, ...event }: Message,
-  signer: Signer,
+  { signer, ownHeaders }: Sender,
   at: number,
 ): Promise<Record<string, string>> {
-  const own = Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
+  const own = Object.entries(ownHeaders).map(([name, value]) => [name.toLowerCase(), value]);
   return {
     ...(Object.fromEntries(own) as Record<string, string>),
     "content-type": contentType,
@@ -244,20 +253,4 @@ export function connections(destinations: number): Connections {
   }
 
   return { run };
-}
-
-type Headers = Readonly<Record<string, string>>;
-
-const MASK = "***";
-
-/**
- * Headers as they may be shown: a destination's own may be credentials, so their values are masked.
- * @param own a destination's own headers; their names may be spelled in any case
- */
-export function maskedHeaders(headers: Headers, own: Headers): Record<string, string> {
-  const secret = new Set(Object.keys(own).map((name) => name.toLowerCase()));
-  const shown = Object.entries(headers).map(([name, value]) => {
-    return [name, secret.has(name.toLowerCase()) ? MASK : value] as const;
-  });
-  return Object.fromEntries(shown);
 }

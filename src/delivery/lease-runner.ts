@@ -8,16 +8,15 @@ import type { RetryPolicy } from "../core/retry/policy.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { destinationStateAtGate, holdAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
-import { type Connections, send } from "./http.ts";
+import { type Connections, type Sender, send } from "./http.ts";
 import { type Finished, finish } from "./outcome.ts";
-import type { Signer } from "./signature.ts";
 
 export type LeaseOrder = LeaseTerms &
   Readonly<{
     destination: string;
     deliveries: readonly LoadedDelivery[];
     policy: RetryPolicy;
-    signer: Signer;
+    sender: Sender;
   }>;
 
 /** A lease in use. */
@@ -57,7 +56,7 @@ export function runLease(services: Services, connections: Connections, order: Le
 }
 
 function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun {
-  const { signer, policy } = order;
+  const { sender, policy } = order;
   const { timeoutMs } = order.settings;
   const nearlyOver = Promise.withResolvers<boolean>();
   const enough = Promise.withResolvers<void>();
@@ -65,7 +64,7 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
   const progress = runner.begin({
     ...order,
     send: (delivery, then, failed) => {
-      const attempt = send(services, delivery, { timeoutMs, signer });
+      const attempt = send(services, delivery, { timeoutMs, sender });
       attempt.then((made) => then(finish(made, policy, services.random()))).catch(failed);
     },
     nearlyOver: nearlyOver.resolve,

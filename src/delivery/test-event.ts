@@ -13,7 +13,8 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
-import { type Call, call, connections, headersOf, maskedHeaders, payloadOf } from "./http.ts";
+import { maskedHeaders } from "./authorization.ts";
+import { type Call, call, connections, headersOf, payloadOf } from "./http.ts";
 import { targetFault } from "./url-guard.ts";
 
 export type TestResult =
@@ -31,15 +32,17 @@ export async function sendTestEvent(services: Services, destination: Destination
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
+  const { sender } = prepared;
   const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
   const message = { id: `test_${randomText(13)}`, type: TYPE, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     url: destination.url,
     headers: async (at) => {
-      headers = await headersOf(destination, message, prepared.signer, at);
+      headers = await headersOf(message, sender, at);
       return headers;
     },
+    secrets: Object.values(sender.ownHeaders),
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
@@ -56,13 +59,13 @@ export async function sendTestEvent(services: Services, destination: Destination
     sent: {
       id: message.id,
       body: new TextDecoder().decode(message.body),
-      headers: maskedHeaders(headers, destination.headers ?? {}),
+      headers: maskedHeaders(headers, sender.ownHeaders),
     },
   };
 }
 
 const faults: Readonly<Record<string, string>> = {
-  sealed: "The destination's secret cannot be opened with the master keys of this deployment.",
+  sealed: "The destination's secrets cannot be opened with the master keys of this deployment.",
   forbidden_address: "The destination's name leads to an address that is not on the public internet.",
   unresolved: "The destination's name could not be looked up.",
 };

@@ -93,8 +93,9 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "sealed",
-    meaning: "`MASTER_KEYS` lacks the key that the destination's signing secret is sealed with.",
-    remedy: "Restore the key, or rotate the destination's secret.",
+    meaning:
+      "`MASTER_KEYS` lacks the key that the destination's signing secret or its headers are sealed with.",
+    remedy: "Restore the key, or rotate the destination's secret and set its headers again.",
   },
   {
     reason: "unresolved, forbidden_address",

@@ -1,5 +1,5 @@
 /**
- * `BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example`: seals every secret of a deployment with
+ * `BREAKWATER_KEY=… npm run rotate-master-key -- https://breakwater.example`: seals every secret of a deployment, headers included, with
  * the first of its `MASTER_KEYS`, so that the others can be removed. It can be interrupted and run again.
  */
 import { reportFailure, UsageError } from "./flags.ts";
@@ -25,7 +25,9 @@ async function rotate(): Promise<void> {
   }
   console.log(`Sealed the secrets of ${rotated} destinations.`);
   if (unreadable.length > 0)
-    throw new Error(`No key opens the secrets of ${unreadable.join(", ")}: rotate them.`);
+    throw new Error(
+      `No key opens all secrets of ${unreadable.join(", ")}: rotate their secrets, or set their headers again.`,
+    );
 }
 
 process.exitCode = await reportFailure(rotate);

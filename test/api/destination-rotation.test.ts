@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { findDestination } from "../../src/db/destinations.ts";
+import { ownHeaders } from "../../src/delivery/authorization.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
@@ -410,14 +411,56 @@ describe("POST /v1/rotate-master-key", () => {
     expect((await findDestination(env.DB, lost.id, undefined))?.secret).toBe("hmac-sha256.k0.AAAA");
   });
 
+  it("seals headers with the newer key too, and those that are stored plain", async () => {
+    const [sealed, plain] = [
+      await create({ headers: { "x-api-key": "s3al3d" } }),
+      await create({ headers: { "x-api-key": "old3r" } }),
+    ];
+    await env.DB.prepare("UPDATE destinations SET headers = ?2 WHERE id = ?1")
+      .bind(plain.id, '{ "X-Api-Key" : "pl\\u0061in" }')
+      .run();
+    expect(await rotateAll()).toEqual([{ rotated: 2, unreadable: [], next_cursor: null }]);
+    const own = async (id: string) => {
+      const row = await findDestination(env.DB, id, undefined);
+      expect(row?.headers).toBeNull();
+      return row && ownHeaders(newest, row);
+    };
+    expect(await own(sealed.id)).toEqual({ "x-api-key": "s3al3d" });
+    expect(await own(plain.id)).toEqual({ "X-Api-Key": "plain" });
+    expect(await rotateAll()).toEqual([{ rotated: 0, unreadable: [], next_cursor: null }]);
+  });
+
+  it("names a destination whose headers no key opens, and seals its secret all the same", async () => {
+    const { id, secret } = await create({ headers: { "x-api-key": "l0st" } });
+    const lost = '{"x-api-key":"header.k0.AAAA"}';
+    await env.DB.prepare("UPDATE destinations SET sealed_headers = ?1").bind(lost).run();
+    expect(await rotateAll()).toEqual([{ rotated: 1, unreadable: [id], next_cursor: null }]);
+    const row = await findDestination(env.DB, id, undefined);
+    expect(await newest.unseal(id, row?.secret ?? "")).toBe(secret);
+    expect(row?.sealedHeaders).toEqual(JSON.parse(lost));
+  });
+
+  it("leaves headers alone that are changed at the same time", async () => {
+    const { id } = await create({ headers: { "x-api-key": "b3for3" } });
+    let isChanged = false;
+    const sealAgain = async (place: string, sealed: string) => {
+      if (!isChanged) await call("PATCH", `/v1/destinations/${id}`, { headers: { "x-api-key": "aft3r" } });
+      isChanged = true;
+      return both.sealAgain(place, sealed);
+    };
+    await testApi({ services: { vault: { ...both, sealAgain } } }).call("POST", "/v1/rotate-master-key");
+    const row = await findDestination(env.DB, id, undefined);
+    expect(row && (await ownHeaders(both, row))).toEqual({ "x-api-key": "aft3r" });
+  });
+
   it("leaves a secret alone that is rotated at the same time", async () => {
     const { id } = await create();
     let rotated: string | undefined;
-    const seal = async (place: string, secret: string) => {
+    const sealAgain = async (place: string, sealed: string) => {
       rotated ??= (await rotate(id)).json.secret;
-      return both.seal(place, secret);
+      return both.sealAgain(place, sealed);
     };
-    const slow = testApi({ services: { vault: { ...both, seal } } });
+    const slow = testApi({ services: { vault: { ...both, sealAgain } } });
     await slow.call("POST", "/v1/rotate-master-key");
     const row = await findDestination(env.DB, id, undefined);
     expect(await vault.unseal(id, row?.secret ?? "")).toBe(rotated);

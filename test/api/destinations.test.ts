@@ -48,6 +48,9 @@ const everything = {
   breaker: { failure_ratio: 0.25, min_attempts: 9, window_s: 10, cooldown_s: 20, max_cooldown_s: 40 },
 };
 
+/** As it is shown. */
+const shownEverything = { ...everything, headers: { authorization: "***", "x-team": "***" } };
+
 type Call = ReturnType<typeof testApi>["call"];
 
 async function create(call: Call, fields: object = {}): Promise<string> {
@@ -82,8 +85,8 @@ describe("POST /v1/destinations", () => {
     const { call } = testApi();
     const secret = whsec(32);
     const { json } = await call("POST", "/v1/destinations", { ...everything, secret });
-    expect(json).toMatchObject({ ...everything, secret });
-    expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject(everything);
+    expect(json).toMatchObject({ ...shownEverything, secret });
+    expect((await call("GET", `/v1/destinations/${json.id}`)).json).toMatchObject(shownEverything);
   });
 
   it("accepts null for every optional field", async () => {
@@ -188,6 +191,7 @@ describe("POST /v1/destinations", () => {
     [{ headers: { "x-a": " a" } }, "headers.x-a", "is a string of 2 characters", "printable"],
     [{ headers: { "x-a": "ä" } }, "headers.x-a", "is a string of 1 characters", "printable"],
     [{ headers: { "x-a": 1 } }, "headers.x-a", "is 1", "printable"],
+    [{ headers: { "x-a": "***" } }, "headers.x-a", "is a string of 3 characters", "the value itself"],
     [{ headers: { Host: "a" } }, "headers.Host", 'has the name "Host"', "sets itself"],
     [{ headers: { "Webhook-Id": "a" } }, "headers.Webhook-Id", 'has the name "Webhook-Id"', "sets itself"],
     ...["cf-connecting-ip", "CF-Worker", "CDN-Loop", "X-Forwarded-For", "x-forwarded-proto", "X-Real-IP"].map(
@@ -386,16 +390,37 @@ describe("GET /v1/destinations", () => {
     expect(text).not.toContain("whsec_");
   });
 
-  it("shows the values of headers to keys with the scope admin only", async () => {
+  it("shows the names of headers, and their values to nobody", async () => {
     const { call } = testApi();
     const id = await create(call, { headers: { authorization: "Bearer abc" } });
-    const reader = testApi({ authenticate: async () => ({ scopes: ["read"] }) });
     for (const path of ["/v1/destinations", `/v1/destinations/${id}`]) {
-      expect((await call("GET", path)).text).toContain("Bearer abc");
-      const { text } = await reader.call("GET", path);
+      const { text } = await call("GET", path);
       expect(text).not.toContain("abc");
       expect(text).toContain('"authorization":"***"');
     }
+    await env.DB.prepare(`UPDATE destinations SET headers = '{"x-plain":"abc"}'`).run();
+    const { text } = await call("GET", `/v1/destinations/${id}`);
+    expect(text).not.toContain("abc");
+    expect(text).toContain('"headers":{"x-plain":"***"}');
+  });
+
+  it("stores headers sealed, and a change ends those that are stored plain", async () => {
+    const { call } = testApi();
+    const id = await create(call, { headers: { authorization: "Bearer abc" } });
+    const stored = async () => {
+      const row = await env.DB.prepare("SELECT headers, sealed_headers FROM destinations").first();
+      return [row?.headers, JSON.parse(String(row?.sealed_headers))];
+    };
+    const [plain, sealed] = await stored();
+    expect([plain, Object.keys(sealed)]).toEqual([null, ["authorization"]]);
+    expect(await vault.openText(id, "header", sealed.authorization)).toBe("Bearer abc");
+    await env.DB.prepare(`UPDATE destinations SET headers = '{"x-plain":"abc"}'`).run();
+    await call("PATCH", `/v1/destinations/${id}`, { description: "x" });
+    expect(await stored()).toEqual(['{"x-plain":"abc"}', sealed]);
+    await call("PATCH", `/v1/destinations/${id}`, { headers: { "x-new": "def" } });
+    expect(await stored()).toEqual([null, { "x-new": expect.stringMatching(/^header\.test\./) }]);
+    await call("PATCH", `/v1/destinations/${id}`, { headers: null });
+    expect(await stored()).toEqual([null, null]);
   });
 
   it.each([
@@ -434,7 +459,7 @@ describe("PATCH /v1/destinations/:id", () => {
     });
     expect(status).toBe(200);
     const expected = {
-      ...everything,
+      ...shownEverything,
       max_concurrency: 4,
       breaker: { ...everything.breaker, window_s: 11 },
       created_at: "2026-11-21T09:00:00.000Z",
@@ -474,7 +499,7 @@ describe("PATCH /v1/destinations/:id", () => {
     const id = await create(call, everything);
     expect(await call("PATCH", `/v1/destinations/${id}`, {})).toMatchObject({
       status: 200,
-      json: everything,
+      json: shownEverything,
     });
   });
 
@@ -497,7 +522,7 @@ describe("PATCH /v1/destinations/:id", () => {
     });
     expect(status).toBe(422);
     expect(json.errors).toEqual([expect.objectContaining({ field, fault })]);
-    expect((await call("GET", `/v1/destinations/${id}`)).json).toMatchObject(everything);
+    expect((await call("GET", `/v1/destinations/${id}`)).json).toMatchObject(shownEverything);
   });
 });
 
@@ -593,7 +618,7 @@ describe("pause and resume", () => {
   it("keep the tombstone and the limits as they are", async () => {
     const { call } = testApi();
     const id = await create(call, everything);
-    expect((await call("POST", `/v1/destinations/${id}/pause`)).json).toMatchObject(everything);
+    expect((await call("POST", `/v1/destinations/${id}/pause`)).json).toMatchObject(shownEverything);
   });
 });
 

@@ -13,12 +13,13 @@ beforeEach(emptyDatabase);
 const shown = operations.find(({ method, path }) => method === "GET" && path === "/v1/destinations/{id}");
 
 describe.each([
-  "event_types",
-  "metadata",
-  "headers",
-  "retry",
-  "signature_forms",
-])("a destination's %s", (column) => {
+  ["event_types", "event_types"],
+  ["metadata", "metadata"],
+  ["headers", "headers"],
+  ["sealed_headers", "headers"],
+  ["retry", "retry"],
+  ["signature_forms", "signature_forms"],
+])("a destination's %s", (column, field) => {
   it.each(["not json", "{", "5", '"text"', "[1]", '{"a":{}}', "null", "true"])("of %s", async (value) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/" });
@@ -28,7 +29,7 @@ describe.each([
     if (shown === undefined) throw new Error("GET /v1/destinations/{id} must be described");
     expect(responseFaults(shown, answer), answer.text).toEqual([]);
     expect((await call("GET", "/v1/destinations")).status).toBe(200);
-    expect((await call("PATCH", `/v1/destinations/${json.id}`, { [column]: null })).status).toBe(200);
+    expect((await call("PATCH", `/v1/destinations/${json.id}`, { [field]: null })).status).toBe(200);
   });
 });
 

@@ -2,10 +2,14 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { readToken, signToken } from "../../src/api/auth.ts";
 import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
+import { testConfig } from "../support/config.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";
+import { keysOf, MASTER_KEYS } from "../support/vault.ts";
 
 const HOUR = 3_600_000;
-const config = { adminKey: KEY };
+const config = testConfig();
+const guessed = testConfig({ adminKey: "guess-guess-guess-guess" });
+const guessedMasterKey = testConfig({ masterKeys: keysOf(`test:${btoa("guess".repeat(8).slice(0, 32))}`) });
 const isIn = (answer: { status: number; html: string }) =>
   answer.status === 200 && answer.html.includes("Sign out");
 
@@ -72,6 +76,24 @@ describe("a session", () => {
     expect(isIn(await rekeyed.get("/dashboard"))).toBe(false);
   });
 
+  it("survives a new master key in front of the old one, and ends when the old one is removed", async () => {
+    const newer = `k2:${btoa("2".repeat(32))}`;
+    const browser = testDashboard();
+    await browser.signIn();
+    const later = (keys: string) => {
+      const config = testConfig({ masterKeys: keysOf(keys) });
+      const copy = testDashboard({ services: { config } });
+      copy.setCookie(browser.cookie());
+      return copy;
+    };
+    expect(isIn(await later(`${newer},${MASTER_KEYS}`).get("/dashboard"))).toBe(true);
+    expect(isIn(await later(newer).get("/dashboard"))).toBe(false);
+    const between = later(`${newer},${MASTER_KEYS}`);
+    await between.signIn();
+    browser.setCookie(between.cookie());
+    expect(isIn(await later(newer).get("/dashboard"))).toBe(true);
+  });
+
   it("ends with the key that opened it, and shows that key's tenant alone", async () => {
     const api = testApi();
     for (const tenant of ["acme", "other"]) {
@@ -110,7 +132,8 @@ describe("a session", () => {
       `${head}.${body}.`,
       `${head}.${encode({ ...claims, exp: claims.exp + 1 })}.${signature}`,
       `${encode({ alg: "none", typ: "JWT" })}.${body}.`,
-      await signToken({ adminKey: "guess-guess-guess-guess" }, "session", own),
+      await signToken(guessed, "session", own),
+      await signToken(guessedMasterKey, "session", own),
       await signToken(config, "portal", own),
       await signToken(config, "session", { ...own, id: "never-opened" }),
     ];
@@ -196,13 +219,23 @@ describe("a portal link", () => {
     expect((await enter(late, token)).status).toBe(403);
   });
 
+  it("works on after a new master key was put in front, and no more once the old one is removed", async () => {
+    const newer = `k2:${btoa("2".repeat(32))}`;
+    const { token } = await link({ tenant: "acme" });
+    const during = testConfig({ masterKeys: keysOf(`${newer},${MASTER_KEYS}`) });
+    const after = testConfig({ masterKeys: keysOf(newer) });
+    expect((await enter(testDashboard({ services: { config: after } }), token)).status).toBe(403);
+    expect((await enter(testDashboard({ services: { config: during } }), token)).status).toBe(303);
+  });
+
   it("is not forged, nor made of a session", async () => {
     const claims = { id: "x", keyId: null, tenant: "acme", scopes: ["read"] as const, expiresAt: NOW + HOUR };
     const { token } = await link({ tenant: "acme" });
     const forged = [
       "",
       `${token}x`,
-      await signToken({ adminKey: "guess-guess-guess-guess" }, "portal", claims),
+      await signToken(guessed, "portal", claims),
+      await signToken(guessedMasterKey, "portal", claims),
       await signToken(config, "session", claims),
       await signToken(config, "portal", { ...claims, tenant: null }),
     ];

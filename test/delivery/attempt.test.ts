@@ -111,12 +111,22 @@ describe("a request", () => {
     expect(verified(call)).toMatchObject({ type: "order.paid" });
   });
 
-  test("is sent without own headers when they were edited by hand into nonsense", async () => {
-    const destination = await newDestination();
+  test("sends headers that are stored plain instead of the sealed ones, which are older", async () => {
+    const destination = await newDestination({ headers: { "x-api-key": "sealed", "x-other": "sealed" } });
+    const plain = JSON.stringify({ "x-api-key": "plain" });
+    await execute("UPDATE destinations SET headers = ?2 WHERE id = ?1", destination, plain);
+    await world.consume(await world.post());
+    const [call] = world.receiver.to(urlOf(destination));
+    expect([call?.headers.get("x-api-key"), call?.headers.get("x-other")]).toEqual(["plain", null]);
+  });
+
+  test("is sent with the sealed headers when plain ones were edited by hand into nonsense", async () => {
+    const destination = await newDestination({ headers: { "x-api-key": "sealed" } });
     await execute("UPDATE destinations SET headers = '{not json' WHERE id = ?1", destination);
     const messages = await world.post();
     await world.consume(messages);
-    expect(world.receiver.to(urlOf(destination))).toHaveLength(1);
+    const [call] = world.receiver.to(urlOf(destination));
+    expect(call?.headers.get("x-api-key")).toBe("sealed");
   });
 });
 

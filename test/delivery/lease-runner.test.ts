@@ -49,7 +49,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
     deliveries,
     settings: gateSettingsOf(first.destination),
     policy: retryPolicyOf(first.destination),
-    signer: async () => ({}),
+    sender: { signer: async () => ({}), ownHeaders: {} },
     patienceMs: 1_000,
     grantedAt: START,
   });

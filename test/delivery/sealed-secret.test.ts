@@ -3,7 +3,16 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
 import { vault } from "../support/vault.ts";
-import { execute, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  SECRET,
+  START,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 let destination: string;
@@ -60,6 +69,28 @@ describe("a secret that cannot be opened", () => {
     await sweep(world.services);
     await world.drain(destination);
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+});
+
+describe("headers that cannot be opened", () => {
+  const headersOf = async (place: string, value: string, content: "header" | undefined) =>
+    JSON.stringify({ "x-api-key": await vault.seal(place, value, content) });
+
+  test.each([
+    ["a value is not sealed", async () => '{"x-api-key":"h3ad3r"}'],
+    ["a value is another destination's", () => headersOf("dst_00000000000000000000", "h3ad3r", "header")],
+    ["a value is the sealed signing secret", () => headersOf(destination, SECRET, undefined)],
+    ["they are no JSON", async () => "{"],
+    ["they are another JSON value", async () => '["h3ad3r"]'],
+  ])("because %s make deliveries wait, and nothing is sent without them", async (_, stored) => {
+    await execute("UPDATE destinations SET sealed_headers = ?1 WHERE id = ?2", await stored(), destination);
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    expect(await world.consume([message])).toEqual(["acked"]);
+    expect(world.receiver.calls).toEqual([]);
+    expect(await rowOf(message)).toMatchObject({ state: "waiting", reason: "sealed", attempts: 0 });
+    expect(world.logged("secret_unreadable")).toMatchObject([{ destination }]);
+    expect(JSON.stringify(world.log)).not.toMatch(/h3ad3r|MfKQ9r8/);
   });
 });
 

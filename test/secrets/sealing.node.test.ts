@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { labelOf, seal, unseal } from "../../src/secrets/vault.ts";
+import { schemes } from "../../src/secrets/signing.ts";
+import { labelOf, type MasterKeys, seal, sealedScheme, unseal as unsealAs } from "../../src/secrets/vault.ts";
 import { keysOf } from "../support/vault.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -9,6 +10,7 @@ const key = (id: string, letter: string) => `${id}:${btoa(letter.repeat(32))}`;
 const old = keysOf(key("k1", "a"));
 const both = keysOf(`${key("k2", "b")},${key("k1", "a")}`);
 const latest = keysOf(key("k2", "b"));
+const unseal = (keys: MasterKeys, place: string, sealed: string) => unsealAs(keys, place, sealed, schemes);
 
 test("a sealed secret opens for its destination, and shows nothing of itself", async () => {
   const sealed = await seal(old, PLACE, SECRET);
@@ -23,12 +25,15 @@ test("the same secret is sealed differently each time", async () => {
 });
 
 test("the label has scheme and key", async () => {
-  expect(labelOf(await seal(old, PLACE, SECRET))).toEqual({ scheme: "hmac-sha256", keyId: "k1" });
+  expect(labelOf(await seal(old, PLACE, SECRET))).toEqual({ content: "hmac-sha256", keyId: "k1" });
   expect(labelOf(await seal(latest, PLACE, `whsk_${btoa("k".repeat(32))}`))).toEqual({
-    scheme: "ed25519",
+    content: "ed25519",
     keyId: "k2",
   });
   expect(labelOf(SECRET)).toBeUndefined();
+  expect(labelOf(await seal(old, PLACE, "Bearer abc", "header"))).toEqual({ content: "header", keyId: "k1" });
+  expect(sealedScheme(await seal(old, PLACE, SECRET))).toBe("hmac-sha256");
+  expect(sealedScheme(await seal(old, PLACE, "Bearer abc", "header"))).toBeUndefined();
 });
 
 describe("with several master keys", () => {
@@ -92,6 +97,21 @@ describe("a sealed secret opens for nobody", () => {
   ])("when it is %j", async (text) => {
     await refused(text);
   });
+});
+
+/** As 0.2.0 has sealed it. */
+const SEALED_BY_0_2_0 =
+  "hmac-sha256.k1.dzmt4ZYqOn25nf6NMdhLTM_9thTd0A4rujptaXGyGsvBASi5ZriV7qfCxgo7lZhtTSZ_nNTnw9Wo0S0b36xl2Hjt";
+
+test("a secret that was sealed before other contents could be is opened", async () => {
+  expect(await unseal(old, PLACE, SEALED_BY_0_2_0)).toBe(SECRET);
+});
+
+test("what is sealed as one content does not open as another, even with its label changed", async () => {
+  const sealed = await seal(old, PLACE, SECRET);
+  await expect(unsealAs(old, PLACE, sealed, ["header"])).rejects.toThrow("sealed as hmac-sha256");
+  const relabelled = sealed.replace("hmac-sha256", "header");
+  await expect(unsealAs(old, PLACE, relabelled, ["header"])).rejects.toThrow("this destination");
 });
 
 test("whatever is sealed is opened again", async () => {

@@ -40,6 +40,30 @@ test("keeps the thousand that were used last, and opens the others again", async
   expect(decrypt).toHaveBeenCalledTimes(1);
 });
 
+test("opens a header's value once, and keeps as many as fit", async () => {
+  const vault = newVault();
+  const value = "x".repeat(1_024);
+  const sealed = await Promise.all(
+    Array.from({ length: 3_000 }, (_, n) => vault.seal(place(n), value, "header")),
+  );
+  for (const [n, text] of sealed.entries())
+    expect(await vault.openText(place(n), "header", text)).toBe(value);
+  const decrypt = vi.spyOn(crypto.subtle, "decrypt");
+  await vault.openText(place(2_999), "header", sealed[2_999] ?? "");
+  expect(decrypt).not.toHaveBeenCalled();
+  await vault.openText(place(0), "header", sealed[0] ?? "");
+  expect(decrypt).toHaveBeenCalledTimes(1);
+});
+
+test("opens neither a signing secret as a header nor a header as a signing secret", async () => {
+  const vault = newVault();
+  const header = await vault.seal(place(1), SECRET, "header");
+  await expect(vault.open(place(1), header)).rejects.toThrow("sealed as header");
+  const secret = await vault.seal(place(1), SECRET);
+  await vault.open(place(1), secret);
+  await expect(vault.openText(place(1), "header", secret)).rejects.toThrow("sealed as hmac-sha256");
+});
+
 test("tries again what could not be opened", async () => {
   const vault = newVault();
   const sealed = await vault.seal(place(1), SECRET);

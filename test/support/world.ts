@@ -24,6 +24,7 @@ import { storeBodies as encodeBodies } from "../../src/db/bundles.ts";
 import { modelOf, type RawRow } from "../../src/db/columns.ts";
 import { packedRows } from "../../src/db/packs.ts";
 import { type DeliveryRow, deliveries, destinations, packs } from "../../src/db/schema.ts";
+import { sealedHeaders } from "../../src/delivery/authorization.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
@@ -235,13 +236,15 @@ export async function newGates(destinations: readonly string[]): Promise<void> {
 
 type Columns = Partial<typeof destinations.$inferInsert>;
 
-/** Creates a destination, of every event type unless given; seals its secret. */
+/** Creates a destination, of every event type unless given; seals its secret and its headers. */
 export async function newDestination(columns: Columns = {}): Promise<string> {
   const id = columns.id ?? newDestinationId();
   learn(columns.secret ?? SECRET);
   const secret = await vault.seal(id, columns.secret ?? SECRET);
   const times = { createdAt: 0, updatedAt: 0 };
-  const row = { id, tenant: TENANT, url: urlOf(id), ...times, ...columns, secret };
+  const sealed = columns.headers ? await sealedHeaders(vault, id, columns.headers) : null;
+  const headers = { headers: null, sealedHeaders: sealed };
+  const row = { id, tenant: TENANT, url: urlOf(id), ...times, ...columns, ...headers, secret };
   await drizzle(env.DB).insert(destinations).values(row);
   return id;
 }

@@ -12,6 +12,7 @@ import {
   isTaken,
   listDestinations,
   pauseOf,
+  storedHeaders,
   turnDestination,
 } from "../../db/destinations.ts";
 import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
@@ -19,7 +20,7 @@ import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/c
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
-import { labelOf } from "../../secrets/vault.ts";
+import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
@@ -75,7 +76,7 @@ export function registerDestinations(api: Api): void {
       const created = await create(services, principal, c.req.valid("json"), key, origin);
       if (created instanceof Response) return created;
       const { row, secret } = created;
-      return c.json({ ...destinationView(row, principal), ...(await showSecret(secret)) }, 201);
+      return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 201);
     },
     (result, c) => refuseInvalid(result, c),
   );
@@ -85,7 +86,7 @@ export function registerDestinations(api: Api): void {
     const { tenant = named } = c.get("principal");
     if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
     const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
-    const shown = rows.map((row) => destinationView(row, c.get("principal")));
+    const shown = rows.map(destinationView);
     return c.json(
       pageFrom(shown, limit, ({ id }) => id),
       200,
@@ -95,7 +96,7 @@ export function registerDestinations(api: Api): void {
   api.openapi(getDestination, async (c) => {
     const { id } = c.req.valid("param");
     const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
-    return row ? c.json(destinationView(row, c.get("principal")), 200) : notFound("destination", id);
+    return row ? c.json(destinationView(row), 200) : notFound("destination", id);
   });
 
   api.openapi(
@@ -103,7 +104,7 @@ export function registerDestinations(api: Api): void {
     async (c) => {
       const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
       const row = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
-      return row instanceof Response ? row : c.json(destinationView(row, principal), 200);
+      return row instanceof Response ? row : c.json(destinationView(row), 200);
     },
     (result, c) => refuseInvalid(result, c),
   );
@@ -128,7 +129,7 @@ export function registerDestinationStatus(api: Api): void {
     const changed = await turnDestination(services.db, id, paused, tenant, now);
     if (changed) services.background(publishStatusChangeOf(services, id, now));
     const row = changed ?? (await findDestination(services.db, id, tenant));
-    return row ? c.json(destinationView(row, c.get("principal")), 200) : notFound("destination", id);
+    return row ? c.json(destinationView(row), 200) : notFound("destination", id);
   });
 
   api.openapi(resume, async (c) => {
@@ -143,7 +144,7 @@ export function registerDestinationStatus(api: Api): void {
     if (changed) services.background(publishStatusChangeOf(services, id, now));
     // Only the end of a pause starts again from one attempt; a repeat must not throttle a healthy destination.
     services.background(changed ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
-    return c.json(destinationView(row, c.get("principal")), 200);
+    return c.json(destinationView(row), 200);
   });
 }
 
@@ -351,7 +352,7 @@ async function create(
   if ("errors" in agreed) return invalid(agreed.errors);
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
-  const columns = { ...columnsOf(input), ...agreed, url: input.url };
+  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, url: input.url };
   const max = capsOf(config).destinations;
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
@@ -383,17 +384,17 @@ async function change(
   tenant: string | undefined,
   input: DestinationInput,
 ): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
-  const { db, now } = services;
+  const { db, vault, now } = services;
   const privateAddress = await addressErrors(services, input.url);
   if (privateAddress.length > 0) return invalid(privateAddress);
-  const columns = { ...columnsOf(input), updatedAt: now() };
+  const columns = { ...(await columnsOf(vault, id, input)), updatedAt: now() };
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
-    const scheme = labelOf(stored.secret)?.scheme ?? "hmac-sha256";
+    const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
     const errors = [
       ...breakerErrors(input.breaker, breakerOf(stored)),
-      ...formErrors(input, { ...stored, scheme }),
+      ...formErrors(input, { ...stored, headers: storedHeaders(stored).values, scheme }),
     ];
     if (errors.length > 0) return invalid(errors);
     const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));

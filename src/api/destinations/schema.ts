@@ -17,12 +17,12 @@ import {
   type DestinationChange,
   limitsOf,
   statusOf,
+  storedHeaders,
 } from "../../db/destinations.ts";
-import { maskedHeaders } from "../../delivery/http.ts";
+import { MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
-import { labelOf } from "../../secrets/vault.ts";
+import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
-import type { Principal } from "../context.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
 
 const MAX_HEADERS = 20;
@@ -55,6 +55,7 @@ const RESERVED_PREFIXES = ["webhook-", "cf-", "x-forwarded-"] as const;
 
 const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
 const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without spaces around them";
+const MASK_EXPECTED = `expected the value itself: ${MASK} is what is shown in its place`;
 const RESERVED_EXPECTED =
   "expected none of the headers that Breakwater sets itself, or Cloudflare and other proxies do (cf-*, cdn-loop, " +
   "x-forwarded-*, x-real-ip)";
@@ -67,7 +68,8 @@ const headerName = z
 
 const headerValue = z
   .string({ error: VALUE_EXPECTED })
-  .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED });
+  .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED, abort: true })
+  .refine((given) => given !== MASK, { error: MASK_EXPECTED });
 
 const headersSchema = z
   .record(headerName, headerValue, { error: "expected an object of strings" })
@@ -237,7 +239,8 @@ export const destinationSchema = z
     description: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     headers: z.record(z.string(), z.string()).openapi({
-      description: "Their values are shown only to keys of the scope admin: they may be credentials.",
+      description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
+      example: { "x-api-key": MASK },
     }),
     body: z.enum(bodyForms),
     signature: z.enum(schemes),
@@ -256,12 +259,9 @@ export const destinationSchema = z
   })
   .openapi("Destination");
 
-/** A destination as the API shows it: never with its secret, and with header values to admins only. */
-export function destinationView(
-  row: Destination,
-  { scopes }: Pick<Principal, "scopes">,
-): z.infer<typeof destinationSchema> {
-  const headers = readable("headers", row.headers, {});
+/** A destination as the API shows it: never with its secret, nor with the values of its headers. */
+export function destinationView(row: Destination): z.infer<typeof destinationSchema> {
+  const { values: headers } = storedHeaders(row);
   return {
     id: row.id,
     tenant: row.tenant,
@@ -272,9 +272,9 @@ export function destinationView(
     filter: readable("filter", row.filter, null),
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
-    headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
+    headers: maskedHeaders(headers, headers),
     body: bodyFormOf(row.body),
-    signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
+    signature: sealedScheme(row.secret) ?? "hmac-sha256",
     secret_version: row.secretVersion,
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
       expires_at: isoTime(each.expires_at),
@@ -289,7 +289,7 @@ export function destinationView(
 }
 
 type Shown = z.infer<typeof destinationSchema>;
-type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry" | "signature_forms";
+type JsonField = "event_types" | "filter" | "metadata" | "retry" | "signature_forms";
 
 /** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
 function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
@@ -297,15 +297,19 @@ function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Sho
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
-/** The columns that an input sets: the default for null; undefined for what is left out. */
-export function columnsOf(input: DestinationInput): DestinationChange {
+/** The columns that an input sets for this destination: the default for null; undefined for what is left out. */
+export async function columnsOf(
+  vault: Vault,
+  id: string,
+  input: DestinationInput,
+): Promise<DestinationChange> {
   return {
     url: input.url,
     eventTypes: input.event_types,
     filter: input.filter,
     description: input.description,
     metadata: input.metadata,
-    headers: input.headers,
+    ...(await headerColumns(vault, id, input.headers)),
     body: orDefault(input.body, "envelope"),
     signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
@@ -315,6 +319,13 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     retry: input.retry,
     ...breakerColumns(input.breaker),
   };
+}
+
+/** Headers are stored sealed; those that are stored plain end with the change. */
+async function headerColumns(vault: Vault, id: string, headers: DestinationInput["headers"]) {
+  if (headers === undefined) return {};
+  const isEmpty = headers === null || Object.keys(headers).length === 0;
+  return { headers: null, sealedHeaders: isEmpty ? null : await sealedHeaders(vault, id, headers) };
 }
 
 function breakerColumns(input: DestinationInput["breaker"]) {

@@ -12,7 +12,7 @@ import { changeDestination, type Destination, findDestination } from "../../db/d
 import { faultOf } from "../../log.ts";
 import { toBase64, toBase64Url } from "../../secrets/base64.ts";
 import { fitsEveryForm, signingKey } from "../../secrets/signing.ts";
-import { labelOf } from "../../secrets/vault.ts";
+import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
@@ -30,7 +30,7 @@ export function registerDestinationRotation(api: Api): void {
     const [{ id }, input, principal] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
     const stored = await findDestination(services.db, id, principal.tenant);
     if (stored === undefined) return notFound("destination", id);
-    const scheme = labelOf(stored.secret)?.scheme ?? "hmac-sha256";
+    const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
     const chosen = await chosenSecret(input, scheme, formsOf(stored.signatureForms));
     if ("errors" in chosen) return invalid(chosen.errors);
     const { secret } = chosen;
@@ -38,7 +38,7 @@ export function registerDestinationRotation(api: Api): void {
       ? stored
       : await rotated(services, stored, secret, input);
     if (row instanceof Response) return row;
-    return c.json({ ...destinationView(row, principal), ...(await showSecret(secret)) }, 200);
+    return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 200);
   });
 }
 

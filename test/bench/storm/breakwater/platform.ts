@@ -62,8 +62,10 @@ export const calmTravel: Travel = { hopMs: [20, 250], twice: 0, late: 0, lateMs:
 /** WebCrypto works in real time: here a signature is a word, and ready at once. */
 const openVault: Vault = {
   seal: async (_, secret) => secret,
+  sealAgain: async (_, sealed) => sealed,
   unseal: async (_, sealed) => sealed,
   open: async () => ({ sign: async () => "v1,simulated" }),
+  openText: async (_destination, _content, sealed) => sealed,
   isCurrent: () => true,
 };
 

@@ -1,0 +1,276 @@
+/**
+ * A canary in each kind of secret, and the whole story of a deployment: then every table of every database, every
+ * storage of a Durable Object, every log line, message, mail, data point, page and answer is searched for it.
+ */
+import { env } from "cloudflare:workers";
+import { beforeAll, expect, test, vi } from "vitest";
+import { createApp } from "../../src/api/app.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import { createDocs } from "../../src/docs-site/app.tsx";
+import { runCron } from "../../src/maintenance/cron.ts";
+import { checkThresholds } from "../../src/notifications/thresholds.ts";
+import { toBase64 } from "../../src/secrets/base64.ts";
+import { vaultOf } from "../../src/secrets/vault.ts";
+import { testApi } from "../support/api.ts";
+import { type Canary, leaksIn, objectStorage, storedRows, type Trace } from "../support/canaries.ts";
+import { testConfig } from "../support/config.ts";
+import { testDashboard } from "../support/dashboard.ts";
+import { bodyFor, operations, pathFor } from "../support/operations.ts";
+import type { Call } from "../support/receivers.ts";
+import { keysOf } from "../support/vault.ts";
+import { newWorld } from "../support/world.ts";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+
+const adminKey = "Qz7mWv2rT9pL4xKc8sNd";
+const masterKey = "uG5hYj1eB3oF6aVnXr0iMwStZkCdPq2L";
+const newMasterKey = "8fHcTb4gKy7nQeJx9mRsWvA3dUpZo1Li";
+const previousSecret = "Kd93nfJs72Hqpz05Lwvbtr64";
+const currentSecret = "m1Xo8ePu6Gy2Tci4Zsa7Rkwj";
+const seed = "y6RtB0vNqW4jH8sLxC2zDkFm5gPu9aEi";
+const headerValue = "e7Ck/Vu3o+9Wd?Ya&5%Ht1Mx";
+const basicPassword = "Sg2Pf6Zl8Bn4Oj0Ire5X";
+const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
+
+const EVENT_PAGES = /^(GET \/v1\/events|GET \/dashboard\/events)\//;
+
+const whsec = (text: string) => `whsec_${toBase64(bytes(text))}`;
+const known: readonly Canary[] = [
+  { name: "the admin key", secret: adminKey },
+  { name: "the master key", secret: masterKey },
+  { name: "the new master key", secret: newMasterKey },
+  {
+    name: "the previous signing secret",
+    secret: previousSecret,
+    allowed: [/^POST \/v1\/destinations$/],
+  },
+  {
+    name: "the signing secret",
+    secret: currentSecret,
+    allowed: [/^POST \/v1\/destinations\/[^/]+\/rotate-secret$/],
+  },
+  { name: "the seed of an ed25519 key", secret: seed },
+  { name: "a header's value", secret: headerValue },
+  { name: "the password in a header", secret: basicPassword },
+  { name: "the event's body", secret: eventBody, allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES] },
+];
+
+const traces: Trace[] = [];
+const canaries: Canary[] = [...known];
+/** What the receivers have got, all of which they are to get. */
+let received: readonly Call[] = [];
+
+const note = (where: string, ...texts: readonly unknown[]) =>
+  void traces.push({
+    where,
+    text: texts.map((text) => (typeof text === "string" ? text : JSON.stringify(text))).join("\n"),
+  });
+
+beforeAll(async () => {
+  for (const way of ["log", "info", "warn", "error", "debug"] as const)
+    vi.spyOn(console, way).mockImplementation((...args) => note(`console.${way}`, ...args));
+  const world = await newWorld();
+  const { services, receiver, clock } = world;
+  const configure = (keys: string) => {
+    const config = testConfig({
+      adminKey,
+      masterKeys: keysOf(keys),
+      logAttempts: "all",
+      alertEmail: { from: "a@example.com", to: "b@example.com" },
+    });
+    Object.assign(services, { config, vault: vaultOf(config.masterKeys) });
+  };
+  const oldKeys = `k1:${toBase64(bytes(masterKey))}`;
+  const newKeys = `k2:${toBase64(bytes(newMasterKey))}`;
+  configure(oldKeys);
+  Object.assign(services, {
+    log: (line: unknown) => note("A log line", line),
+    mailer: { send: async (mail: unknown) => note("A mail", mail) },
+    attempts: { writeDataPoint: (point: unknown) => note("A data point", point) },
+    readLimit: undefined,
+    ingestLimit: undefined,
+    anonymousLimit: undefined,
+  });
+
+  async function call(method: string, path: string, body?: unknown, key = adminKey) {
+    // A new one each time, for it keeps the services that it gets.
+    const api = testApi({ services });
+    const answer = await api.call(method, path, body, { authorization: `Bearer ${key}` });
+    await world.settled();
+    note(`${method} ${path.split("?")[0]}`, [...answer.headers], answer.text);
+    return answer;
+  }
+
+  /** What is on the queues, noted and consumed. */
+  async function deliver() {
+    const deliveries = world.deliveryQueue.taken();
+    const drains = world.drainQueue.taken();
+    note("A message", deliveries, drains);
+    await world.consume(deliveries.map(({ body }) => body));
+    await world.answer(drains.map(({ body }) => body));
+    await world.settled();
+  }
+
+  /** A receiver that repeats all of a request in its refusal, cut off anywhere. */
+  const echo = ({ headers }: Call) =>
+    new Response(`${[...headers].map(([name, value]) => `${name}: ${value}`).join("; ")}`, { status: 503 });
+  const url = "https://shop.example/hook";
+  const rejecting = "https://rejecting.example/hook";
+  receiver.script(url, echo, echo, 204);
+  receiver.script(rejecting, 400);
+
+  const headers = {
+    "x-api-key": headerValue,
+    authorization: `Basic ${btoa(`shop:${basicPassword}`)}`,
+    "x-last": `${"-".repeat(200)} ${headerValue}`,
+  };
+  const tenant = "acme";
+  const made = { tenant, url, headers, secret: whsec(previousSecret) };
+  const destination = (await call("POST", "/v1/destinations", made)).json.id;
+  const place = `/v1/destinations/${destination}`;
+  expect((await call("POST", `${place}/rotate-secret`, { secret: whsec(currentSecret) })).status).toBe(200);
+  const pair = { tenant, url: rejecting, secret: `whsk_${toBase64(bytes(seed))}` };
+  const other = (await call("POST", "/v1/destinations", pair)).json.id;
+  for (const wrong of [
+    { ...made, headers: { "x y": headerValue } },
+    { ...made, headers: { "x-a": `${headerValue}\n` } },
+    { ...made, secret: `${whsec(previousSecret)}?` },
+    `{"secret":"${whsec(currentSecret)}"x`,
+    { ...made, url: `https://user:${basicPassword}@shop.example/` },
+  ])
+    expect((await call("POST", place, wrong)).status).toBeGreaterThan(399);
+
+  const key = (await call("POST", "/v1/keys", { scopes: ["events:write", "read"], tenant })).json;
+  canaries.push({ name: "the API key", secret: key.key.slice(24, 56), allowed: [/^POST \/v1\/keys$/] });
+  const event = { type: "order.paid", data: { eventBody } };
+  const { json: accepted } = await call("POST", "/v1/events", event, key.key);
+  await call("POST", "/v1/events", [event, event], key.key);
+  await call("POST", "/v1/events", { ...event, type: `x ${eventBody}`.repeat(50) }, key.key);
+
+  await deliver();
+  clock.pass(3_600_000);
+  await deliver();
+  await runCron(services);
+  await checkThresholds(services);
+  for (const one of [destination, other]) note("A message", await world.ring(one));
+  await deliver();
+  await call("POST", `${place}/test`);
+  clock.pass(10_000);
+  receiver.script(url, echo, 204);
+  await call("POST", `${place}/test`);
+
+  const range = { since: new Date(0).toISOString(), until: new Date(clock.now()).toISOString() };
+  const replay = (await call("POST", "/v1/replays", { destination_id: other, ...range })).json;
+  for (let step = 0; step < 5; step++) {
+    clock.pass(60_000);
+    await runCron(services);
+    await deliver();
+    await world.drain(other);
+  }
+
+  const browser = testDashboard({ services });
+  async function page(path: string, form?: Record<string, string>) {
+    const answer = await (form ? browser.post(path, form) : browser.get(path));
+    await world.settled();
+    const shown = [...answer.headers].filter(([name]) => name !== "set-cookie");
+    note(`${form ? "POST" : "GET"} ${path.split("?")[0]}`, shown, answer.html);
+    return answer;
+  }
+  await page("/dashboard/sign-in", { key: `${adminKey}x` });
+  await page("/dashboard/sign-in", { key: adminKey });
+  const cookies = [browser.cookie()];
+  const pages = [
+    "/dashboard",
+    "/dashboard/destinations",
+    "/dashboard/destinations/new",
+    `/dashboard/destinations/${destination}`,
+    `/dashboard/destinations/${other}?state=dead`,
+    `/dashboard/events/${accepted.id}`,
+    `/dashboard/simulator?destination=${destination}`,
+    "/dashboard/nothing-here",
+  ];
+  for (const path of pages) await page(path);
+  await page(`/dashboard/destinations/${destination}/test`, {});
+  const link = (await call("POST", "/v1/portal-links", { tenant })).json;
+  const token = new URL(link.url).searchParams.get("token") ?? "";
+  await page(`/dashboard/enter?token=${token}`);
+  await page("/dashboard/enter", { token });
+  cookies.push(browser.cookie());
+  for (const path of pages) await page(path);
+  const signature = (text: string) => text.split(".").at(-1) ?? "";
+  canaries.push({
+    name: "the portal link's token",
+    secret: signature(token),
+    allowed: [/^POST \/v1\/portal-links$/, /^GET \/dashboard\/enter$/],
+  });
+  for (const cookie of cookies) canaries.push({ name: "a session cookie", secret: signature(cookie) });
+
+  traces.push(...(await storedRows()), ...(await objectStorage()));
+  configure(`${newKeys},${oldKeys}`);
+  expect((await call("POST", "/v1/rotate-master-key")).json).toMatchObject({ rotated: 2, unreadable: [] });
+  configure(newKeys);
+  await call("POST", "/v1/events", event, key.key);
+  clock.pass(60_000);
+  await deliver();
+  received = receiver.to(url);
+
+  const ids = {
+    destinations: destination,
+    events: accepted.id,
+    deliveries: accepted.deliveries[0].id,
+    keys: key.id,
+    replays: replay.id,
+    replay: replay.id,
+  };
+  const things = { tenant, ids };
+  const lateness = (method: string) => (method === "GET" ? 0 : method === "DELETE" ? 2 : 1);
+  for (const operation of operations.toSorted((a, b) => lateness(a.method) - lateness(b.method))) {
+    const path = pathFor(operation.path, things);
+    // These show a secret by design, and are called above.
+    if (/^\/v1\/(portal-links|keys)$|rotate-secret$/.test(path) && operation.method === "POST") continue;
+    await call(operation.method, path, bodyFor(operation, things));
+  }
+  const docs = createDocs(() => documentOf(createApp()));
+  for (const path of ["/docs", "/docs/nothing", "/problems/not-found"]) {
+    const answer = await docs.request(path, {}, env);
+    note(path, [...answer.headers], await answer.text());
+  }
+  // D1 that fails in the middle of a request.
+  const db = { prepare: () => raise(), batch: () => raise() } as unknown as D1Database;
+  const broken = testApi({ services: { ...services, db } });
+  const failed = await broken.call("POST", "/v1/destinations", made, { authorization: `Bearer ${adminKey}` });
+  note("POST /v1/destinations without D1", failed.text);
+  await deliver();
+  traces.push(...(await storedRows()), ...(await objectStorage()));
+}, 60_000);
+
+function raise(): never {
+  throw new Error("D1_ERROR: away");
+}
+
+test("no secret is in any table, storage, log line, message, page or answer but the one that shows it", () => {
+  expect(leaksIn(canaries, traces)).toEqual([]);
+});
+
+test("the receivers have got the headers' values and the body, and every kind of place was searched", () => {
+  const [first] = received;
+  expect(first?.headers.get("x-api-key")).toBe(headerValue);
+  expect(first?.body).toContain(eventBody);
+  expect(received.at(-1)?.headers.get("x-api-key")).toBe(headerValue);
+  const places = ["A log line", "A message", "A mail", "A data point", "D1 0: ", "D1 2: ", "GATES "];
+  for (const place of places)
+    expect([place, traces.some(({ where }) => where.startsWith(place))]).toEqual([place, true]);
+  expect(canaries).toHaveLength(known.length + 4);
+});
+
+test.each(["plain", "base64", "base64url", "hex", "url"])("a canary that leaks as %s is found", (form) => {
+  const text = `a ${headerValue}`;
+  const written: Readonly<Record<string, string>> = {
+    plain: text,
+    base64: btoa(text),
+    base64url: btoa(text).replaceAll("+", "-").replaceAll("/", "_"),
+    hex: Array.from(bytes(text), (byte) => byte.toString(16)).join(""),
+    url: encodeURIComponent(text),
+  };
+  expect(leaksIn(known, [{ where: "Somewhere", text: `${written[form]}` }])).toHaveLength(1);
+});
