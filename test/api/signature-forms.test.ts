@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { newSecret } from "../../src/secrets/signing.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { receivers } from "../support/receivers.ts";
+import { vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
 const TEXT = "8f742231b10e8888abcd99yyyzzz85a5";
@@ -163,6 +164,19 @@ describe("a change", () => {
     expect((await rotate({ secret: `${TEXT}x` })).status).toBe(422);
     expect((await rotate({ signature: "ed25519" })).json.public_key).toMatch(/^whpk_/);
   });
+});
+
+it("a rotation to a key pair is refused when the forms change while it is under way", async () => {
+  const { id } = await created({});
+  const forms = JSON.stringify([{ form: "github" }]);
+  const seal = async (destination: string, secret: string) => {
+    await env.DB.prepare("UPDATE destinations SET signature_forms = ?1").bind(forms).run();
+    return vault.seal(destination, secret);
+  };
+  const meanwhile = testApi({ services: { vault: { ...vault, seal } } });
+  const rotate = (body: object) => meanwhile.call("POST", `/v1/destinations/${id}/rotate-secret`, body);
+  expect((await rotate({ signature: "ed25519" })).status).toBe(409);
+  expect((await rotate({})).status).toBe(200);
 });
 
 describe("headers of one's own", () => {

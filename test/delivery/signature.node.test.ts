@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { Webhook as SvixWebhook } from "svix";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { SignatureForm } from "../../src/core/signature-forms.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { utf8 } from "../support/utf8.ts";
@@ -50,6 +50,14 @@ test("a signature is of the whole second that is sent, in the middle of one too"
   const headers = await (await signer())(event, at);
   expect(headers["webhook-timestamp"]).toBe(String((at - 999) / 1000));
   expect(new Webhook(vector.secret).verify("{}", headers)).toEqual({});
+});
+
+test("a destination without signature forms costs one signature for each attempt, with a key imported once", async () => {
+  const sign = await signer();
+  const [signs, imports] = [vi.spyOn(crypto.subtle, "sign"), vi.spyOn(crypto.subtle, "importKey")];
+  for (let attempt = 0; attempt < 3; attempt++) await sign(event, Date.now());
+  expect([signs.mock.calls.length, imports.mock.calls.length]).toEqual([3, 1]);
+  vi.restoreAllMocks();
 });
 
 /** Svix's own library throws when it does not accept a signature. */

@@ -1,0 +1,5 @@
+/** The receivers of docs/receivers that are compiled first, against live deliveries. */
+import { compiled } from "./languages.ts";
+import { describeReceiver } from "./live-deliveries.ts";
+
+for (const language of compiled) await describeReceiver(language);
