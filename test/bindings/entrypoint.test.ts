@@ -113,6 +113,22 @@ describe("a batch", () => {
     expect(await storedBodies()).toEqual([{ count: 2 }]);
   });
 
+  test("costs the rows and round trips of a posted batch", async () => {
+    await newDestination();
+    const events = Array.from({ length: 100 }, () => EVENT);
+    await bound().sendBatch(events);
+    const { call } = testApi({ services: { ...world.services, config: testConfig() } });
+    world.d1.used();
+    const { status } = await call("POST", "/v1/events/batch", {
+      events: events.map((event) => ({ ...event, tenant: TENANT })),
+    });
+    const posted = world.d1.used();
+    unwrap(await bound().sendBatch(events));
+    expect(status).toBe(202);
+    expect(world.d1.used()).toEqual(posted);
+    expect(posted).toMatchObject({ roundTrips: 1, rowsWritten: 1 });
+  });
+
   test.each<[string, readonly unknown[], number, string]>([
     ["an event without a type", [EVENT, { data: 1 }], 422, "events[1].type is missing"],
     ["data that JSON cannot express", [{ ...EVENT, data: { by: new Map() } }], 422, "events[0].data.by"],

@@ -1,5 +1,6 @@
 /** An operator's own queue of events: each message is accepted once, and a bad one goes to its dead-letter queue. */
 import { env } from "cloudflare:workers";
+import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeEvents } from "../../src/bindings/events-queue.ts";
 import { accept } from "../../src/ingest/accept.ts";
@@ -12,6 +13,8 @@ import { newDestination, newWorld, START, storedRows, TENANT, urlOf, type World 
 
 const QUEUE = "shop-events";
 const MINUTE = 60_000;
+/** Between an uncertain commit and its repeat, while chance is 0.5. */
+const PAUSE_MS = 75;
 
 let world: World;
 beforeEach(async () => {
@@ -145,8 +148,8 @@ describe("a message that is handed over again", () => {
     await consume([{ id: "warm-up", body: paid(0) }]);
     world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? "after" : undefined));
     const first = consume(messages(3, 1), elsewhere());
-    await world.clock.asleep(75);
-    world.clock.pass(75);
+    await world.clock.asleep(PAUSE_MS);
+    world.clock.pass(PAUSE_MS);
     expect(await first).toEqual(Array(3).fill({ retryIn: 35 }));
     world.d1.failing(() => undefined);
     expect(await consume(again(messages(3, 1)), elsewhere())).toEqual(Array(3).fill("acked"));
@@ -169,6 +172,52 @@ describe("a message that is handed over again", () => {
     expect(results).toEqual(["acked"]);
     expect(await storedTypes()).toHaveLength(2);
   });
+});
+
+/** Sleeps as the world does, but not before a commit is repeated. */
+const withoutPause: Services["sleep"] = async (ms, signal) =>
+  ms === PAUSE_MS ? undefined : world.clock.sleep(ms, signal);
+
+test("however messages are handed over, batched and failed, each is stored once, and none is acknowledged before", async () => {
+  const step = fc.record({
+    ids: fc.array(fc.nat(5), { minLength: 1, maxLength: 6 }),
+    /** Of the commits of this hand-over, in turn: nothing done, or done and the answer lost. */
+    faults: fc.array(fc.constantFrom("before", "after", undefined), { maxLength: 3 }),
+    isElsewhere: fc.boolean(),
+    passMs: fc.constantFrom(0, 1_000, 90 * MINUTE),
+  });
+  const isKeyed = fc.array(fc.boolean(), { minLength: 6, maxLength: 6 });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 6 }), isKeyed, async (steps, keyed) => {
+      world = await newWorld();
+      const attempts = new Map<number, number>();
+      const next = (id: number): Given => {
+        attempts.set(id, (attempts.get(id) ?? 0) + 1);
+        const key = keyed[id] && { idempotency_key: `key-${id}` };
+        return {
+          id: `m-${id}`,
+          body: { type: `t${id}`, data: id, ...key },
+          attempts: attempts.get(id) ?? 1,
+        };
+      };
+      const handOver = async (ids: readonly number[], isElsewhere: boolean) => {
+        const services = { ...(isElsewhere ? elsewhere() : world.services), sleep: withoutPause };
+        const results = await consume(ids.map(next), services);
+        const acknowledged = ids.filter((_, i) => results[i] === "acked").map((id) => `t${id}`);
+        expect(await storedTypes()).toEqual(expect.arrayContaining(acknowledged));
+      };
+      for (const { ids, faults, isElsewhere, passMs } of steps) {
+        const left = [...faults];
+        world.d1.failing((sql) => (sql.includes("INSERT INTO bundles") ? left.shift() : undefined));
+        await handOver([...new Set(ids)], isElsewhere);
+        world.clock.pass(passMs);
+      }
+      world.d1.failing(() => undefined);
+      await handOver([0, 1, 2, 3, 4, 5], true);
+      expect((await storedTypes()).sort()).toEqual(["t0", "t1", "t2", "t3", "t4", "t5"]);
+    }),
+    { numRuns: 40 },
+  );
 });
 
 describe("messages with an idempotency key", () => {
