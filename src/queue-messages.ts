@@ -8,20 +8,35 @@
 import type { BundlePart } from "./core/bundle.ts";
 
 /** What the Worker's queues are for: attempting deliveries, running drains, and taking messages that failed too often. */
-const QUEUE_KINDS = ["deliveries", "drains", "dead"] as const;
-
-export type QueueKind = (typeof QUEUE_KINDS)[number];
+export type QueueKind = "deliveries" | "drains" | "dead";
 
 /**
- * What a queue is for: the last of these words in its name, because each environment has queues with names of its own
- * (`breakwater-staging-dead`, `breakwater-dead-eu`). Messages do not show it: those of a dead-letter queue look like those
- * of the queue they come from.
+ * What a batch is: a batch of the dead-letter queue, or one of deliveries or drains, which their messages show. No queue
+ * needs a certain name, because each environment has queues of its own, and whoever deploys may rename them. The
+ * dead-letter queue alone is known by its name: its messages look like those of the queue they come from.
+ *
+ * Where that name is unknown, dead letters are attempted like other deliveries. No delivery is lost by that: when their
+ * retries are used up, the sweep finds them.
+ * @param deadQueue the dead-letter queue's name, where its words do not tell
  */
-export function queueKindOf(name: string): QueueKind | undefined {
-  const words: readonly string[] = name.toLowerCase().split(/[^a-z]+/);
-  return QUEUE_KINDS.toSorted((a, b) => words.lastIndexOf(b) - words.lastIndexOf(a)).find((kind) =>
-    words.includes(kind),
-  );
+export function batchKindOf(
+  { queue, messages }: Readonly<{ queue: string; messages: readonly Readonly<{ body: unknown }>[] }>,
+  deadQueue?: string,
+): QueueKind {
+  if (deadQueue === undefined ? namesDeadQueue(queue) : queue === deadQueue) return "dead";
+  return messages.some(({ body }) => isDrainQueueMessage(body)) ? "drains" : "deliveries";
+}
+
+const QUEUE_WORDS = ["deliveries", "drains", "dead"] as const;
+
+/**
+ * Whether a queue is the one of dead letters by its name: "dead" is the last of the three words in it
+ * (`breakwater-staging-dead`, `breakwater-dead-eu`).
+ */
+export function namesDeadQueue(queue: string): boolean {
+  const words: readonly string[] = queue.toLowerCase().split(/[^a-z]+/);
+  const places = QUEUE_WORDS.map((word) => words.lastIndexOf(word));
+  return places[2] !== -1 && places[2] === Math.max(...places);
 }
 
 export type DeliveryMessage = Readonly<{
@@ -115,4 +130,11 @@ export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
   return Number.isSafeInteger(retention)
     ? { retention: retention as number, until: until as number }
     : undefined;
+}
+
+/** Whether the body is that of a message of the drains queue, of any of its kinds. */
+function isDrainQueueMessage(body: unknown): boolean {
+  return (
+    (drainMessage(body) ?? replayMessage(body) ?? digestMessage(body) ?? upkeepMessage(body)) !== undefined
+  );
 }

@@ -11,7 +11,7 @@ import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
-import { queueKindOf } from "./queue-messages.ts";
+import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -29,11 +29,10 @@ const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
 
 export default {
   fetch(request, env, ctx) {
-    const { hostname, pathname } = new URL(request.url);
-    const [, first] = pathname.split("/");
+    const [, first] = new URL(request.url).pathname.split("/");
     const page = documentation.get(first);
     if (page) return page.fetch(request, env, ctx);
-    const fault = misconfigurationOf(env, hostname);
+    const fault = misconfigurationOf(env);
     if (fault) return misconfigured(fault, logToConsole);
     return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
   },
@@ -42,15 +41,13 @@ export default {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
-    switch (queueKindOf(batch.queue)) {
+    switch (batchKindOf(batch, services.config.deadQueue)) {
       case "deliveries":
         return consumeDeliveries(services, batch);
       case "drains":
         return consumeDrains(services, batch);
       case "dead":
         return consumeDeadLetters(services, batch);
-      default:
-        throw new Error(`No handler for the queue ${batch.queue}`);
     }
   },
 
