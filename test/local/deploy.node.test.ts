@@ -470,6 +470,22 @@ test("the example of a second environment has everything that the top level has,
   expect(second?.ratelimits?.map(({ name }) => name)).toEqual(top?.ratelimits?.map(({ name }) => name));
 });
 
+describe("staging and production side by side", () => {
+  const production = staging.replaceAll("staging", "production").replaceAll('"100', '"200');
+
+  test.each(["staging", "production"])("a dry run of %s plans with what is its own", async (name) => {
+    writeFileSync(config, `${toml}\n${staging}\n${production}`);
+    const { commands, failure, printed } = await run("--dry-run", "--env", name);
+    expect(failure).toBeUndefined();
+    expect(commands).toEqual([`deploy --dry-run --env ${name}`]);
+    const own = `breakwater-${name}`;
+    expect(printed).toContain(`A deployment of ${own} would, in this order:`);
+    expect(printed).toContain(`those of these databases that are missing: ${own}\n`);
+    expect(printed).toContain(`deploy the Worker: ${own}-deliveries, ${own}-drains, ${own}-dead\n`);
+    expect(printed).not.toContain("Note:");
+  });
+});
+
 test("without rate limits it deploys, and says that nothing is limited", async () => {
   writeFileSync(config, toml.replace(/\[\[ratelimits\]\]\nname = "INGEST_LIMIT"[^[]*/, ""));
   const { failure, printed } = await run();
