@@ -101,6 +101,7 @@ export async function surviveUpgrade({
     startSideBySide({ former, current, objects, vars, directory, onLog: (line) => lines.push(line) });
 
   let objects: Phase["objects"] = "former";
+  let isMigrated = false;
   let running = await start(objects);
   try {
     for (const sql of former.migrations.values()) await running.execute(sql);
@@ -120,7 +121,8 @@ export async function surviveUpgrade({
       }
       await sleep(phaseMs);
       await stopLoad();
-      await readWithBoth(running, accepted.slice(-3));
+      isMigrated ||= phase.migrates === true;
+      await readWith(isMigrated ? ["old", "new"] : ["old"], running, accepted.slice(-3));
       const arrived = receptionsOf(receiver.hits).size;
       log(`${phase.name}: ${accepted.length} accepted, ${arrived} deliveries arrived`);
     }
@@ -228,10 +230,14 @@ function keepCron({ url }: Pick<SideBySide, "url">): () => void {
   return () => clearInterval(timer);
 }
 
-/** What was accepted just now can be read with either version, and health and lists too. */
-async function readWithBoth({ url }: SideBySide, events: readonly string[]): Promise<void> {
+/** What was accepted just now can be read with these versions, and health and lists too. */
+async function readWith(
+  versions: readonly ("old" | "new")[],
+  { url }: SideBySide,
+  events: readonly string[],
+): Promise<void> {
   const pages = ["/v1/health", "/v1/destinations", "/v1/deliveries", "/v1/stats"];
-  for (const version of ["old", "new"])
+  for (const version of versions)
     for (const path of [...pages, ...events.map((id) => `/v1/events/${id}`)])
       await call(`${url}/${version}`, path);
 }

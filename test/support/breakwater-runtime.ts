@@ -22,7 +22,8 @@ export function startBreakwater(options: Options): Promise<Runtime> {
 async function optionsIn(place: string, { vars, main }: Options): Promise<object> {
   // What is bundled needs no rules about its modules.
   const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, "wrangler.toml")).workerOptions;
-  const bindings = { ...(options.bindings as object), ...vars };
+  // The simulator has no jurisdictions.
+  const bindings = { ...(options.bindings as object), JURISDICTION: "", ...vars };
   const scriptPath = await bundleWorker(place, main);
   return {
     ...options,
