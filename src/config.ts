@@ -42,6 +42,8 @@ const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, 
   error: "expected a mail address, such as ops@example.com",
 });
 
+const QUEUES_EXPECTED =
+  "expected the names of the queues of DELIVERIES, DRAINS and DEAD, with commas between";
 const HOSTS_EXPECTED = "expected host names with commas between, such as hooks.example.com";
 
 /** Host names, each with or without a port; an empty text has none. */
@@ -93,7 +95,10 @@ const variables = z.object({
   JURISDICTION: z
     .enum(["", ...jurisdictions], { error: `expected one of ${jurisdictions.join(", ")}, or nothing` })
     .default(""),
-  DEAD_QUEUE: z.string().default(""),
+  QUEUE_NAMES: z
+    .string()
+    .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2}$/, { error: QUEUES_EXPECTED })
+    .default(""),
   LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
@@ -128,8 +133,6 @@ export type Config = Readonly<{
   gateLocation?: (typeof locations)[number];
   /** Where the Durable Objects run and store; absent: anywhere. */
   jurisdiction?: (typeof jurisdictions)[number];
-  /** The name of the dead-letter queue; absent: it has the word `dead` in it. */
-  deadQueue?: string;
   /** Every attempt has a log line of its own; absent: only failed ones. */
   logAttempts?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
@@ -185,7 +188,6 @@ export function parseConfig(env: object): Config {
     ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
     ...(parsed.data.GATE_LOCATION && { gateLocation: parsed.data.GATE_LOCATION }),
     ...(parsed.data.JURISDICTION && { jurisdiction: parsed.data.JURISDICTION }),
-    ...(parsed.data.DEAD_QUEUE && { deadQueue: parsed.data.DEAD_QUEUE }),
     ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
   };

@@ -46,11 +46,18 @@ export function newDestinationId(): string {
 
 /** The id of the destination that a tenant creates under an idempotency key, the same each time: 100 bits of SHA-256. */
 export async function destinationIdFor(tenant: string, key: string): Promise<string> {
-  const digest = await crypto.subtle.digest(
-    "SHA-256",
-    new TextEncoder().encode(JSON.stringify([tenant, key])),
-  );
-  return `dst_${Array.from(new Uint8Array(digest, 0, 20), (byte) => ALPHABET[byte & 31]).join("")}`;
+  return `dst_${await digestText([tenant, key], 20)}`;
+}
+
+/** The token under which a queue's message is committed, the same each time: 80 bits of SHA-256. */
+export function messageToken(queue: string, message: string): Promise<string> {
+  return digestText([queue, message], 16);
+}
+
+/** Characters of five bits each of the SHA-256 of the names. */
+async function digestText(names: readonly string[], length: number): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(names)));
+  return Array.from(new Uint8Array(digest, 0, length), (byte) => ALPHABET[byte & 31]).join("");
 }
 
 /** A new API key's id: 100 random bits. */

@@ -7,36 +7,55 @@
  */
 import type { BundlePart } from "./core/bundle.ts";
 
-/** What the Worker's queues are for: attempting deliveries, running drains, and taking messages that failed too often. */
-export type QueueKind = "deliveries" | "drains" | "dead";
+/**
+ * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, and, where an
+ * operator has such a queue, taking events.
+ */
+const QUEUE_KINDS = ["deliveries", "drains", "dead", "events"] as const;
+
+export type QueueKind = (typeof QUEUE_KINDS)[number];
 
 /**
- * What a batch is: a batch of the dead-letter queue, or one of deliveries or drains, which their messages show. No queue
- * needs a certain name, because each environment has queues of its own, and whoever deploys may rename them. The
- * dead-letter queue alone is known by its name: its messages look like those of the queue they come from.
- *
- * Where that name is unknown, dead letters are attempted like other deliveries. No delivery is lost by that: when their
- * retries are used up, the sweep finds them.
- * @param deadQueue the dead-letter queue's name, where its words do not tell
+ * What a queue is for by its name: the last of these words in it, because each environment has queues with names of its
+ * own (`breakwater-staging-dead`, `breakwater-dead-eu`).
+ */
+export function queueKindOf(name: string): QueueKind | undefined {
+  const words: readonly string[] = name.toLowerCase().split(/[^a-z]+/);
+  return QUEUE_KINDS.toSorted((a, b) => words.lastIndexOf(b) - words.lastIndexOf(a)).find((kind) =>
+    words.includes(kind),
+  );
+}
+
+/**
+ * What a batch is. Whoever deploys may give the queues any names: where the words in these do not tell, a deployment
+ * tells the names (`QUEUE_NAMES`). Where it has not, messages of deliveries and of drains are told by their shape. Those
+ * of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
+ * other: no delivery is lost by that, because the sweep finds what has used up its retries.
+ * @param env the Worker's variables
  */
 export function batchKindOf(
+  env: object,
   { queue, messages }: Readonly<{ queue: string; messages: readonly Readonly<{ body: unknown }>[] }>,
-  deadQueue?: string,
 ): QueueKind {
-  if (deadQueue === undefined ? namesDeadQueue(queue) : queue === deadQueue) return "dead";
+  const { QUEUE_NAMES } = env as Readonly<{ QUEUE_NAMES?: unknown }>;
+  const told = QUEUE_KINDS[typeof QUEUE_NAMES === "string" ? QUEUE_NAMES.split(",").indexOf(queue) : -1];
+  if (told !== undefined) return told;
+  const named = queueKindOf(queue);
+  if (named === "dead" || named === "events") return named;
   return messages.some(({ body }) => isDrainQueueMessage(body)) ? "drains" : "deliveries";
 }
 
-const QUEUE_WORDS = ["deliveries", "drains", "dead"] as const;
+/** The first pause before a message of an operator's queue of events comes again; each further one is twice as long. */
+const EVENTS_PAUSE_S = 30;
 
 /**
- * Whether a queue is the one of dead letters by its name: "dead" is the last of the three words in it
- * (`breakwater-staging-dead`, `breakwater-dead-eu`).
+ * Seconds before a message of a queue of events that could not be taken comes again, after so many attempts. The pauses
+ * grow, so that few retries last through a long outage: ten of them for eight hours.
+ * @param random uniform in [0, 1): spreads the messages of a batch over a third of the pause
  */
-export function namesDeadQueue(queue: string): boolean {
-  const words: readonly string[] = queue.toLowerCase().split(/[^a-z]+/);
-  const places = QUEUE_WORDS.map((word) => words.lastIndexOf(word));
-  return places[2] !== -1 && places[2] === Math.max(...places);
+export function eventsPauseSeconds(attempts: number, random: number): number {
+  const longest = EVENTS_PAUSE_S * 2 ** Math.min(attempts - 1, 12);
+  return Math.min(LONGEST_DELAY_S, Math.ceil(longest * (1 + random / 3)));
 }
 
 export type DeliveryMessage = Readonly<{

@@ -1,7 +1,8 @@
 /** The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only. */
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/openapi/document.ts";
-import { misconfigured } from "./api/problems.ts";
+import { answerOf, misconfigured } from "./api/problems.ts";
+import { consumeEvents } from "./bindings/events-queue.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
@@ -14,6 +15,7 @@ import { checkThresholds } from "./notifications/thresholds.ts";
 import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, servicesOf } from "./services.ts";
 
+export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
 export { Intake } from "./ingest/intake.ts";
 
@@ -33,7 +35,7 @@ export default {
     const page = documentation.get(first);
     if (page) return page.fetch(request, env, ctx);
     const fault = misconfigurationOf(env);
-    if (fault) return misconfigured(fault, logToConsole);
+    if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));
     return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
   },
 
@@ -41,13 +43,15 @@ export default {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
-    switch (batchKindOf(batch, services.config.deadQueue)) {
+    switch (batchKindOf(env, batch)) {
       case "deliveries":
         return consumeDeliveries(services, batch);
       case "drains":
         return consumeDrains(services, batch);
       case "dead":
         return consumeDeadLetters(services, batch);
+      case "events":
+        return consumeEvents(services, batch);
     }
   },
 

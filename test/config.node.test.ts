@@ -18,7 +18,6 @@ test("reads what the deployment says", () => {
     INTAKE_LOCATION: "weur",
     GATE_LOCATION: "eeur",
     JURISDICTION: "eu",
-    DEAD_QUEUE: "lost-letters",
   };
   expect(parseConfig(env)).toEqual({
     adminKey: ADMIN_KEY,
@@ -31,7 +30,6 @@ test("reads what the deployment says", () => {
     intakeLocation: "weur",
     gateLocation: "eeur",
     jurisdiction: "eu",
-    deadQueue: "lost-letters",
   });
 });
 
@@ -77,6 +75,7 @@ test.each([
   ["INTAKE_LOCATION", "europe", "one of wnam, enam"],
   ["GATE_LOCATION", "eu", "one of wnam, enam"],
   ["JURISDICTION", "weur", "one of eu, us, fedramp, or nothing"],
+  ["QUEUE_NAMES", "first,second", "the names of the queues of DELIVERIES, DRAINS and DEAD"],
   ["JURISDICTION", "EU", "one of eu, us, fedramp, or nothing"],
 ])("takes no %s of %j", (name, value, expected) => {
   expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, [name]: value })).toThrow(
@@ -96,9 +95,15 @@ test.each(["eu", "us", "fedramp"])("takes the jurisdiction %s for its objects", 
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, JURISDICTION }).jurisdiction).toBe(JURISDICTION);
 });
 
-test("has objects anywhere, and tells the dead-letter queue by its words, when it says nothing", () => {
-  const config = parseConfig({ ADMIN_KEY, MASTER_KEYS, JURISDICTION: "", GATE_LOCATION: "", DEAD_QUEUE: "" });
-  for (const name of ["jurisdiction", "gateLocation", "deadQueue"]) expect(config).not.toHaveProperty(name);
+test("has objects anywhere when it says nothing", () => {
+  const config = parseConfig({
+    ADMIN_KEY,
+    MASTER_KEYS,
+    JURISDICTION: "",
+    GATE_LOCATION: "",
+    QUEUE_NAMES: "",
+  });
+  for (const name of ["jurisdiction", "gateLocation"]) expect(config).not.toHaveProperty(name);
 });
 
 test("names every fault at once, and what is expected", () => {

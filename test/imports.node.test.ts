@@ -35,6 +35,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       ],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
+    bindings: {
+      folders: ["bindings", "api", "ingest", ""],
+      packages: [/^cloudflare:workers$/, /^zod$/],
+    },
     dashboard: {
       folders: ["dashboard", "simulator", "api", "metrics", "delivery", "gate", "db", "secrets", "core", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],

@@ -128,6 +128,21 @@ describe("a mistyped secret", () => {
     expect(queues.lost).toEqual([{ destination: "dst_1", drains: 1 }]);
   });
 
+  test("retries an operator's events after pauses that grow, and takes none for a message of its own", async () => {
+    const { queue, taken } = fakeQueue();
+    vi.spyOn(Math, "random").mockReturnValue(0);
+    for (const [attempts, retryIn] of [
+      [1, 30],
+      [4, 240],
+      [90, 86_400],
+    ] as const) {
+      const { batch, results } = batchOf("shop-events", [{ replay: "rpl_1" }, { type: "a" }], attempts);
+      await worker.queue(batch, { ...env, MASTER_KEYS: MISTYPED, DELIVERIES: queue, DRAINS: queue }, context);
+      expect(results).toEqual([{ retryIn }, { retryIn }]);
+    }
+    expect(taken()).toEqual([]);
+  });
+
   test("leaves a message to its last retries when no new one can take its place", async () => {
     const [message] = await world.postBundles();
     const { queue, break: breakQueue } = fakeQueue();

@@ -44,7 +44,7 @@ test.each([
 
 test.each([
   ["acme-dead", {}],
-  ["lost-letters", { DEAD_QUEUE: "lost-letters" }],
+  ["lost-letters", { QUEUE_NAMES: "acme-events,acme-dead,lost-letters" }],
 ])("dead letters on a queue named %s, with %j, are not attempted: what is untried waits", async (queue, given) => {
   const results = await handle(queue, await world.postBundles(), given);
   expect([results, received]).toEqual([["acked"], 0]);
@@ -64,4 +64,18 @@ test("a drain on a queue of any name drains", async () => {
   await handle("whatever", [{ destination, drains: 1 }]);
   expect(received).toBe(1);
   expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+});
+
+test.each([
+  "acme-events",
+  "acme-dead",
+])("deliveries on a queue named %s are attempted when the deployment tells that it is their queue", async (queue) => {
+  await handle(queue, await world.postBundles(), { QUEUE_NAMES: `${queue},second,third` });
+  expect(received).toBe(1);
+});
+
+test("messages on an operator's queue of events are events", async () => {
+  await handle("shop-events", [{ type: "order.created", data: 1 }]);
+  const stored = await env.DB.prepare("SELECT count(*) AS events FROM bundles").first<number>("events");
+  expect(stored).toBe(1);
 });

@@ -1,6 +1,6 @@
 /** Which batch is which. */
 import { expect, test } from "vitest";
-import { batchKindOf, namesDeadQueue } from "../src/queue-messages.ts";
+import { batchKindOf, queueKindOf } from "../src/queue-messages.ts";
 
 const part = { bundle: 7, destinations: ["dst_1"] };
 const messages = {
@@ -14,49 +14,60 @@ const messages = {
     { retention: 1, until: 2 },
   ],
 };
+const everyMessage = [...messages.deliveries, ...messages.drains];
 const batch = (queue: string, ...bodies: unknown[]) => ({
   queue,
   messages: bodies.map((body) => ({ body })),
 });
+const told = { QUEUE_NAMES: "acme-events,acme-two,lost-letters" };
 
 test.each([
   ...messages.deliveries.map((body) => ["deliveries", body] as const),
   ...messages.drains.map((body) => ["drains", body] as const),
 ])("a message of %s is known by its shape on a queue of any name: %j", (kind, body) => {
   for (const name of ["mine", "acme-drains", "acme-deliveries"])
-    expect(batchKindOf(batch(name, body), "lost-letters")).toBe(kind);
+    for (const env of [{}, { QUEUE_NAMES: "" }, told]) expect(batchKindOf(env, batch(name, body))).toBe(kind);
 });
 
-test.each([
-  ...messages.deliveries,
-  ...messages.drains,
-])("the dead-letter queue is known by its name, whatever is in it: %j", (body) => {
-  expect(batchKindOf(batch("lost-letters", body), "lost-letters")).toBe("dead");
-  expect(batchKindOf(batch("acme-dead", body))).toBe("dead");
+test.each(
+  everyMessage,
+)("a queue that the deployment names is what it is named for, whatever is in it: %j", (body) => {
+  expect(batchKindOf(told, batch("acme-events", body))).toBe("deliveries");
+  expect(batchKindOf(told, batch("acme-two", body))).toBe("drains");
+  expect(batchKindOf(told, batch("lost-letters", body))).toBe("dead");
 });
 
-test("a name that is configured counts more than the words of another", () => {
-  const { deliveries } = messages;
-  expect(batchKindOf(batch("dead-poets", ...deliveries), "lost-letters")).toBe("deliveries");
+test.each(
+  everyMessage,
+)("dead letters and events are known by the words in their queues' names: %j", (body) => {
+  expect(batchKindOf({}, batch("acme-dead", body))).toBe("dead");
+  expect(batchKindOf({}, batch("shop-events", body))).toBe("events");
+  expect(batchKindOf(told, batch("shop-events", body))).toBe("events");
 });
 
 test("messages that no version has sent go where they are logged and acknowledged", () => {
-  expect(batchKindOf(batch("mine", null, "text", { bundles: 1 }))).toBe("deliveries");
+  expect(batchKindOf({}, batch("mine", null, "text", { bundles: 1 }))).toBe("deliveries");
 });
 
 test("one unreadable message does not hide what the others are", () => {
-  expect(batchKindOf(batch("mine", null, { replay: "rpl_1" }))).toBe("drains");
+  expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("drains");
 });
 
 test.each([
-  ["breakwater-dead", true],
-  ["breakwater-dead-eu", true],
-  ["deliveries-dead", true],
-  ["dead-poets-deliveries", false],
-  ["deadline-drains", false],
-  ["breakwater-deliveries", false],
-  ["breakwater-queue", false],
-  ["undead2", false],
-])("whether %s is a dead-letter queue by its name: %s", (name, isDead) => {
-  expect(namesDeadQueue(name)).toBe(isDead);
+  ["breakwater-deliveries", "deliveries"],
+  ["breakwater-staging-drains", "drains"],
+  ["breakwater-dead-eu", "dead"],
+  ["deliveries-dead", "dead"],
+  ["dead-poets-deliveries", "deliveries"],
+  ["deliveries2", "deliveries"],
+  ["deadline-drains", "drains"],
+  ["shop-events", "events"],
+  ["events-shop-eu", "events"],
+  ["events-deliveries", "deliveries"],
+  ["shop-events-dead", "dead"],
+  ["prevents", undefined],
+  ["breakwater-queue", undefined],
+  ["undelivered", undefined],
+])("the words in the name of the queue %s say %s", (name, kind) => {
+  expect(queueKindOf(name)).toBe(kind);
 });

@@ -9,6 +9,7 @@ import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
+import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
   registerDestinationStatus,
   registerDestinations,
@@ -52,6 +53,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinations,
     registerDestinationStatus,
     registerDestinationTest,
+    registerDestinationPreview,
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,

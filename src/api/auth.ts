@@ -28,8 +28,8 @@ import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
-import { type ApiEnv, type Principal, type Scope, scopes } from "./context.ts";
-import { type ProblemResponse, problem } from "./problems.ts";
+import { type ApiEnv, callerOf, type Principal, type Scope, scopes } from "./context.ts";
+import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
 import { overAnonymousLimit } from "./rate-limit.ts";
 
 /** The principal of a bearer token; undefined when the token is not a valid key. */
@@ -90,12 +90,19 @@ function unauthorized(detail: string, challenge: string) {
 /** Middleware: 403 when the principal lacks the scope. */
 export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
-    if (!c.get("principal").scopes.includes(scope)) return problem(403, `The key lacks the scope ${scope}`);
+    const lacking = refuseWithout(scope, c.get("principal"));
+    if (lacking) return answerOf(lacking);
     await next();
     return;
   };
   required.set(middleware, scope);
   return middleware;
+}
+
+/** 403 when the principal lacks the scope; undefined when it has it. */
+export function refuseWithout(scope: Scope, principal: Principal): Refusal<403> | undefined {
+  if (principal.scopes.includes(scope)) return undefined;
+  return { status: 403, detail: `${callerOf(principal)} lacks the scope ${scope}` };
 }
 
 const required = new WeakMap<object, Scope>();
@@ -117,8 +124,9 @@ export function tenantFor(principal: Principal, named: string | undefined): stri
 }
 
 /** The detail of the 403 where `tenantFor` finds none. */
-export const NOT_YOUR_TENANT =
-  "The key is bound to another tenant, or the tenant is reserved for the operator";
+export function notYourTenant(principal: Principal): string {
+  return `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`;
+}
 
 /** 403 when the principal grants a scope that it lacks; undefined when it has all of them. */
 export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {

@@ -27,11 +27,21 @@ export const scopes = ["events:write", "read", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
 export type Principal = Readonly<{
-  /** The API key's id; absent for the operator's own `ADMIN_KEY`. */
+  /**
+   * What its rate is counted by: the API key's id, or the tenant of service bindings; absent for what is the operator's
+   * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
+   */
   key?: string;
+  /** Present where it is not a request with a key. */
+  via?: "binding" | "queue";
   scopes: readonly Scope[];
   /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
   tenant?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
 }>;
+
+/** What a problem calls the principal. */
+export function callerOf({ via }: Principal): string {
+  return `The ${via ?? "key"}`;
+}

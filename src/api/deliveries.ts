@@ -61,11 +61,8 @@ export function registerDeliveries(api: Api): void {
   });
 
   api.openapi(getDelivery, async (c) => {
-    const services = c.get("services");
     const { id } = c.req.valid("param");
-    const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
-    const [shown] = await showDeliveries(services, found ? [found] : []);
+    const shown = await showDelivery(c.get("services"), id, c.get("principal").tenant);
     return shown ? c.json(shown, 200) : notFound("delivery", id);
   });
 }
@@ -280,6 +277,18 @@ async function retry(services: Services, found: FoundDelivery): Promise<FoundDel
 
 /** Gates called for one answer: as many as a page of a list has deliveries. An event may have more destinations. */
 const MAX_GATES = 100;
+
+/** The delivery of the id as it is shown; undefined when there is none that the tenant may see. */
+export async function showDelivery(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+): Promise<DeliveryJson | undefined> {
+  const key = deliveryKey(id);
+  const found = key && (await findDelivery(services, key, tenant, overBy(services)));
+  const [shown] = await showDeliveries(services, found ? [found] : []);
+  return shown;
+}
 
 /** Deliveries as the API and the dashboard show them. */
 export async function showDeliveries(

@@ -7,15 +7,17 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
-import { findEvent } from "../db/planned-deliveries.ts";
+import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
-import type { AcceptedEvent } from "../ingest/bundle.ts";
+import type { AcceptedEvent, CommitResult } from "../ingest/bundle.ts";
+import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { NOT_YOUR_TENANT, requires, tenantFor } from "./auth.ts";
-import type { Api, ApiContext, Principal } from "./context.ts";
+import { notYourTenant, requires, tenantFor } from "./auth.ts";
+import type { Api, Principal } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
-import { jsonBody, parseExactly } from "./json-body.ts";
+import { eventContent } from "./event-content.ts";
+import { decoded, jsonBody, parseExactly } from "./json-body.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
   alsoAs,
@@ -28,38 +30,33 @@ import {
   tenantName,
 } from "./parameters.ts";
 import {
+  answerOf,
   errorsOf,
   type FieldError,
   invalid,
+  invalidFields,
   notFound,
-  type ProblemResponse,
-  problem,
   problemResponses,
+  type Refusal,
 } from "./problems.ts";
 import { withinIngestLimit } from "./rate-limit.ts";
 
 export function registerEvents(api: Api): void {
   api.openapi(postEvent, async (c) => {
     const { "idempotency-key": key } = c.req.valid("header");
-    const posted = { events: [c.req.valid("json")], key, fieldOf: (_: number, field: string) => field };
-    const result = await acceptEvents(c, posted);
-    if (result.kind === "refused") return result.answer;
+    const posted = { events: [c.req.valid("json")], key, fieldOf: fieldOfOne, keyField: KEY_HEADER };
+    const result = await acceptEvents(c.get("services"), c.get("principal"), posted);
+    if (result.kind === "refused") return answerOf(result.refusal);
+    if (result.isReplayed) c.header(REPLAYED, "true");
     const [event] = result.events;
     if (event === undefined) throw new Error("An accepted event must have an id");
     return c.json(event, 202);
   });
 
   api.openapi(getEvent, async (c) => {
-    const services = c.get("services");
     const { id } = c.req.valid("param");
-    const row = eventNumber(id);
-    const found = row && (await findEvent(services, row, c.get("principal").tenant, overBy(services)));
-    if (!found) return notFound("event", id);
-    const { tenant, type, body, deliverAt } = found.event;
-    const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };
-    const deliveries = await showDeliveries(services, found.deliveries);
-    const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
-    return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
+    const shown = await showEvent(c.get("services"), id, c.get("principal").tenant, parseExactly);
+    return shown ? c.json(shown, 200) : notFound("event", id);
   });
 }
 
@@ -70,22 +67,29 @@ export function registerEventBatch(api: Api): void {
     postEvents,
     async (c) => {
       const { events } = c.req.valid("json");
-      const tooLarge = c.get("bodyBytes") > MAX_EVENT_BYTES ? oversized(events) : [];
-      if (tooLarge.length > 0) return problem(413, "An event of the batch is too large", tooLarge);
+      const tooLarge = oversized(events, c.get("bodyBytes"));
+      if (tooLarge) return answerOf(tooLarge);
       const { "idempotency-key": key } = c.req.valid("header");
-      const fieldOf = (i: number, field: string) => `events[${i}].${field}`;
-      const result = await acceptEvents(c, { events, key, fieldOf });
-      return result.kind === "refused" ? result.answer : c.json({ events: result.events }, 202);
+      const posted = { events, key, fieldOf: fieldOfMany, keyField: KEY_HEADER, lines: c.get("lines") };
+      const result = await acceptEvents(c.get("services"), c.get("principal"), posted);
+      if (result.kind === "refused") return answerOf(result.refusal);
+      if (result.isReplayed) c.header(REPLAYED, "true");
+      return c.json({ events: result.events }, 202);
     },
     (result, c) => (result.success ? undefined : invalid(withLines(c.get("lines"), errorsOf(result)))),
   );
 }
 
+/** How an error names a field of a single event, and of one in a batch. */
+export const fieldOfOne = (_: number, field: string) => field;
+export const fieldOfMany = (i: number, field: string) => `events[${i}].${field}`;
+const KEY_HEADER = "idempotency-key";
+
 /** Bytes of one event as JSON, alone or in a batch. */
-const MAX_EVENT_BYTES = 256 * 1024;
+export const MAX_EVENT_BYTES = 256 * 1024;
 /** Events in one batch. */
 const MAX_BATCH = 1000;
-const MAX_BATCH_BYTES = 1024 * 1024;
+export const MAX_BATCH_BYTES = 1024 * 1024;
 /** How far ahead an event may be scheduled. */
 const MAX_DAYS_AHEAD = 30;
 
@@ -111,7 +115,21 @@ export const newEvent = strict({
     }),
 }).openapi("NewEvent", { required: ["type", "data"] });
 
-const newEvents = strict({
+/** The fields of an event whose body is its content. */
+const contentQuery = z.object({
+  type: eventType.optional().openapi({ description: "With it, the body is the event's content as it is." }),
+  tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
+  deliver_at: newEvent.shape.deliver_at,
+});
+
+/** For the document only: content is read as it is. */
+const anyContent = {
+  type: "string" as const,
+  description: "With `type` in the query: content of any type, 1 to 262,144 bytes.",
+  example: "<invoice>inv_42</invoice>",
+};
+
+export const newEvents = strict({
   events: z
     .array(newEvent, { error: EVENTS_EXPECTED })
     .min(1, { error: EVENTS_EXPECTED })
@@ -140,6 +158,8 @@ const acceptedEvent = z
   })
   .openapi("AcceptedEvent");
 
+export type AcceptedEventJson = z.infer<typeof acceptedEvent>;
+
 const acceptedEvents = z.object({ events: z.array(acceptedEvent) }).openapi("AcceptedEvents");
 
 const eventSchema = z
@@ -152,10 +172,22 @@ const eventSchema = z
       .datetime()
       .optional()
       .openapi({ description: "Present when the event was scheduled for later." }),
-    data: z.unknown(),
+    content_type: z
+      .string()
+      .optional()
+      .openapi({ description: "Present when the event was posted as content of its own type." }),
+    data: z.unknown().optional().openapi({
+      description: "As it was posted; of content the text. Null when the stored bytes are damaged.",
+    }),
+    data_base64: z
+      .string()
+      .optional()
+      .openapi({ description: "In place of `data`, for content that is not UTF-8." }),
     deliveries: z.array(deliverySchema),
   })
   .openapi("Event");
+
+export type EventJson = z.infer<typeof eventSchema>;
 
 const idempotencyHeaders = z.object({
   "idempotency-key": idempotencyKey.openapi({
@@ -183,14 +215,26 @@ const postEvent = createRoute({
   summary: "Post an event",
   description:
     "Once this is answered with 202, the event is stored, and is delivered at least once to every destination of its " +
-    "tenant that takes it.",
+    "tenant that takes it. With `type` in the query the body is not JSON but the event's content, of any content type: it " +
+    'is stored and sent to the byte, to destinations with `body: "data"`.',
   tags,
   middleware: [
     requires("events:write"),
     withinIngestLimit,
-    jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true }),
+    eventContent(
+      MAX_EVENT_BYTES,
+      jsonBody({
+        maxBytes: MAX_EVENT_BYTES,
+        exactNumbers: true,
+        types: "application/json, or any type of content with the event's `type` in the query",
+      }),
+    ),
   ],
-  request: { headers: idempotencyHeaders, body: jsonRequest(newEvent) },
+  request: {
+    headers: idempotencyHeaders,
+    query: contentQuery,
+    body: alsoAs("application/octet-stream", anyContent, jsonRequest(newEvent)),
+  },
   responses: {
     202: jsonAnswer(
       acceptedEvent,
@@ -242,46 +286,81 @@ const getEvent = createRoute({
   },
 });
 
-type NewEvent = z.infer<typeof newEvent>;
+export type NewEvent = z.infer<typeof newEvent>;
 
 type Posted = Readonly<{
   events: readonly NewEvent[];
-  /** The Idempotency-Key. */
+  /** The idempotency key. */
   key: string | undefined;
-  /** How an error names a field of the i-th event. */
+  /** How an error names a field of the i-th event, and the key. */
   fieldOf: (i: number, field: string) => string;
+  keyField: string;
+  /** The line number of each event, where the body is NDJSON. */
+  lines?: readonly number[] | undefined;
 }>;
 
 type Result =
-  | Readonly<{ kind: "accepted"; events: z.infer<typeof acceptedEvent>[] }>
-  | Readonly<{ kind: "refused"; answer: ProblemResponse<403 | 409 | 422 | 503> }>;
+  | Readonly<{ kind: "accepted"; events: AcceptedEventJson[]; isReplayed: boolean }>
+  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 409 | 422 | 503> }>;
 
 /** Stores the events, all or none; with a key, at most once. */
-async function acceptEvents(c: ApiContext, { events: given, key, fieldOf }: Posted): Promise<Result> {
-  const services = c.get("services");
-  const events = withTenants(c.get("principal"), given);
-  if (events === undefined) return refused(problem(403, NOT_YOUR_TENANT));
-  const tooFar = tooFarAhead(given, services.now(), fieldOf);
-  if (tooFar.length > 0) return refused(invalid(withLines(c.get("lines"), tooFar)));
-  const result = await accept(services, events, key);
+export async function acceptEvents(
+  services: Services,
+  principal: Principal,
+  posted: Posted,
+): Promise<Result> {
+  const read = eventsToStore(services, principal, posted);
+  if (read.kind === "refused") return read;
+  const result = await accept(services, read.events, posted.key);
+  if (!("events" in result)) {
+    const field = posted.events.length === 1 ? posted.fieldOf(0, "type") : "events";
+    return refused(notAccepted(services, result, field, posted.keyField));
+  }
+  const events = result.events.map((event, i) => acceptedView(event, read.events[i]?.tenant));
+  return { kind: "accepted", events, isReplayed: result.kind === "replayed" };
+}
+
+/** The events with their tenants, or why the principal may not post them or nobody may. */
+export function eventsToStore(
+  { now }: Services,
+  principal: Principal,
+  { events: given, fieldOf, lines }: Pick<Posted, "events" | "fieldOf" | "lines">,
+):
+  | Readonly<{ kind: "events"; events: PostedEvent[] }>
+  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }> {
+  const events = withTenants(principal, given);
+  if (events === undefined) return refused({ status: 403, detail: notYourTenant(principal) });
+  const tooFar = tooFarAhead(given, now(), fieldOf);
+  if (tooFar.length > 0) return refused(invalidFields(withLines(lines, tooFar)));
+  return { kind: "events", events };
+}
+
+export type NotAccepted = Exclude<CommitResult, { events: unknown }>;
+
+/**
+ * Why events were not accepted.
+ * @param field what made too many deliveries
+ * @param keyField how the caller gave the idempotency key
+ */
+export function notAccepted(
+  { config }: Services,
+  result: NotAccepted,
+  field: string,
+  keyField: string,
+): Refusal<409 | 422 | 503> {
   switch (result.kind) {
     case "conflict":
-      return refused(keyTaken());
+      return keyTaken(keyField);
     case "unavailable":
-      return refused(notStored());
-    case "too_many": {
-      const field = given.length === 1 ? fieldOf(0, "type") : "events";
-      return refused(invalid([tooManyDeliveries(field, result.planned, capsOf(services.config).deliveries)]));
-    }
-    case "replayed":
-      c.header(REPLAYED, "true");
-      return accepted(result.events, events);
-    case "accepted":
-      return accepted(result.events, events);
+      return notStored();
+    case "too_many":
+      return invalidFields([tooManyDeliveries(field, result.planned, capsOf(config).deliveries)]);
+    case "needs_envelope":
+      return invalidFields([needsEnvelope(result.destinations)]);
   }
 }
 
-/** The events with their tenants; undefined when the key may not post for one of them. */
+/** The events with their tenants; undefined when the principal may not post for one of them. */
 function withTenants(principal: Principal, events: readonly NewEvent[]): PostedEvent[] | undefined {
   const found = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt }) => {
     const tenant = tenantFor(principal, named);
@@ -290,9 +369,23 @@ function withTenants(principal: Principal, events: readonly NewEvent[]): PostedE
   return found.length === events.length ? found : undefined;
 }
 
-/** @param posted the same events as they were posted, in the same order */
-function accepted(events: readonly AcceptedEvent[], posted: readonly PostedEvent[]): Result {
-  return { kind: "accepted", events: events.map((event, i) => acceptedView(event, posted[i]?.tenant)) };
+/**
+ * The event of the id with its deliveries, as it is shown; undefined when there is none that the tenant may see.
+ * @param parse reads the JSON of the event's body
+ */
+export async function showEvent(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  parse: (text: string) => unknown,
+): Promise<EventJson | undefined> {
+  const row = eventNumber(id);
+  const found = row && (await findEvent(services, row, tenant, overBy(services)));
+  if (!found) return undefined;
+  const { tenant: owner, type, deliverAt } = found.event;
+  const deliveries = await showDeliveries(services, found.deliveries);
+  const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
+  return { id, tenant: owner, type, ...scheduled, ...contentView(found.event, parse), deliveries };
 }
 
 function acceptedView(
@@ -309,30 +402,49 @@ function acceptedView(
   return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(tenant) }), deliveries };
 }
 
+/** When and what was posted. Of an envelope the timestamp is that which receivers see. */
+function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (text: string) => unknown) {
+  const timestamp = isoTime(acceptedAt);
+  const text = body ? decoded(body) : undefined;
+  if (contentType !== undefined) {
+    const data = body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
+    return { timestamp, content_type: contentType, ...data };
+  }
+  if (text === undefined) return { timestamp, data: null };
+  const envelope = parse(text) as { timestamp: string; data: unknown };
+  return { timestamp: envelope.timestamp, data: envelope.data };
+}
+
 function hintFor(tenant: string | undefined): string {
   return `No destination of the tenant ${tenant} takes this event: check their event_types and filter, and the tenant`;
 }
 
-function refused(answer: ProblemResponse<403 | 409 | 422 | 503>): Result {
-  return { kind: "refused", answer };
+function refused<S extends 403 | 409 | 422 | 503>(refusal: Refusal<S>) {
+  return { kind: "refused", refusal } as const;
 }
 
 /** Whether the events were stored is unknown: with a key, a repeat stores nothing twice. */
-function notStored() {
+function notStored(): Refusal<503> {
   const detail = "The events could not be stored now; send them again, preferably with an Idempotency-Key";
-  return problem(503, detail, undefined, { "retry-after": "5" });
+  return { status: 503, detail, retryAfterS: 5 };
 }
 
-function keyTaken() {
+function keyTaken(field: string): Refusal<409> {
   const fault = "was used before, with other content";
   const expected = "a new key for new content";
   const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  return problem(409, detail, [{ field: "idempotency-key", fault, expected }]);
+  return { status: 409, detail, errors: [{ field, fault, expected }] };
 }
 
 function tooManyDeliveries(field: string, planned: number, max: number): FieldError {
   const expected = `at most ${max} in one request: fewer events, or events that fewer destinations take`;
   return { field, fault: `would make ${planned} deliveries`, expected };
+}
+
+function needsEnvelope(destinations: readonly string[]): FieldError {
+  const shown = destinations.slice(0, 10).join(", ");
+  const fault = `is taken only by destinations that get envelopes, which hold JSON: ${shown}`;
+  return { field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' };
 }
 
 function tooFarAhead(given: readonly NewEvent[], now: number, fieldOf: Posted["fieldOf"]): FieldError[] {
@@ -343,12 +455,19 @@ function tooFarAhead(given: readonly NewEvent[], now: number, fieldOf: Posted["f
   );
 }
 
-/** Called only for a body that is larger than one event may be. */
-function oversized(events: readonly NewEvent[]): FieldError[] {
+/**
+ * 413 with the events that are larger than one may be; undefined when none is.
+ * @param bytes of all of them together
+ */
+export function oversized(events: readonly NewEvent[], bytes: number): Refusal<413> | undefined {
+  if (bytes <= MAX_EVENT_BYTES) return undefined;
   const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);
-  return sizes.flatMap((bytes, i) =>
-    bytes > MAX_EVENT_BYTES
-      ? [{ field: `events[${i}]`, fault: `is ${bytes} bytes`, expected: `at most ${MAX_EVENT_BYTES}` }]
+  const errors = sizes.flatMap((size, i) =>
+    size > MAX_EVENT_BYTES
+      ? [{ field: `events[${i}]`, fault: `is ${size} bytes`, expected: `at most ${MAX_EVENT_BYTES}` }]
       : [],
   );
+  return errors.length > 0
+    ? { status: 413, detail: "An event of the batch is too large", errors }
+    : undefined;
 }

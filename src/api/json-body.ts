@@ -105,7 +105,7 @@ export async function readAtMost(
 }
 
 /** SQLite's own JSON functions stop at 1,000. */
-const MAX_DEPTH = 500;
+export const MAX_DEPTH = 500;
 
 type Parsed =
   | Readonly<{ kind: "value"; value: unknown }>
@@ -145,7 +145,7 @@ function isDeeperThan(text: string, max: number): boolean {
 }
 
 /** The text; undefined when the bytes are not UTF-8. With `isPart` the last character may be incomplete. */
-function decoded(bytes: Uint8Array, isPart = false): string | undefined {
+export function decoded(bytes: Uint8Array, isPart = false): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes, { stream: isPart });
   } catch {

@@ -8,7 +8,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
-import { NOT_YOUR_TENANT, newKey, newTokenId, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
+import { newKey, newTokenId, notYourTenant, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
 import { type Api, scopes } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
@@ -69,7 +69,7 @@ export function registerPortalLinks(api: Api): void {
     const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
     const principal = c.get("principal");
     const tenant = tenantFor(principal, named);
-    if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+    if (tenant === undefined) return problem(403, notYourTenant(principal));
     const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
     const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
     const refusal = refuseScopes(principal, scopes, "read_only");

@@ -10,27 +10,57 @@ import type { Misconfiguration } from "../config.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
 
-/** A problem document. `detail` is for people to read; `errors` are for the form that sent the fields. */
+/** What is refused, and why, before it is an answer over HTTP or the result of a binding's call. */
+export type Refusal<S extends ProblemStatus = ProblemStatus> = Readonly<{
+  status: S;
+  /** For people to read. */
+  detail: string;
+  /** For the form that sent the fields. */
+  errors?: readonly FieldError[];
+  /** When to try again, in seconds from now. */
+  retryAfterS?: number;
+}>;
+
+/** The problem document of a refusal. */
+export function problemOf({ status, detail, errors }: Refusal): Problem {
+  const { slug, title } = problemTypes[status];
+  const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
+  return { type: `/problems/${slug}`, title, status, detail, ...listed };
+}
+
+/** The answer of a refusal over HTTP. */
+export function answerOf<S extends ProblemStatus>({
+  retryAfterS,
+  ...refusal
+}: Refusal<S>): ProblemResponse<S> {
+  const headers = retryAfterS === undefined ? undefined : { "retry-after": String(retryAfterS) };
+  return problem(refusal.status, refusal.detail, refusal.errors, headers);
+}
+
+/** A problem document as an answer. */
 export function problem<S extends ProblemStatus>(
   status: S,
   detail: string,
   errors?: readonly FieldError[],
   headers?: Readonly<Record<string, string>>,
 ): ProblemResponse<S> {
-  const { slug, title } = problemTypes[status];
-  const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
-  return new Response(JSON.stringify({ type: `/problems/${slug}`, title, status, detail, ...listed }), {
+  const document = problemOf({ status, detail, ...(errors && { errors }) });
+  return new Response(JSON.stringify(document), {
     status,
     headers: { "content-type": "application/problem+json", ...headers },
   }) as ProblemResponse<S>;
 }
 
-export type ProblemResponse<S extends ProblemStatus> = Response &
-  TypedResponse<z.infer<typeof problemSchema>, S, "json">;
+export type ProblemResponse<S extends ProblemStatus> = Response & TypedResponse<Problem, S, "json">;
 
 /** 422 with the fields at fault. */
 export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
-  return problem(422, summarize(errors), errors);
+  return answerOf(invalidFields(errors));
+}
+
+/** 422 with the fields at fault. */
+export function invalidFields(errors: readonly FieldError[]): Refusal<422> {
+  return { status: 422, detail: summarize(errors), errors };
 }
 
 /** The first error as a sentence, and the number of the others. */
@@ -43,7 +73,12 @@ export function summarize(errors: readonly FieldError[]): string {
 
 /** 404 for an id that names nothing that the caller may see. */
 export function notFound(what: string, id: string): ProblemResponse<404> {
-  return problem(404, `There is no ${what} ${id}`);
+  return answerOf(notFoundRefusal(what, id));
+}
+
+/** 404 for an id that names nothing that the caller may see. */
+export function notFoundRefusal(what: string, id: string): Refusal<404> {
+  return { status: 404, detail: `There is no ${what} ${id}` };
 }
 
 /** Seconds after which a client may ask a misconfigured Worker again, and between its log lines. */
@@ -51,13 +86,13 @@ const MISCONFIGURED_S = 60;
 let misconfigurationLoggedAt = Number.NEGATIVE_INFINITY;
 
 /** 503 that names the variables at fault. Clients may repeat requests often, so an isolate logs one line a minute. */
-export function misconfigured({ message }: Misconfiguration, log: Log): ProblemResponse<503> {
+export function misconfigured({ message }: Misconfiguration, handler: string, log: Log): Refusal<503> {
   const now = Date.now();
   if (now - misconfigurationLoggedAt >= MISCONFIGURED_S * 1000) {
     misconfigurationLoggedAt = now;
-    log({ what: "misconfigured", handler: "fetch", error: message });
+    log({ what: "misconfigured", handler, error: message });
   }
-  return problem(503, message, undefined, { "retry-after": String(MISCONFIGURED_S) });
+  return { status: 503, detail: message, retryAfterS: MISCONFIGURED_S };
 }
 
 /** The app's error handler. What Hono refuses keeps its status; any other error is a 500 without details. */
@@ -68,8 +103,13 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   }
   const log = c.get("services")?.log ?? logToConsole;
   log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return problem(500, problemTypes[500].example);
+  return answerOf(internalError());
 };
+
+/** 500: an error of our own, which is in the log and not described. */
+export function internalError(): Refusal<500> {
+  return { status: 500, detail: problemTypes[500].example };
+}
 
 export type FieldError = Readonly<{
   /** The line of an NDJSON body, from 1. */
@@ -169,6 +209,8 @@ const problemSchema = z
   })
   .openapi("Problem");
 
+export type Problem = z.infer<typeof problemSchema>;
+
 /** The `responses` of a route for these problems. What may be 401 may be 429 instead (rate-limit.ts). */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: ProblemStatus) => ({
@@ -193,7 +235,7 @@ const problemHeaders = {
 };
 
 /** The example of a problem in the OpenAPI document and the reference. */
-export function problemExample(status: ProblemStatus): z.infer<typeof problemSchema> {
+export function problemExample(status: ProblemStatus): Problem {
   const { slug, title, example: detail } = problemTypes[status];
   const plain = { type: `/problems/${slug}`, title, status, detail };
   if (status !== 422) return plain;
@@ -207,6 +249,12 @@ export type Checked =
 
 type Issue = z.core.$ZodIssue;
 type Path = readonly PropertyKey[];
+
+/** A value as the schema reads it, or its errors. */
+export function checked<T>(schema: z.ZodType<T>, value: unknown): Readonly<{ data: T }> | FieldError[] {
+  const result = schema.safeParse(value);
+  return result.success ? { data: result.data } : fieldErrors(result.error.issues, value);
+}
 
 /** The errors of a validator's result; none when it succeeded. */
 export function errorsOf(result: Checked): FieldError[] {
@@ -237,7 +285,7 @@ function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
 const MAX_SHOWN = 60;
 
 /** `["events", 3, "type"]` as `events[3].type`; the root as `body`. */
-function fieldName(path: Path): string {
+export function fieldName(path: Path): string {
   const steps = path.map((step) => (typeof step === "number" ? `[${step}]` : `.${String(step)}`));
   return steps.join("").replace(/^\./, "") || "body";
 }

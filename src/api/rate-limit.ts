@@ -1,14 +1,15 @@
 /**
- * Rate limits of API keys, and of addresses whose requests have no valid key. The platform's rate-limit bindings count at
- * each of Cloudflare's locations, without a query or a written row. `ADMIN_KEY` is not limited, nor is anything where a
- * binding is absent.
+ * Rate limits of API keys, of the service bindings of a tenant, and of addresses whose requests have no valid key. The
+ * platform's rate-limit bindings count at each of Cloudflare's locations, without a query or a written row. What is the
+ * operator's own (`ADMIN_KEY`, a service binding without a tenant) is not limited, nor is anything where a binding is
+ * absent.
  */
 import type { MiddlewareHandler } from "hono";
 import { addressBlock } from "../core/credentials.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { ApiEnv } from "./context.ts";
-import { type ProblemResponse, problem } from "./problems.ts";
+import { type ApiEnv, callerOf, type Principal } from "./context.ts";
+import { answerOf, type ProblemResponse, type Refusal } from "./problems.ts";
 
 /** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
 const PERIOD_SECONDS = 10;
@@ -16,11 +17,11 @@ const PERIOD_SECONDS = 10;
 const limits = {
   ingest: {
     binding: "ingestLimit",
-    detail: "The key posts more often than its limit. Post in batches, or less often",
+    detail: "posts more often than its limit. Post in batches, or less often",
   },
   read: {
     binding: "readLimit",
-    detail: "The key reads more often than its limit. Read larger pages, or less often",
+    detail: "reads more often than its limit. Read larger pages, or less often",
   },
   anonymous: {
     binding: "anonymousLimit",
@@ -28,16 +29,19 @@ const limits = {
   },
 } as const;
 
+type CallerLimit = "ingest" | "read";
+
 type LimitName = keyof typeof limits;
 
 /** Middleware: 429 when the key posts events too often. */
 export const withinIngestLimit = within("ingest");
 
-const withinReads = within("read");
+/** Middleware for a route that reads with another method than GET: 429 when the key reads too often. */
+export const withinAnyReadLimit = within("read");
 
 /** Middleware: 429 when the key reads too often. Other requests are not counted here. */
 export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
-  c.req.method === "GET" || c.req.method === "HEAD" ? withinReads(c, next) : next();
+  c.req.method === "GET" || c.req.method === "HEAD" ? withinAnyReadLimit(c, next) : next();
 
 /** 429 when requests without a valid key come too often from the address of this one; else undefined. */
 export async function overAnonymousLimit(
@@ -47,7 +51,7 @@ export async function overAnonymousLimit(
   const address = request.headers.get("cf-connecting-ip");
   // Cloudflare sets the header on every request from outside; the dashboard's own calls inside this Worker lack it.
   if (address === null || (await isAllowed(services, "anonymous", addressBlock(address)))) return undefined;
-  return overLimit("anonymous");
+  return answerOf(overLimit(limits.anonymous.detail));
 }
 
 /** Middleware for a route that needs no key and costs a query: 429 when it is requested too often from one address. */
@@ -58,13 +62,24 @@ export const withinAnonymousLimit: MiddlewareHandler<ApiEnv> = async (c, next) =
   return;
 };
 
-function within(name: "ingest" | "read"): MiddlewareHandler<ApiEnv> {
+function within(name: CallerLimit): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
-    const { key } = c.get("principal");
-    if (key !== undefined && !(await isAllowed(c.get("services"), name, key))) return overLimit(name);
+    const refusal = await overCallerLimit(c.get("services"), name, c.get("principal"));
+    if (refusal) return answerOf(refusal);
     await next();
     return;
   };
+}
+
+/** 429 when the principal posts or reads too often; else undefined. */
+export async function overCallerLimit(
+  services: Services,
+  name: CallerLimit,
+  principal: Principal,
+): Promise<Refusal<429> | undefined> {
+  const { key } = principal;
+  if (key === undefined || (await isAllowed(services, name, key))) return undefined;
+  return overLimit(`${callerOf(principal)} ${limits[name].detail}`);
 }
 
 /** A limiter that fails allows everything: it only protects, nothing is billed by it. */
@@ -77,6 +92,6 @@ async function isAllowed(services: Services, name: LimitName, key: string): Prom
   }
 }
 
-function overLimit(name: LimitName) {
-  return problem(429, limits[name].detail, undefined, { "retry-after": String(PERIOD_SECONDS) });
+function overLimit(detail: string): Refusal<429> {
+  return { status: 429, detail, retryAfterS: PERIOD_SECONDS };
 }

@@ -118,15 +118,18 @@ export function deliveriesOf(plan: Plan): number {
 export type EventHeader = Readonly<{
   tenant: string;
   type: string;
-  /** Of its body in UTF-8. */
+  /** Of its body. */
   bytes: number;
+  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  contentType?: string | undefined;
 }>;
 
 /**
  * The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes.
  */
 export type StoredHeader = Readonly<{
-  version: 1;
+  /** 2 where an event has a content type: code that does not know of these must not send it as an envelope. */
+  version: 1 | 2;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
   /** CRC-32 of plain bodies; gzip has one of its own. */
@@ -134,6 +137,8 @@ export type StoredHeader = Readonly<{
   tenants: readonly string[];
   types: readonly string[];
   events: readonly number[];
+  /** The content types of those events that have one, by index. */
+  contentTypes?: Readonly<Record<number, string>>;
   /** The idempotency keys of its events, each with its tenant: they are removed with the bundle. */
   keys?: readonly (readonly [tenant: string, key: string])[];
 }>;
@@ -151,14 +156,27 @@ export function storedHeader(
     types.indexOf(type),
     bytes,
   ]);
-  return { version: 1, ...stored, tenants, types, events: positions };
+  const contentTypes = Object.fromEntries(
+    events.flatMap(({ contentType }, index) => (contentType === undefined ? [] : [[index, contentType]])),
+  );
+  const header = { ...stored, tenants, types, events: positions };
+  return Object.keys(contentTypes).length > 0
+    ? { version: 2, ...header, contentTypes }
+    : { version: 1, ...header };
 }
 
 /** The header of the event at an index; undefined when there is none. */
-export function headerAt({ tenants, types, events }: StoredHeader, index: number): EventHeader | undefined {
+export function headerAt(header: StoredHeader, index: number): EventHeader | undefined {
+  const { tenants, types, events, contentTypes } = header;
   const [tenant, type, bytes] = events.slice(index * FIELDS, index * FIELDS + FIELDS);
   if (tenant === undefined || type === undefined || bytes === undefined) return undefined;
-  return { tenant: tenants[tenant] ?? "", type: types[type] ?? "", bytes };
+  const contentType = contentTypes?.[index];
+  return {
+    tenant: tenants[tenant] ?? "",
+    type: types[type] ?? "",
+    bytes,
+    ...(contentType !== undefined && { contentType }),
+  };
 }
 
 export function headersOf(header: StoredHeader): EventHeader[] {
@@ -208,9 +226,9 @@ export function checksumOf(bytes: Uint8Array): number {
 }
 
 /** The parts one after the other; a single one is not copied. */
-export function joined(parts: readonly Uint8Array[]): Uint8Array {
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const [only] = parts;
-  if (parts.length === 1 && only) return only;
+  if (parts.length === 1 && only) return only as Uint8Array<ArrayBuffer>;
   const whole = new Uint8Array(parts.reduce((size, part) => size + part.byteLength, 0));
   let at = 0;
   for (const part of parts) {

@@ -7,6 +7,9 @@
  * that must all hold. A missing value equals nothing and is neither less nor greater than anything; `not` is true of
  * it, unless it denies `exists: false`.
  *
+ * `or` with a list of filters holds when one of them does. A key of `data` may be named `or` too: with anything but
+ * filters in its list it is a condition on that key.
+ *
  * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, so
  * that a mistake loses no event.
  */
@@ -25,16 +28,39 @@ export type Route = Readonly<{
   types: readonly unknown[] | null;
   /** Conditions on `data`; null takes everything. Not validated. */
   filter: unknown;
+  /** Whether it takes content that is not JSON. */
+  takesContent?: boolean;
 }>;
 
 /**
  * The destinations that get an event of this type with this data, in the order of `routes`.
  * @param data called only where there is a filter
+ * @param isContent whether it is content of its own type, which has no `data` and no envelope
  */
-export function routed(routes: readonly Route[], type: string, data: () => unknown): string[] {
+export function routed(
+  routes: readonly Route[],
+  type: string,
+  data: () => unknown,
+  isContent = false,
+): string[] {
   return routes
-    .filter(({ types, filter }) => takesType(types, type) && (filter === null || letsThrough(filter, data())))
+    .filter((route) => refusalOf(route, type, data, isContent) === undefined)
     .map(({ destination }) => destination);
+}
+
+/** Why a destination does not take an event. */
+export const refusals = ["type", "filter", "body"] as const;
+
+/** Why a destination with this route does not get an event of this type with this data; undefined when it gets it. */
+export function refusalOf(
+  { types, filter, takesContent }: Omit<Route, "destination">,
+  type: string,
+  data: () => unknown,
+  isContent = false,
+): (typeof refusals)[number] | undefined {
+  if (!takesType(types, type)) return "type";
+  if (isContent && takesContent !== true) return "body";
+  return filter === null || letsThrough(filter, data()) ? undefined : "filter";
 }
 
 /** Whether one of the patterns matches the type. */
@@ -51,11 +77,28 @@ function matches(pattern: unknown, type: string): boolean {
 /** Whether a condition is met; undefined when it is invalid. */
 type Met = boolean | undefined;
 
+/** Filters within filters at most, the outermost included. */
+const MAX_DEPTH = 3;
+/** The entries of a list in `data` that `in` looks at: an event may go through a thousand filters. */
+const MAX_LOOKED_AT = 100;
+
 /** Whether the filter takes the data: all of its conditions hold, or one of them is invalid. */
 export function letsThrough(filter: unknown, data: unknown): boolean {
-  if (!isObject(filter)) return true;
-  const conditions = Object.entries(filter);
-  return conditions.length === 0 || (all(conditions, ([path, given]) => meetsAt(path, given, data)) ?? true);
+  return holds(filter, data, 1) ?? true;
+}
+
+function holds(filter: unknown, data: unknown, depth: number): Met {
+  if (!isObject(filter) || depth > MAX_DEPTH) return undefined;
+  return all(Object.entries(filter), ([path, given]) =>
+    isAlternatives(path, given)
+      ? any(given, (alternative) => holds(alternative, data, depth + 1))
+      : meetsAt(path, given, data),
+  );
+}
+
+/** Whether this is `or` with filters. A list without a filter is one of values: that of a key named `or`. */
+function isAlternatives(path: string, given: unknown): given is readonly unknown[] {
+  return path === "or" && Array.isArray(given) && given.some(isObject);
 }
 
 function meetsAt(path: string, condition: unknown, data: unknown): Met {
@@ -68,19 +111,59 @@ function meets(value: unknown, condition: unknown, denial: "with not" | "without
   if (Array.isArray(condition))
     return any(condition, (one) => (isScalar(one) ? same(value, one) : undefined));
   if (!isObject(condition)) return same(value, condition);
+  const fold = foldingOf(condition);
   return all(Object.entries(condition), ([operator, operand]) => {
-    if (operator !== "not") return compare(operator, value, operand);
+    if (operator !== "not") return fold && compare(operator, value, operand, fold);
     const denied = denial === "with not" ? meets(value, operand, "without") : undefined;
     return denied === undefined ? undefined : !denied;
   });
 }
 
-function compare(operator: string, value: unknown, operand: unknown): Met {
+/** How texts are made comparable. */
+type Fold = (text: string) => string;
+
+/** The operators that `ignore_case` is about. */
+const OF_TEXTS = ["prefix", "suffix", "in"] as const;
+
+/** How the operators of a condition compare texts; undefined where its `ignore_case` is invalid. */
+function foldingOf(condition: Readonly<Record<string, unknown>>): Fold | undefined {
+  const { ignore_case: given } = condition;
+  if (given === undefined) return asGiven;
+  if (typeof given !== "boolean" || !hasTexts(condition)) return undefined;
+  return given ? withoutCase : asGiven;
+}
+
+function hasTexts(condition: object): boolean {
+  return OF_TEXTS.some((operator) => Object.hasOwn(condition, operator));
+}
+
+function asGiven(text: string): string {
+  return text;
+}
+
+/** In lower case first, so that every character is folded by itself (a final sigma too). No text becomes shorter. */
+function withoutCase(text: string): string {
+  return text.toLowerCase().toUpperCase();
+}
+
+function compare(operator: string, value: unknown, operand: unknown, fold: Fold): Met {
   switch (operator) {
     case "exists":
       return typeof operand === "boolean" ? (value !== undefined) === operand : undefined;
+    case "ignore_case":
+      return true;
+    case "in":
+      return Array.isArray(operand) ? isOneOf(value, operand, fold) : undefined;
+    // Of a long text only as much is folded as can matter, and one more: half of a surrogate pair folds otherwise.
     case "prefix":
-      return typeof operand === "string" ? typeof value === "string" && value.startsWith(operand) : undefined;
+      return ofTexts(
+        value,
+        operand,
+        (text, part) => fold(text.slice(0, part.length + 1)).startsWith(part),
+        fold,
+      );
+    case "suffix":
+      return ofTexts(value, operand, (text, part) => fold(text.slice(-part.length - 1)).endsWith(part), fold);
     case "gt":
       return ordered(value, operand, (a, b) => a > b);
     case "gte":
@@ -92,6 +175,29 @@ function compare(operator: string, value: unknown, operand: unknown): Met {
     default:
       return undefined;
   }
+}
+
+function ofTexts(
+  value: unknown,
+  operand: unknown,
+  holds: (text: string, folded: string) => boolean,
+  fold: Fold,
+): Met {
+  if (typeof operand !== "string") return undefined;
+  return typeof value === "string" && holds(value, fold(operand));
+}
+
+/** Whether the value, or one of the first entries where it is a list, is one of these. */
+function isOneOf(value: unknown, these: readonly unknown[], fold: Fold): Met {
+  const found = Array.isArray(value) ? value.slice(0, MAX_LOOKED_AT) : [value];
+  return any(these, (one) => {
+    if (!isScalar(one)) return undefined;
+    if (typeof one !== "string") return found.some((entry) => same(entry, one));
+    const folded = fold(one);
+    return found.some(
+      (entry) => typeof entry === "string" && entry.length <= folded.length && fold(entry) === folded,
+    );
+  });
 }
 
 function ordered(value: unknown, operand: unknown, holds: (a: number, b: number) => boolean): Met {
@@ -151,15 +257,22 @@ function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
 }
 
+/** Conditions of one filter, `or` counting as one; and in all, with those of the filters within. */
 const MAX_CONDITIONS = 10;
+const MAX_CONDITIONS_IN_ALL = 50;
+const MAX_ALTERNATIVES = 10;
 const MAX_VALUES = 20;
 const MAX_TEXT = 256;
 
 const FILTER = `expected an object of 1 to ${MAX_CONDITIONS} conditions by their paths`;
+const IN_ALL = `expected at most ${MAX_CONDITIONS_IN_ALL} conditions in all`;
+const ALTERNATIVES = `expected a list of 1 to ${MAX_ALTERNATIVES} filters`;
+const DEPTH = `expected no \`or\` here: filters are at most ${MAX_DEPTH} levels deep`;
 const PATH = "expected keys joined by dots, at most 128 characters, without quotes, backslashes and controls";
 const VALUE = `expected a string of at most ${MAX_TEXT} characters, a number up to 2^53, true, false or null`;
 const VALUES = `expected a list of 1 to ${MAX_VALUES} values`;
 const NUMBER = "expected a number up to 2^53";
+const CASE = `expected ${OF_TEXTS.slice(0, -1).join(", ")} or ${OF_TEXTS.at(-1)} beside it`;
 
 /** A number that JavaScript cannot represent exactly would be another number when it is compared. */
 const isExact = (n: number) => !Number.isInteger(n) || Number.isSafeInteger(n);
@@ -170,11 +283,15 @@ const text = z
   .max(MAX_TEXT, { error: VALUE })
   .refine((given) => !given.includes("\0"), { error: VALUE });
 const value = z.union([text, number, z.boolean(), z.null()], { error: VALUE });
-const values = z.array(value).min(1, { error: VALUES }).max(MAX_VALUES, { error: VALUES });
+const values = z.array(value, { error: VALUES }).min(1, { error: VALUES }).max(MAX_VALUES, { error: VALUES });
+const yesOrNo = z.boolean({ error: "expected true or false" });
 
 const comparisons = {
-  exists: z.boolean({ error: "expected true or false" }).optional(),
+  exists: yesOrNo.optional(),
   prefix: text.optional(),
+  suffix: text.optional(),
+  in: values.optional(),
+  ignore_case: yesOrNo.optional(),
   gt: number.optional(),
   gte: number.optional(),
   lt: number.optional(),
@@ -187,24 +304,60 @@ const path = z
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a path may not have.
   .regex(/^[^."\\\x00-\x1f]+(\.[^."\\\x00-\x1f]+)*$/, { error: PATH });
 
-export const eventFilter = z
-  .record(path, conditionSchema({ ...comparisons, not: conditionSchema(comparisons).optional() }), {
-    error: FILTER,
-  })
-  .refine(hasConditions, { error: FILTER })
+const byPath = z.record(path, z.unknown());
+const condition = conditionSchema({ ...comparisons, not: conditionSchema(comparisons).optional() });
+
+export const eventFilter = filterSchema(1)
+  .refine((given) => conditionsIn(given) <= MAX_CONDITIONS_IN_ALL, { error: IN_ALL })
   .meta({
     description:
       "Conditions on data by dotted paths, all of which must hold: a value, a list of values of which it is " +
-      "one, or operators: exists, prefix, gt, gte, lt, lte and not.",
+      "one, or operators: exists, prefix, suffix, in (it is, or a list has, one of these values), ignore_case (for " +
+      "prefix, suffix and in), gt, gte, lt, lte and not. `or` with a list of filters holds when one of them does.",
     example: { "order.status": ["paid", "shipped"], "order.total": { gte: 100 }, test: { not: true } },
   });
 
 export type EventFilter = z.infer<typeof eventFilter>;
 
+/** A filter so deep within others; its errors name the path inside of it. */
+function filterSchema(depth: number) {
+  return z
+    .record(z.string(), z.unknown(), { error: FILTER })
+    .refine(hasConditions, { error: FILTER, abort: true })
+    .superRefine((given, ctx) => {
+      forward(byPath.safeParse(given).error?.issues ?? [], given, ctx);
+      for (const [key, one] of Object.entries(given)) {
+        const found = isAlternatives(key, one) ? alternatives(depth + 1) : condition;
+        const issues = found.safeParse(one).error?.issues ?? [];
+        forward(
+          issues.map((issue) => ({ ...issue, path: [key, ...issue.path] })),
+          given,
+          ctx,
+        );
+      }
+    });
+}
+
+function alternatives(depth: number) {
+  if (depth > MAX_DEPTH) return z.never({ error: DEPTH });
+  return z.array(filterSchema(depth)).max(MAX_ALTERNATIVES, { error: ALTERNATIVES, abort: true });
+}
+
+type Context = Pick<z.RefinementCtx, "addIssue">;
+
+function forward(issues: readonly z.core.$ZodIssue[], input: unknown, ctx: Context): void {
+  for (const issue of issues) ctx.addIssue({ ...issue, input } as Parameters<Context["addIssue"]>[0]);
+}
+
 /** A value, a list of values or an object of these operators; its errors are those of the form it has. */
 function conditionSchema(operators: z.ZodRawShape) {
   const error = `expected an object of ${Object.keys(operators).join(", ")}`;
-  const object = z.strictObject(operators, { error });
+  const object = z
+    .strictObject(operators, { error })
+    .refine((given) => given.ignore_case === undefined || hasTexts(given), {
+      error: CASE,
+      path: ["ignore_case"],
+    });
   const none = z.never({ error });
   const schemaFor = (given: unknown) => {
     if (Array.isArray(given)) return values;
@@ -212,13 +365,20 @@ function conditionSchema(operators: z.ZodRawShape) {
     return Object.keys(given).length > 0 ? object : none;
   };
   return z.unknown().superRefine((given, ctx) => {
-    for (const issue of schemaFor(given).safeParse(given).error?.issues ?? []) {
-      ctx.addIssue({ ...issue, input: given } as Parameters<typeof ctx.addIssue>[0]);
-    }
+    forward(schemaFor(given).safeParse(given).error?.issues ?? [], given, ctx);
   });
 }
 
 function hasConditions(given: object): boolean {
   const { length } = Object.keys(given);
   return length >= 1 && length <= MAX_CONDITIONS;
+}
+
+/** With those of the filters within, as deep as they may be; whatever is no filter has none. */
+function conditionsIn(filter: unknown, depth = 1): number {
+  if (!isObject(filter) || depth > MAX_DEPTH) return 0;
+  const counts = Object.entries(filter).flatMap(([key, given]) =>
+    isAlternatives(key, given) ? given.map((one) => conditionsIn(one, depth + 1)) : [1],
+  );
+  return counts.reduce((sum, count) => sum + count, 0);
 }

@@ -229,7 +229,10 @@ export async function storeBodies(bodies: readonly Uint8Array[]): Promise<Stored
 }
 
 /** The body of each event in order; undefined when the stored bytes are damaged. */
-export async function readBodies(hex: string, header: StoredHeader): Promise<Uint8Array[] | undefined> {
+export async function readBodies(
+  hex: string,
+  header: StoredHeader,
+): Promise<Uint8Array<ArrayBuffer>[] | undefined> {
   const plain = await plainOf(hex, header);
   const sizes = headersOf(header).map(({ bytes }) => bytes);
   if (!plain || plain.byteLength !== sizes.reduce((sum, size) => sum + size, 0)) return undefined;
@@ -240,7 +243,10 @@ export async function readBodies(hex: string, header: StoredHeader): Promise<Uin
   });
 }
 
-async function plainOf(hex: string, { encoding, checksum }: StoredHeader): Promise<Uint8Array | undefined> {
+async function plainOf(
+  hex: string,
+  { encoding, checksum }: StoredHeader,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
     const stored = Uint8Array.fromHex(hex);
     if (encoding === "gzip") return await through(stored, new DecompressionStream("gzip"));
@@ -250,8 +256,9 @@ async function plainOf(hex: string, { encoding, checksum }: StoredHeader): Promi
   }
 }
 
-async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise<Uint8Array> {
-  return new Response(new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream)).bytes();
+async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise<Uint8Array<ArrayBuffer>> {
+  const whole = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream);
+  return new Uint8Array(await new Response(whole).arrayBuffer());
 }
 
 /** What a list shows of an event: all of it is in the header, so bodies are not read. */

@@ -46,7 +46,9 @@ type LoadedEvent = Readonly<{
   tenant: string;
   type: string;
   /** Undefined when it was not asked for; null when the stored bytes are damaged. */
-  body: string | null | undefined;
+  body: Uint8Array<ArrayBuffer> | null | undefined;
+  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  contentType?: string | undefined;
   acceptedAt: number;
   /** Not delivered before; null: delivered at once. */
   deliverAt: number | null;
@@ -88,12 +90,12 @@ type LoadOptions = Readonly<{
 }>;
 
 /** The latest version of headers that this code can read. */
-const VERSION = 1;
+const VERSION = 2;
 /** Stored bytes of bodies in one round trip, unless one bundle alone has more. As hexadecimal they are twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 /**
- * Bytes of bodies held at once, unless one bundle alone has more. As strings they take up to twice as much; an isolate
- * has 128 MB, and several invocations may share it.
+ * Bytes of bodies held at once, unless one bundle alone has more. An isolate has 128 MB, and several invocations may
+ * share it.
  */
 export const HELD_BYTES = 8 * 1024 * 1024;
 /** How often a body is read before it counts as damaged. */
@@ -255,7 +257,7 @@ type Opened = {
   readonly missing: readonly BundlePart[];
   reads: number;
   /** Of due events only, to save memory. */
-  bodies: ReadonlyMap<number, string> | undefined;
+  bodies: ReadonlyMap<number, Uint8Array<ArrayBuffer>> | undefined;
 };
 
 type Context = Readonly<{
@@ -328,12 +330,11 @@ function portionsOf(opened: readonly Opened[]): Opened[][] {
   return portions;
 }
 
-const decoder = new TextDecoder();
-
 async function decodeInto(one: Opened, hex: string): Promise<void> {
   one.reads += 1;
   const bodies = await readBodies(hex, one.header);
-  one.bodies = bodies && new Map([...one.due].map((index) => [index, decoder.decode(bodies[index])]));
+  // Copied, so that the bodies of the others are not kept with them.
+  one.bodies = bodies && new Map([...one.due].map((index) => [index, new Uint8Array(bodies[index] ?? [])]));
 }
 
 function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
@@ -342,9 +343,9 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
   return entries.map(({ index, destination, row }) => {
     let event = events.get(index);
     if (!event) {
-      const { tenant = "", type = "" } = headerAt(header, index) ?? {};
+      const { tenant = "", type = "", contentType } = headerAt(header, index) ?? {};
       const body = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
-      event = { id: eventAt(id, index), tenant, type, body, acceptedAt, deliverAt };
+      event = { id: eventAt(id, index), tenant, type, body, contentType, acceptedAt, deliverAt };
       events.set(index, event);
     }
     return { event, destination, row };

@@ -5,8 +5,20 @@
  * a tenant finds it. `tenant`, where given, hides the destinations of others. Settings are plain columns that an operator
  * may edit: a value out of its range counts as its default, so that it stops no delivery.
  */
-import { and, asc, eq, getTableColumns, gt, type InferSelectModel, isNull, ne } from "drizzle-orm";
+import {
+  and,
+  asc,
+  eq,
+  getTableColumns,
+  gt,
+  type InferSelectModel,
+  isNull,
+  ne,
+  type SQL,
+  sql,
+} from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { z } from "zod";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { Pause } from "../core/gate-state.ts";
@@ -91,7 +103,9 @@ export async function listDestinations(
 }
 
 /** The values of columns that a change was decided by. */
-type Seen = Partial<Pick<Destination, "secret" | "breakerCooldownS" | "breakerMaxCooldownS">>;
+type Seen = Partial<
+  Pick<Destination, "secret" | "signatureForms" | "breakerCooldownS" | "breakerMaxCooldownS">
+>;
 
 /** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
 export async function changeDestination(
@@ -102,7 +116,7 @@ export async function changeDestination(
   seen: Seen = {},
 ): Promise<Destination | undefined> {
   const unchanged = (Object.keys(seen) as (keyof Seen)[]).map((name) =>
-    eq(destinations[name], seen[name] ?? ""),
+    isSame(destinations[name], seen[name] ?? null),
   );
   return drizzle(db)
     .update(destinations)
@@ -110,6 +124,11 @@ export async function changeDestination(
     .where(and(undeleted(id, tenant), ...unchanged))
     .returning()
     .get();
+}
+
+/** `IS` is true of two nulls, too. */
+function isSame(column: SQLiteColumn, value: unknown): SQL {
+  return sql`${column} IS ${value === null ? null : sql.param(value, column)}`;
 }
 
 /** The row after the change of its status; undefined when there is none, or it has that status already. */

@@ -16,7 +16,6 @@ import {
   type StoredHeader,
 } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
-import { isoTime } from "../time.ts";
 import { idRangeOf, LISTED_BUNDLES, readBodies } from "./bundles.ts";
 import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
 import {
@@ -41,14 +40,15 @@ import {
 import { type Databases, homeOf } from "./shards.ts";
 import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
 
-type StoredEvent = Readonly<{
+export type StoredEvent = Readonly<{
   id: number;
   tenant: string;
   type: string;
   acceptedAt: number;
   deliverAt: number | null;
-  /** What attempts send; its `data` is null when the stored bytes are damaged. */
-  body: string;
+  /** An envelope, or content as it was posted; null when the stored bytes are damaged. */
+  body: Uint8Array<ArrayBuffer> | null;
+  contentType?: string | undefined;
 }>;
 
 /** Most bundles that one page of queued deliveries looks at, and most scheduled ones. */
@@ -83,13 +83,10 @@ export async function findEvent(
   if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
     return undefined;
   const bodies = await readBodies(row.body, header);
-  const bytes = bodies?.[indexOf(eventId)];
   const { acceptedAt, deliverAt } = row;
-  const { type } = about;
-  const body = bytes
-    ? new TextDecoder().decode(bytes)
-    : JSON.stringify({ type, timestamp: isoTime(acceptedAt), data: null });
-  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body };
+  const { type, contentType } = about;
+  const body = bodies?.[indexOf(eventId)] ?? null;
+  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, contentType };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, row, eventId, ids);
   return isOverWith(row, found, over) ? undefined : { event, deliveries: found };

@@ -29,10 +29,12 @@ import {
   uniqueIndex,
 } from "drizzle-orm/sqlite-core";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
+import type { BodyForm } from "../core/content.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
+import type { SignatureForm } from "../core/signature-forms.ts";
 import { jsonText } from "./columns.ts";
 
 /** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
@@ -193,6 +195,8 @@ export const destinations = sqliteTable(
     description: text(),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** What it gets of an event. */
+    body: text().$type<BodyForm>().notNull().default("envelope"),
     /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
     /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */
@@ -201,6 +205,8 @@ export const destinations = sqliteTable(
     secretVersion: integer("secret_version").notNull().default(1),
     /** The newest first. */
     previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
+    /** How attempts are signed; null: Standard Webhooks. */
+    signatureForms: jsonText<readonly SignatureForm[] | null>(null)("signature_forms"),
     status: text().$type<"active" | "paused">().notNull().default("active"),
     statusReason: text("status_reason").$type<PauseReason>(),
     statusChangedAt: integer("status_changed_at"),

@@ -3,6 +3,7 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
+import { bodyFormOf, dataIn } from "../core/content.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
@@ -30,7 +31,7 @@ type Order = Readonly<{
   url: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
-  body: string;
+  body: Uint8Array<ArrayBuffer>;
   timeoutMs: number;
 }>;
 
@@ -116,8 +117,27 @@ function failureOf(error: unknown): Exchange {
 /** One attempt: one signed HTTP exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
-/** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
-export type Message = Readonly<{ id: string; body: string; attempt: number }>;
+/** What is sent: all but `attempt`, its number from 1, is the same on every attempt. */
+export type Message = Readonly<{ id: string; type: string; attempt: number }> & Payload;
+
+/** The body of a request, and its media type. */
+export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
+
+type StoredEvent = Readonly<{
+  type: string;
+  body: Uint8Array<ArrayBuffer>;
+  contentType?: string | undefined;
+}>;
+
+/** What the destination gets of an event: content as it was posted, or of JSON the envelope or the data alone. */
+export function payloadOf(
+  { type, body, contentType }: StoredEvent,
+  destination: Pick<Destination, "body">,
+): Payload {
+  if (contentType !== undefined) return { body, contentType };
+  const isWhole = bodyFormOf(destination.body) === "envelope";
+  return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
+}
 
 export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
 
@@ -131,10 +151,14 @@ export async function send(
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { body } = event;
-  if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
-  const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
+  if (!body) throw new Error("A delivery without its body must not be attempted");
+  const payload = payloadOf({ ...event, body }, destination);
+  const message = { id: eventId(event.id), type: event.type, ...payload, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
-  return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
+  return {
+    delivery,
+    ...(await call(services, { url: destination.url, headers, body: payload.body, timeoutMs })),
+  };
 }
 
 /**
@@ -143,17 +167,17 @@ export async function send(
  */
 export async function headersOf(
   { headers }: Pick<Destination, "headers">,
-  { id, body, attempt }: Message,
+  { attempt, contentType, ...event }: Message,
   signer: Signer,
   at: number,
 ): Promise<Record<string, string>> {
   const own = Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   return {
     ...(Object.fromEntries(own) as Record<string, string>),
-    "content-type": "application/json",
+    "content-type": contentType,
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),
-    ...(await signer(id, body, at)),
+    ...(await signer(event, at)),
   };
 }
 

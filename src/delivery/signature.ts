@@ -1,40 +1,69 @@
 /**
- * The signature of an attempt: Standard Webhooks, with HMAC (`v1`) or ed25519 (`v1a`). After a rotation the previous
- * secrets sign too until they expire, so that a receiver can change over at any time.
- * https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * The signatures of an attempt, in the forms that its destination has chosen (core/signature-forms.ts). After a rotation
+ * the previous secrets sign too until they expire, so that a receiver can change over at any time; in a form that has
+ * room for one signature, the newest secret signs alone.
  */
+import { joined } from "../core/bundle.ts";
 import { previousSecrets } from "../core/credentials.ts";
+import {
+  formsOf,
+  type Recipe,
+  recipeOf,
+  type Signed,
+  signatureHeaders,
+  signedTexts,
+} from "../core/signature-forms.ts";
 import type { Destination } from "../db/destinations.ts";
 import type { SigningKey } from "../secrets/signing.ts";
 import type { Vault } from "../secrets/vault.ts";
 
 /**
- * Signs one attempt: the id and the body are the same on every attempt, the timestamp is this one's.
+ * Signs one attempt: id, type and body are the same on every attempt, the timestamp is this one's.
  * @param at epoch ms; sent as whole seconds
  */
-export type Signer = (id: string, body: string, at: number) => Promise<Record<string, string>>;
+export type Signer = (event: SignedEvent, at: number) => Promise<Record<string, string>>;
 
-type Signing = Pick<Destination, "id" | "secret" | "previousSecrets">;
+type SignedEvent = Omit<Signed, "timestamp"> & Readonly<{ body: Uint8Array }>;
 
-/** Opens the secrets that the destination signs with at `now`. Rejects when one cannot be opened. */
+type Signing = Pick<Destination, "id" | "secret" | "previousSecrets" | "signatureForms">;
+
+/**
+ * Opens the secrets that the destination signs with at `now`. Rejects when one cannot be opened, or the current one
+ * cannot sign in all of the forms, as after an edit by hand.
+ */
 export async function signerFor(vault: Vault, destination: Signing, now: number): Promise<Signer> {
-  const { id, secret, previousSecrets: stored } = destination;
+  const { id, secret, previousSecrets: stored, signatureForms } = destination;
+  const recipes = formsOf(signatureForms).map(recipeOf);
   const sealed = [{ secret, expires_at: Number.POSITIVE_INFINITY }, ...previousSecrets(stored, now)];
   const keys = await Promise.all(
     sealed.map(async ({ secret, expires_at: until }) => ({ key: await vault.open(id, secret), until })),
   );
-  return (event, body, at) => {
+  for (const recipe of recipes)
+    if (!keys.slice(0, 1).every(({ key }) => canSign(key, recipe)))
+      throw new Error(`The secret cannot sign for ${recipe.header}`);
+  return async ({ id, type, body }, at) => {
+    const signed = { id, type, timestamp: String(Math.floor(at / 1000)) };
     const signing = keys.filter(({ until }) => until > at).map(({ key }) => key);
-    return signatureHeaders(event, body, at, signing);
+    const headers = await Promise.all(recipes.map((recipe) => headersFor(recipe, signed, body, signing)));
+    return Object.assign({ "webhook-id": signed.id, "webhook-timestamp": signed.timestamp }, ...headers);
   };
 }
 
-async function signatureHeaders(id: string, body: string, at: number, keys: readonly SigningKey[]) {
-  const timestamp = String(Math.floor(at / 1000));
-  const signatures = await Promise.all(keys.map((key) => key.sign(`${id}.${timestamp}.${body}`)));
-  return {
-    "webhook-id": id,
-    "webhook-timestamp": timestamp,
-    "webhook-signature": signatures.join(" "),
-  };
+function canSign({ hmac }: SigningKey, { takesKeyPairs }: Recipe): boolean {
+  return hmac !== undefined || takesKeyPairs === true;
+}
+
+const encoder = new TextEncoder();
+
+async function headersFor(recipe: Recipe, signed: Signed, body: Uint8Array, keys: readonly SigningKey[]) {
+  const [before, after] = signedTexts(recipe, signed);
+  const content = joined([encoder.encode(before), body, encoder.encode(after)]);
+  const able = keys.filter((key) => canSign(key, recipe));
+  const signing = recipe.separator === undefined ? able.slice(0, 1) : able;
+  const signatures = await Promise.all(
+    signing.map(async ({ sign, hmac }) =>
+      recipe.takesKeyPairs || !hmac ? sign(content) : recipe.version + (await hmac(content, recipe.digest)),
+    ),
+  );
+  return signatureHeaders(recipe, signed, signatures);
 }

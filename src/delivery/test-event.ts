@@ -6,13 +6,14 @@
  * accepts our events, and how many requests a minute it allows.
  */
 
+import { envelopeOf } from "../core/content.ts";
 import { type Destination, gateSettingsOf } from "../db/destinations.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
-import { type Call, call, connections, headersOf, maskedHeaders } from "./http.ts";
+import { type Call, call, connections, headersOf, maskedHeaders, payloadOf } from "./http.ts";
 import { targetFault } from "./url-guard.ts";
 
 export type TestResult =
@@ -30,7 +31,8 @@ export async function sendTestEvent(services: Services, destination: Destination
   if (fault) return { kind: "not_made", fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
-  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
+  const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
+  const message = { id: `test_${randomText(13)}`, type: TYPE, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     url: destination.url,
@@ -51,7 +53,11 @@ export async function sendTestEvent(services: Services, destination: Destination
   return {
     kind: "made",
     call: made,
-    sent: { id: message.id, body: message.body, headers: maskedHeaders(headers, destination.headers ?? {}) },
+    sent: {
+      id: message.id,
+      body: new TextDecoder().decode(message.body),
+      headers: maskedHeaders(headers, destination.headers ?? {}),
+    },
   };
 }
 
@@ -61,9 +67,9 @@ const faults: Readonly<Record<string, string>> = {
   unresolved: "The destination's name could not be looked up.",
 };
 
-function bodyAt(now: number): string {
+function bodyAt(now: number): Uint8Array<ArrayBuffer> {
   const data = { message: "This is a test. Nothing has happened." };
-  return JSON.stringify({ type: TYPE, timestamp: isoTime(now), data });
+  return new Uint8Array(new TextEncoder().encode(envelopeOf(TYPE, isoTime(now), data)));
 }
 
 type Handshake =

@@ -7,6 +7,7 @@
  * outcome.
  */
 
+import { Content, envelopeOf } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
 import { routed } from "../core/routing.ts";
 import { allOf } from "../db/shards.ts";
@@ -16,14 +17,14 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime, within } from "../time.ts";
 import type { CommitResult, Entry, PreparedEvent } from "./bundle.ts";
-import { commitEntries, resultByKey, WAIT_MS } from "./commit.ts";
+import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeResult } from "./intake-protocol.ts";
 
 export type PostedEvent = Readonly<{
   tenant: string;
   type: string;
-  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. */
+  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. Or `Content`, which is sent as it is. */
   data: unknown;
   /** Not to be delivered before this, epoch ms; at once when it has passed. */
   deliverAt?: number | undefined;
@@ -57,11 +58,96 @@ export async function accept(
     deadlineAt: now + WAIT_MS,
   };
   const outcome =
-    (await storedElsewhere(services, database, entry)) ??
+    (await storedElsewhere(services, database, [entry])).get(entry) ??
     (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
     (await commitHere(services, database, entry));
   if (outcome.kind === "replayed") services.background(countRepeat(services, posted));
   return outcome;
+}
+
+/** An event that is accepted or not by itself, although others are committed with it. */
+export type SingleEvent = PostedEvent &
+  Readonly<{
+    /** Its idempotency key. */
+    key?: string | undefined;
+    /** The same whenever it is handed over, and no other event's. */
+    token: string;
+    /** When its sender sent it, epoch ms: not after the first try to store it, and the same at each. */
+    sentAt: number;
+    /** It may have been stored by an earlier try: this one finds that, and stores nothing. */
+    isRepeated: boolean;
+  }>;
+
+/** Bytes of the bodies of one commit: as many as one request may post. */
+const COMMIT_BYTES = 1024 * 1024;
+
+/**
+ * Stores each of the events, once however often it is handed over, and enqueues their deliveries. They are committed
+ * together, and the results are in their order. Never throws.
+ */
+export async function acceptEach(
+  services: Services,
+  posted: readonly SingleEvent[],
+): Promise<readonly CommitResult[]> {
+  const databases = services.config.eventDatabases ?? allOf(services).length;
+  const now = services.now();
+  const items = posted.map((one) => ({ one, event: prepared(one, now) }));
+  const byDatabase = Map.groupBy(items, ({ one: { tenant, key, sentAt } }) =>
+    key === undefined ? placeByTime(tenant, databases, sentAt) : placeByKey(tenant, key, databases),
+  );
+  const results = new Map<SingleEvent, CommitResult>();
+  for (const [database, some] of byDatabase) {
+    for (const portion of portionsOf(some)) {
+      const outcomes = await acceptPortion(services, database, portion);
+      for (const [i, { one }] of portion.entries()) results.set(one, outcomes[i] ?? { kind: "unavailable" });
+    }
+  }
+  const repeats = posted.filter((one) => one.key !== undefined && results.get(one)?.kind === "replayed");
+  for (const one of repeats) services.background(countRepeat(services, [one]));
+  return posted.map((one) => results.get(one) ?? { kind: "unavailable" });
+}
+
+type SingleItem = Readonly<{ one: SingleEvent; event: PreparedEvent }>;
+
+/** As many events at a time as one commit takes. */
+function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
+  const portions: SingleItem[][] = [];
+  let free = 0;
+  for (const item of items) {
+    const bytes = item.event.body.byteLength;
+    if (bytes > free) {
+      portions.push([]);
+      free = COMMIT_BYTES;
+    }
+    free -= bytes;
+    portions.at(-1)?.push(item);
+  }
+  return portions;
+}
+
+async function acceptPortion(
+  services: Services,
+  database: number,
+  items: readonly SingleItem[],
+): Promise<readonly CommitResult[]> {
+  const now = services.now();
+  const entries = await Promise.all(
+    items.map(async ({ one, event }): Promise<Entry> => {
+      const { key, token, sentAt, isRepeated } = one;
+      const keyed = key !== undefined && { key: { key, fingerprint: await fingerprintOf([one]) } };
+      return {
+        ...{ token, events: [event], deadlineAt: now + WAIT_MS },
+        ...keyed,
+        ...(isRepeated && { triedAt: sentAt }),
+      };
+    }),
+  );
+  const elsewhere = await storedElsewhere(services, database, entries);
+  const open = entries.filter((entry) => !elsewhere.has(entry));
+  const { outcomes, bundles } = await commitEntries(services, database, open, now);
+  services.background(enqueueCommitted(services, bundles));
+  const committed = new Map(open.map((entry, i) => [entry, outcomes[i]]));
+  return entries.map((entry) => elsewhere.get(entry) ?? committed.get(entry) ?? { kind: "unavailable" });
 }
 
 /** An operational event. It is stored once by its key, however often it is posted. */
@@ -92,21 +178,26 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
 }
 
 /**
- * The result of the key in another database than the one it maps to now. A key maps to one database, in which
- * concurrent requests under it are told apart; while there were fewer databases, it may have mapped to another.
+ * The results of entries that are stored in another database than the one they are placed in now. A key or a repeated
+ * event is placed in one database, in which concurrent tries are told apart; while there were fewer databases, it may
+ * have been placed in another. Where that cannot be looked up, all that might be stored are unavailable.
  */
 async function storedElsewhere(
   services: Services,
   database: number,
-  entry: Entry,
-): Promise<CommitResult | undefined> {
-  const others = entry.key ? allOf(services).filter((_, number) => number !== database) : [];
+  entries: readonly Entry[],
+): Promise<ReadonlyMap<Entry, CommitResult>> {
+  const wanted = entries.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
+  const others = allOf(services).flatMap((_, number) => (number === database ? [] : [number]));
+  if (wanted.length === 0 || others.length === 0) return new Map();
   try {
-    const found = await Promise.all(others.map((db) => resultByKey(services, db, entry)));
-    return found.find((outcome) => outcome !== undefined);
+    const found = await Promise.all(others.map((number) => storedResults(services, number, wanted)));
+    const bundles = found.flatMap((one) => one.bundles);
+    services.background(enqueueCommitted(services, bundles));
+    return new Map(found.flatMap(({ outcomes }) => [...outcomes]));
   } catch (error) {
     services.log({ what: "keys_unavailable", error: faultOf(error) });
-    return { kind: "unavailable" };
+    return new Map(wanted.map((entry) => [entry, { kind: "unavailable" }]));
   }
 }
 
@@ -122,10 +213,22 @@ async function commitByIntake(
 ): Promise<CommitResult | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
-  const { tenant, type, body, deliverAt } = event;
+  const { tenant, type, body, contentType, deliverAt } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
-  const posted = { database, token, tenant, type, body, deliverAt, key, deadlineAt };
+  const version = contentType === undefined ? 1 : INTAKE_VERSION;
+  const posted = {
+    version,
+    database,
+    token,
+    tenant,
+    type,
+    body,
+    contentType,
+    deliverAt,
+    key,
+    deadlineAt,
+  } as const;
   const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
@@ -133,9 +236,7 @@ async function commitByIntake(
     if (calledAt >= deadlineAt) break;
     const notTaken = triedAt === undefined ? undefined : unavailable;
     const call = async (): Promise<IntakeResult> =>
-      intake
-        .get(intake.idFromName(`${database}.${shard}`), location)
-        .accept({ version: INTAKE_VERSION, ...posted, triedAt });
+      intake.get(intake.idFromName(`${database}.${shard}`), location).accept({ ...posted, triedAt });
     try {
       const result = await within(services, deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
@@ -157,8 +258,11 @@ async function commitHere(services: Services, database: number, entry: Entry): P
 }
 
 function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
-  const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
-  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+  const content =
+    data instanceof Content
+      ? { data: () => undefined, body: data.bytes, contentType: data.type }
+      : { data: () => data, body: encoder.encode(envelopeOf(type, isoTime(now), data)) };
+  return { tenant, type, ...content, ...(deliverAt > now && { deliverAt }) };
 }
 
 /**

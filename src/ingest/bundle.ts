@@ -15,6 +15,8 @@ export type PreparedEvent = Readonly<{
   data: () => unknown;
   /** The exact bytes that every attempt sends. */
   body: Uint8Array;
+  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  contentType?: string | undefined;
   /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number | undefined;
 }>;
@@ -53,6 +55,8 @@ export type CommitResult =
   | Readonly<{ kind: "conflict" }>
   /** It would plan more deliveries than a request may: nothing was stored. */
   | Readonly<{ kind: "too_many"; planned: number }>
+  /** Content of its own type, for which there are only destinations that take envelopes: nothing was stored. */
+  | Readonly<{ kind: "needs_envelope"; destinations: readonly string[] }>
   /** Nothing was stored, or the result is uncertain. */
   | Readonly<{ kind: "unavailable" }>;
 
@@ -119,7 +123,12 @@ async function newBundle(
 ): Promise<NewBundle> {
   const events = items.map(({ event }) => event);
   const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
-  const headers = events.map(({ tenant, type, body }) => ({ tenant, type, bytes: body.byteLength }));
+  const headers = events.map(({ tenant, type, body, contentType }) => ({
+    tenant,
+    type,
+    bytes: body.byteLength,
+    contentType,
+  }));
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
@@ -152,9 +161,16 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
 
 /** The destinations of an event. */
 export function routeOf(
-  { tenant, type, data }: PreparedEvent,
+  { tenant, type, data, contentType }: PreparedEvent,
   routes: ReadonlyMap<string, Routes>,
 ): string[] {
+  return routed(routes.get(tenant)?.routes ?? [], type, data, contentType !== undefined);
+}
+
+/** Of content that no destination gets: those that would, if they did not take envelopes only. */
+export function envelopeOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
+  const { tenant, type, data, contentType } = event;
+  if (contentType === undefined || routeOf(event, routes).length > 0) return [];
   return routed(routes.get(tenant)?.routes ?? [], type, data);
 }
 

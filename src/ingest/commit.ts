@@ -29,6 +29,7 @@ import {
   draftOf,
   draftsOf,
   type Entry,
+  envelopeOnly,
   kept,
   ownerOf,
   routeOf,
@@ -110,10 +111,12 @@ async function floorFor(services: Services, database: number, entries: readonly 
   const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
   const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
   if (tried.length === 0) return least;
-  return Math.min(
-    least,
-    await withTimeout(services, highestBefore(db, Math.min(...tried) - CLOCK_MARGIN_MS)),
-  );
+  return Math.min(least, await highestBeforeTries(services, db, tried));
+}
+
+/** @param tried when entries were tried first, epoch ms */
+function highestBeforeTries(services: Services, db: D1Database, tried: readonly number[]): Promise<number> {
+  return withTimeout(services, highestBefore(db, Math.min(...tried) - CLOCK_MARGIN_MS));
 }
 
 /** Of entries with the same key or token the first is committed first: the others then find its result. */
@@ -178,7 +181,7 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
   if (given.length === 0) return [];
   const { services, database, acceptedAt, floor } = context;
   const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
-  const drafts = withinCap(context, given, routes);
+  const drafts = withinCap(context, await withTakers(context, given, routes), routes);
   if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
   const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
@@ -192,6 +195,25 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
     keepAccepted(context, draft, units[i]?.bundles ?? [], ids);
     return [];
   });
+}
+
+/** The drafts without content that only destinations that take envelopes would get. */
+async function withTakers(
+  { services, outcomes }: Context,
+  drafts: readonly Draft[],
+  routes: ReadonlyMap<string, Routes>,
+): Promise<readonly Draft[]> {
+  const doubtful = drafts
+    .flatMap((draft) => draft.entries)
+    .filter(({ events }) => events.some((event) => envelopeOnly(event, routes).length > 0));
+  if (doubtful.length === 0) return drafts;
+  // Before a refusal, what is cached is compared with D1: nothing later would find that it is stale.
+  const fresh = await withTimeout(services, services.routing.fresh(services.db, tenantsOf(doubtful)));
+  for (const entry of doubtful) {
+    const destinations = entry.events.flatMap((event) => envelopeOnly(event, fresh));
+    if (destinations.length > 0) outcomes.set(entry, { kind: "needs_envelope", destinations });
+  }
+  return kept(drafts, (entry) => !outcomes.has(entry));
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */
@@ -243,22 +265,33 @@ function eventOf(bundle: number, index: number, plan: Plan, deliverAt: number | 
  * tenants' destinations are read again.
  */
 async function lookUp(context: Context, missed: readonly Entry[]): Promise<readonly Entry[]> {
-  const { services, database, outcomes } = context;
+  const { services, database, floor, outcomes } = context;
   const db = databaseAt(services, database);
-  const found = await findStored(context, db, missed);
-  const plans = await withTimeout(
+  const [found] = await withTimeout(
     services,
-    plansOf(
-      db,
-      found.flatMap(({ numbers }) => numbers),
-    ),
+    Promise.all([
+      findStored(db, floor, missed, () => true),
+      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
+    ]),
   );
+  await keepFound(services, db, found, context);
+  return missed.filter((entry) => !outcomes.has(entry));
+}
+
+/** Keeps the results of entries that are stored, and the bundles to enqueue of those that an earlier try has stored. */
+async function keepFound(
+  services: Services,
+  db: D1Database,
+  found: readonly Found[],
+  { outcomes, bundles }: Pick<Context, "outcomes" | "bundles">,
+): Promise<void> {
+  const numbers = found.flatMap((one) => one.numbers);
+  const plans = await withTimeout(services, plansOf(db, numbers));
   for (const { entry, own, stored, numbers } of found) {
     const events = storedEvents(plans, numbers);
-    if (own) keepCommittedBefore(context, entry, events, plans);
+    if (own) keepCommittedBefore({ outcomes, bundles }, entry, events, plans);
     else if (stored) outcomes.set(entry, keyResult(entry, stored, events));
   }
-  return missed.filter((entry) => !outcomes.has(entry));
 }
 
 /** What is stored of an entry: `own` under its token, by an earlier try; `stored` under its key, by another request. */
@@ -270,21 +303,21 @@ type Found = Readonly<{
   numbers: readonly number[];
 }>;
 
+/** @param isTried whether an entry's tokens may be stored above the floor */
 async function findStored(
-  { services, database, floor }: Context,
   db: D1Database,
-  missed: readonly Entry[],
+  floor: number,
+  entries: readonly Entry[],
+  isTried: (entry: Entry) => boolean,
 ): Promise<readonly Found[]> {
-  const keys = missed.flatMap((entry) => (entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : []));
-  const drafts = missed.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
-  const tokens = drafts.flatMap(({ bundles }) => bundles.flatMap((bundle) => bundle.tokens));
-  const [known] = await withTimeout(
-    services,
-    Promise.all([
-      findCommitted(db, floor, tokens, keys),
-      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
-    ]),
+  const keys = entries.flatMap((entry) =>
+    entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : [],
   );
+  const drafts = entries.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
+  const tokens = drafts.flatMap(({ entry, bundles }) =>
+    isTried(entry) ? bundles.flatMap((bundle) => bundle.tokens) : [],
+  );
+  const known = await findCommitted(db, floor, tokens, keys);
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
   return drafts.map(({ entry, bundles }) => {
@@ -296,7 +329,7 @@ async function findStored(
 
 /** An earlier try of the entry was committed, and its result got lost. Its bundles are enqueued again, which is harmless. */
 function keepCommittedBefore(
-  { outcomes, bundles }: Context,
+  { outcomes, bundles }: Pick<Context, "outcomes" | "bundles">,
   entry: Entry,
   events: readonly AcceptedEvent[],
   plans: Plans,
@@ -315,19 +348,23 @@ async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plan
   return new Map(found.map((bundle) => [bundle.id, bundle]));
 }
 
-/** The result stored under the entry's key in one of the databases; undefined where the key is unknown. */
-export async function resultByKey(
+/**
+ * The results of those entries that a database has already, and the bundles to enqueue again: stored under their keys by
+ * another request, or by an earlier try of their own.
+ */
+export async function storedResults(
   services: Services,
-  db: D1Database,
-  entry: Entry,
-): Promise<CommitResult | undefined> {
-  if (!entry.key) return undefined;
-  const names = [{ tenant: ownerOf(entry), key: entry.key.key }];
-  const { keys } = await withTimeout(services, findCommitted(db, 0, [], names));
-  const [stored] = keys;
-  if (!stored) return undefined;
-  const numbers = numbersOf(stored);
-  return keyResult(entry, stored, storedEvents(await withTimeout(services, plansOf(db, numbers)), numbers));
+  database: number,
+  entries: readonly Entry[],
+): Promise<Readonly<{ outcomes: ReadonlyMap<Entry, CommitResult>; bundles: readonly CommittedBundle[] }>> {
+  const db = databaseAt(services, database);
+  const results = { outcomes: new Map<Entry, CommitResult>(), bundles: new Map<number, CommittedBundle>() };
+  const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
+  const floor = tried.length > 0 ? await highestBeforeTries(services, db, tried) : 0;
+  const isTried = ({ triedAt }: Entry) => triedAt !== undefined;
+  const found = await withTimeout(services, findStored(db, floor, entries, isTried));
+  await keepFound(services, db, found, results);
+  return { outcomes: results.outcomes, bundles: [...results.bundles.values()] };
 }
 
 function numbersOf({ bundles, places }: StoredKey): number[] {

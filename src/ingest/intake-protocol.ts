@@ -4,15 +4,17 @@
  */
 import type { CommitResult, Entry } from "./bundle.ts";
 
-export const INTAKE_VERSION = 1;
+/** 2 knows of content types. A request says the lowest version that can read it. */
+export const INTAKE_VERSION = 2;
 
 /** An entry of one event. */
 export type IntakeRequest = Readonly<{
-  version: typeof INTAKE_VERSION;
+  version: 1 | 2;
   database: number;
   tenant: string;
   type: string;
   body: Uint8Array;
+  contentType?: string | undefined;
   deliverAt?: number | undefined;
 }> &
   Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;

@@ -52,7 +52,7 @@ export class GroupCommit {
   }
 
   accept(request: IntakeRequest): Promise<IntakeResult> {
-    if (request.version !== INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
+    if (request.version > INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
     const bytes = request.body.byteLength;
     const isFull = this.#pending.length >= MOST_PENDING || this.#bytes + bytes > MOST_BYTES;
     if (isFull) return Promise.resolve({ kind: "full" });
@@ -64,11 +64,21 @@ export class GroupCommit {
   }
 
   #entryOf(request: IntakeRequest): Entry {
-    const { database, token, tenant, type, body, deliverAt, key, deadlineAt, triedAt } = request;
-    const data = () => (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data;
+    const { database, token, tenant, type, body, contentType, deliverAt, key, deadlineAt, triedAt } = request;
+    const data = () =>
+      contentType === undefined
+        ? (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data
+        : undefined;
     const { routing } = this.#services;
     const floor = routing.hasFloor(database) ? routing.floor(database) : undefined;
-    return { token, events: [{ tenant, type, data, body, deliverAt }], key, deadlineAt, triedAt, floor };
+    return {
+      token,
+      events: [{ tenant, type, data, body, contentType, deliverAt }],
+      key,
+      deadlineAt,
+      triedAt,
+      floor,
+    };
   }
 
   async #commitPending(database: number): Promise<void> {

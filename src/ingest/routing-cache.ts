@@ -3,6 +3,7 @@
  * change of a destination raises, by trigger, so that an edit by hand counts too. The cache may be stale: a commit
  * compares the revisions, and where one has changed the tenant's destinations are read again.
  */
+import { bodyFormOf } from "../core/content.ts";
 import type { Route } from "../core/routing.ts";
 
 export type Routes = Readonly<{ revision: number; routes: readonly Route[] }>;
@@ -15,14 +16,20 @@ const REVISIONS = `
   FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.value`;
 
 const ROUTES = `
-  SELECT d.tenant, d.id, d.event_types AS types, d.filter FROM json_each(?1) w
+  SELECT d.tenant, d.id, d.event_types AS types, d.filter, d.body FROM json_each(?1) w
   JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
 const HIGHEST = "SELECT max(id) AS id FROM bundles";
 
 type Revision = Readonly<{ tenant: string; revision: number }>;
 
-type RouteRow = Readonly<{ tenant: string; id: string; types: string | null; filter: string | null }>;
+type RouteRow = Readonly<{
+  tenant: string;
+  id: string;
+  types: string | null;
+  filter: string | null;
+  body: string;
+}>;
 
 export class RoutingCache {
   readonly #known = new Map<string, Routes>();
@@ -110,9 +117,14 @@ function weightOf(routes: Routes | undefined): number {
   return routes ? routes.routes.length + 1 : 0;
 }
 
-function routeOf({ id, types, filter }: RouteRow): Route {
+function routeOf({ id, types, filter, body }: RouteRow): Route {
   const parsed = jsonOr(types, null);
-  return { destination: id, types: Array.isArray(parsed) ? parsed : null, filter: jsonOr(filter, null) };
+  return {
+    destination: id,
+    types: Array.isArray(parsed) ? parsed : null,
+    filter: jsonOr(filter, null),
+    ...(bodyFormOf(body) === "data" && { takesContent: true }),
+  };
 }
 
 /** Text that an edit by hand has made invalid JSON reads as `fallback`. */

@@ -2,11 +2,18 @@
  * Queue messages while the Worker is misconfigured, which an operator may notice only after hours. No message is
  * handled, so no delivery loses an attempt. Each comes again after a minute, and the platform counts that against its
  * retries: a message of deliveries would be a dead letter after 100 minutes. So before its last retries a new message
- * takes its place, and the configuration may stay wrong for as long as D1 keeps the events.
+ * takes its place, and the configuration may stay wrong for as long as D1 keeps the events. Messages of an operator's
+ * queue of events are never replaced: their pauses grow, and then they go to that queue's own dead-letter queue.
  */
 import type { Misconfiguration } from "../config.ts";
 import { faultOf, type Log } from "../log.ts";
-import { deliveryMessage, digestMessage, replayMessage } from "../queue-messages.ts";
+import {
+  batchKindOf,
+  deliveryMessage,
+  digestMessage,
+  eventsPauseSeconds,
+  replayMessage,
+} from "../queue-messages.ts";
 
 /** Between two looks at a message: how much later than its correction a configuration takes effect, at most. */
 const DELAY_S = 60;
@@ -14,7 +21,7 @@ const DELAY_S = 60;
 const RETRIES = 90;
 
 /**
- * Retries the whole batch after a minute, and logs one line that names the variables at fault. Message by message, because
+ * Retries the whole batch after a pause, and logs one line that names the variables at fault. Message by message, because
  * `retryAll` may retry what has been acknowledged.
  */
 export async function keepMessages(
@@ -24,7 +31,12 @@ export async function keepMessages(
   log: Log,
 ): Promise<void> {
   let replaced = 0;
+  const areEvents = batchKindOf(env, batch) === "events";
   for (const message of batch.messages) {
+    if (areEvents) {
+      message.retry({ delaySeconds: eventsPauseSeconds(message.attempts, Math.random()) });
+      continue;
+    }
     const queue = queueToReplaceOn(env, message);
     if (queue && (await isSent(queue, message.body, log))) {
       message.ack();

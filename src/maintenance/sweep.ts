@@ -204,7 +204,7 @@ async function makeLostWait(
   const rows = lost.flatMap(({ event: id, destination: name, acceptedAt, deliverAt }) => {
     const destination = known.get(name);
     // The row has nothing of the event's content in it.
-    const event = { id, acceptedAt, deliverAt, tenant: "", type: "", body: "" };
+    const event = { id, acceptedAt, deliverAt, tenant: "", type: "", body: undefined };
     return destination
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];

@@ -7,6 +7,7 @@ import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
+import { utf8 } from "../support/utf8.ts";
 import { keysOf, MASTER_KEYS, vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
@@ -31,7 +32,7 @@ const rotate = (id: string, body: unknown = {}) => call("POST", `/v1/destination
 async function headersAt(id: string, at: number): Promise<Record<string, string>> {
   const row = await findDestination(env.DB, id, undefined);
   if (!row) throw new Error("The destination is there");
-  return (await signerFor(vault, row, at))("evt_1", "{}", at);
+  return (await signerFor(vault, row, at))({ id: "evt_1", type: "order.created", body: utf8("{}") }, at);
 }
 
 /** Asked at the time of the signature, because the library judges that as well. */

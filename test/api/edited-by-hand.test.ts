@@ -12,7 +12,13 @@ beforeEach(emptyDatabase);
 
 const shown = operations.find(({ method, path }) => method === "GET" && path === "/v1/destinations/{id}");
 
-describe.each(["event_types", "metadata", "headers", "retry"])("a destination's %s", (column) => {
+describe.each([
+  "event_types",
+  "metadata",
+  "headers",
+  "retry",
+  "signature_forms",
+])("a destination's %s", (column) => {
   it.each(["not json", "{", "5", '"text"', "[1]", '{"a":{}}', "null", "true"])("of %s", async (value) => {
     const { call } = testApi();
     const { json } = await call("POST", "/v1/destinations", { url: "https://example.com/" });

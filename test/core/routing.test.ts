@@ -5,22 +5,38 @@ import { type EventFilter, eventFilter, letsThrough, routed, takesType } from ".
 
 /** What a filter means. */
 function isWanted(filter: EventFilter, data: unknown): boolean {
-  return Object.entries(filter).every(([path, destinationState]) =>
-    meets(valueAt(data, path.split(".")), destinationState),
+  return Object.entries(filter).every(([path, condition]) =>
+    isListOfFilters(path, condition)
+      ? condition.some((one) => isWanted(one, data))
+      : meets(valueAt(data, path.split(".")), condition),
   );
 }
 
-function meets(value: unknown, destinationState: unknown): boolean {
-  if (Array.isArray(destinationState)) return destinationState.includes(value);
-  if (typeof destinationState !== "object" || destinationState === null) return value === destinationState;
-  return Object.entries(destinationState).every(([operator, operand]) =>
-    operators[operator]?.(value, operand as never),
+function isListOfFilters(path: string, condition: unknown): condition is EventFilter[] {
+  return path === "or" && Array.isArray(condition) && condition.some((one) => one && typeof one === "object");
+}
+
+function meets(value: unknown, condition: unknown): boolean {
+  if (Array.isArray(condition)) return condition.includes(value);
+  if (typeof condition !== "object" || condition === null) return value === condition;
+  const { ignore_case: ignoresCase, ...given } = condition as Record<string, unknown>;
+  return Object.entries(given).every(([operator, operand]) =>
+    ignoresCase && ["prefix", "suffix", "in"].includes(operator)
+      ? operators[operator]?.(folded(value), folded(operand) as never)
+      : operators[operator]?.(value, operand as never),
   );
+}
+
+function folded(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(folded);
+  return typeof value === "string" ? value.toLowerCase().toUpperCase() : value;
 }
 
 const operators: Record<string, (value: unknown, operand: never) => boolean> = {
   exists: (value, operand) => (value !== undefined) === operand,
   prefix: (value, operand) => typeof value === "string" && value.startsWith(operand),
+  suffix: (value, operand) => typeof value === "string" && value.endsWith(operand),
+  in: (value, operand) => [value].flat().some((one) => [operand].flat().includes(one as never)),
   gt: (value, operand) => typeof value === "number" && value > operand,
   gte: (value, operand) => typeof value === "number" && value >= operand,
   lt: (value, operand) => typeof value === "number" && value < operand,
@@ -35,7 +51,7 @@ function valueAt(data: unknown, [key, ...rest]: string[]): unknown {
   return valueAt((data as Record<string, unknown>)[key], rest);
 }
 
-const keys = ["a", "b", "0", "a b", "ключ", "$", "[0]", "__proto", "%_"] as const;
+const keys = ["a", "b", "0", "a b", "ключ", "$", "[0]", "__proto", "%_", "or"] as const;
 const key = fc.constantFrom(...keys);
 const path = fc.array(key, { minLength: 1, maxLength: 3 }).map((parts) => parts.join("."));
 const texts = fc.constantFrom(
@@ -48,6 +64,13 @@ const texts = fc.constantFrom(
   "true",
   "null",
   "é",
+  "É",
+  "ß",
+  "SS",
+  "ΑΣ",
+  "ας",
+  "𐐨",
+  "𐐀x",
   "日本",
   "💥x",
   "💥",
@@ -62,21 +85,39 @@ const values = fc.array(value, { minLength: 1, maxLength: 3 });
 const comparisons = {
   exists: fc.boolean(),
   prefix: texts,
+  suffix: texts,
+  in: values,
+  ignore_case: fc.boolean(),
   gt: numbers,
   gte: numbers,
   lt: numbers,
   lte: numbers,
 };
 const someOf = (model: Record<string, fc.Arbitrary<unknown>>) =>
-  fc.record(model, { requiredKeys: [] }).filter((given) => Object.keys(given).length > 0);
+  fc
+    .record(model, { requiredKeys: [] })
+    .map(({ ignore_case: ignoresCase, ...given }) =>
+      ["prefix", "suffix", "in"].some((one) => one in given) && ignoresCase !== undefined
+        ? { ...given, ignore_case: ignoresCase }
+        : given,
+    )
+    .filter((given) => Object.keys(given).length > 0);
 const denied = fc.oneof(value, values, someOf(comparisons));
-const destinationState = fc.oneof(
+const condition = fc.oneof(
   value,
   values,
   someOf({ ...comparisons, not: denied }),
   fc.record({ not: denied }),
 );
-const filter = fc.dictionary(path, destinationState, { minKeys: 1, maxKeys: 3 });
+const flat = fc.dictionary(path, condition, { minKeys: 1, maxKeys: 3 });
+const alternatives = (of: fc.Arbitrary<object>) => fc.array(of, { minLength: 1, maxLength: 3 });
+const withOr = (of: fc.Arbitrary<object>) =>
+  fc.oneof(
+    flat,
+    fc.record({ or: alternatives(of) }),
+    fc.tuple(flat, alternatives(of)).map(([own, or]) => ({ ...own, or })),
+  );
+const filter = withOr(withOr(flat));
 const { data } = fc.letrec((tie) => ({
   data: fc.oneof(
     { maxDepth: 3 },
@@ -107,7 +148,7 @@ describe("a filter", () => {
 
   test("of one condition on what is there means the same too", () => {
     fc.assert(
-      fc.property(destinationState, data, (one, about) => {
+      fc.property(condition, data, (one, about) => {
         expect(letsThrough({ a: one }, { a: about })).toBe(isWanted({ a: one } as EventFilter, { a: about }));
       }),
       { numRuns: 3_000 },
@@ -127,6 +168,80 @@ describe("a filter", () => {
   test("compares numbers that are kept as they were written", () => {
     expect(letsThrough({ total: { gte: 100 } }, { total: JSON.rawJSON("100.00") })).toBe(true);
     expect(letsThrough({ total: { lt: 100 } }, { total: JSON.rawJSON("1e2") })).toBe(false);
+  });
+});
+
+describe("a filter's condition", () => {
+  test.each<[unknown, unknown, boolean]>([
+    [{ suffix: ".pdf" }, "bill.pdf", true],
+    [{ suffix: ".pdf" }, "bill.PDF", false],
+    [{ suffix: ".pdf", ignore_case: true }, "bill.PDF", true],
+    [{ suffix: "" }, "", true],
+    [{ suffix: "a" }, ["a"], false],
+    [{ prefix: "Über", ignore_case: true }, "ÜBERWEISUNG", true],
+    [{ prefix: "ord", ignore_case: false }, "ORDER", false],
+    [{ in: ["eu", "us"] }, "eu", true],
+    [{ in: ["eu", "us"] }, "EU", false],
+    [{ in: ["eu", "us"], ignore_case: true }, "EU", true],
+    [{ in: ["eu", "us"] }, ["asia", "us"], true],
+    [{ in: ["eu", "us"], ignore_case: true }, ["asia", "US"], true],
+    [{ in: ["eu", "us"] }, [], false],
+    [{ in: ["eu", "us"] }, [["us"]], false],
+    [{ in: ["eu"] }, { eu: true }, false],
+    [{ in: [7, null] }, [1, 7], true],
+    [{ in: [7, null] }, null, true],
+    [{ in: [7] }, ["7"], false],
+    [{ not: { in: ["eu"] } }, ["eu", "us"], false],
+    [{ not: { in: ["eu"] } }, undefined, true],
+    [{ in: ["straße"], ignore_case: true }, "STRASSE", true],
+    [{ in: ["a"] }, [...Array.from({ length: 99 }, () => "b"), "a"], true],
+    [{ in: ["a"] }, [...Array.from({ length: 100 }, () => "b"), "a"], false],
+  ])("%j of %j: %s", (condition, value, wanted) => {
+    expect(eventFilter.safeParse({ a: condition }).success).toBe(true);
+    expect(letsThrough({ a: condition }, value === undefined ? {} : { a: value })).toBe(wanted);
+  });
+});
+
+describe("a filter with `or`", () => {
+  const either = { or: [{ a: 1 }, { b: { gt: 1 } }], c: true };
+
+  test.each<[unknown, boolean]>([
+    [{ a: 1, c: true }, true],
+    [{ b: 2, c: true }, true],
+    [{ a: 1, b: 2 }, false],
+    [{ a: 2, b: 1, c: true }, false],
+  ])("needs one of its filters and all other conditions (%j: %s)", (about, wanted) => {
+    expect(letsThrough(either, about)).toBe(wanted);
+  });
+
+  test("is told from a condition on a key of that name", () => {
+    expect(letsThrough({ or: "x" }, { or: "x" })).toBe(true);
+    expect(letsThrough({ or: ["x", "y"] }, { or: "z" })).toBe(false);
+    expect(letsThrough({ "or.a": 1 }, { or: { a: 1 } })).toBe(true);
+  });
+
+  function within(depth: number): unknown {
+    let filter: unknown = { a: 1 };
+    for (let level = 1; level < depth; level++) filter = { or: [filter] };
+    return filter;
+  }
+
+  test("is refused beyond three levels, and takes everything if it is stored nevertheless", () => {
+    expect(eventFilter.safeParse(within(3)).success).toBe(true);
+    expect(letsThrough(within(3), { a: 2 })).toBe(false);
+    expect(eventFilter.safeParse(within(4)).success).toBe(false);
+    expect(eventFilter.safeParse(within(100_000)).success).toBe(false);
+    expect(letsThrough(within(4), { a: 2 })).toBe(true);
+    expect(letsThrough(within(100_000), {})).toBe(true);
+  });
+
+  test("has at most fifty conditions in all", () => {
+    const ten = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`k${i}`, i]));
+    expect(eventFilter.safeParse({ or: [ten, ten, ten, ten, ten] }).success).toBe(true);
+    const over = eventFilter.safeParse({ or: [ten, ten, ten, ten, ten], a: 1 });
+    expect(over.error?.issues.map(({ message }) => message)).toEqual([
+      "expected at most 50 conditions in all",
+    ]);
   });
 });
 
@@ -160,6 +275,18 @@ describe("a filter that a person has edited into nonsense takes everything", () 
     ['{"a\\u0000b":1}'],
     ['{"a\\tb":1}'],
     ['{"b":7,"a":{"like":"x"}}'],
+    ['{"a":{"suffix":1}}'],
+    ['{"a":{"in":"x"}}'],
+    ['{"a":{"in":[]}}'],
+    ['{"a":{"in":[[1]]}}'],
+    ['{"a":{"ignore_case":true}}'],
+    ['{"a":{"ignore_case":true,"gt":5}}'],
+    ['{"a":{"ignore_case":1,"prefix":"x"}}'],
+    ['{"or":[]}'],
+    ['{"or":[{}]}'],
+    ['{"or":[{"c":1},7]}'],
+    ['{"or":[{"c":1},{"a":{"like":"x"}}]}'],
+    ['{"or":[{"or":[{"or":[{"c":1}]}]}]}'],
   ])("%s", (text) => {
     expect(aboutNothing.map((data) => letsThrough(JSON.parse(text), data))).toEqual([
       true,

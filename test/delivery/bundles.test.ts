@@ -362,7 +362,7 @@ describe("bodies", () => {
     });
     expect(deliveries.map(({ event }) => [bundleOf(event.id), typeof event.body])).toEqual([
       [1, "undefined"],
-      [2, "string"],
+      [2, "object"],
     ]);
   });
 

@@ -66,7 +66,7 @@ async function attemptAt(port: number) {
   const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
   const fetch = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
   const services = { now: () => 0, fetch } as unknown as Services;
-  return call(services, { url, headers: async () => ({}), body: "{}", timeoutMs: 1_000 });
+  return call(services, { url, headers: async () => ({}), body: new Uint8Array(), timeoutMs: 1_000 });
 }
 
 test.each<[string, () => Promise<number>]>([

@@ -67,6 +67,8 @@ async function run(...args: string[]) {
 const database = (binding: string, name: string) =>
   `[[d1_databases]]\nbinding = "${binding}"\ndatabase_name = "${name}"\nmigrations_dir = "migrations"\n`;
 
+const events = (settings: string) => `[[queues.consumers]]\nqueue = "shop-events"\n${settings}\n`;
+
 describe("the steps of a deployment", () => {
   test("the first one creates the database and its tables before the Worker that needs them", async () => {
     const { commands, failure, printed } = await run("--secrets-file", secrets);
@@ -222,9 +224,9 @@ describe("a configuration that cannot work is refused before anything is done", 
       'queues.producers: the queue "breakwater-deliveries" has the bindings DRAINS and DELIVERIES; give each',
     ],
     [
-      "a dead-letter queue by another name than the Worker is told",
-      toml.replace("[vars]", '[vars]\nDEAD_QUEUE = "other"'),
-      'vars: DEAD_QUEUE is "other", and the queue of DEAD is "breakwater-dead"; remove DEAD_QUEUE',
+      "queues by other names than the Worker is told",
+      toml.replace("[vars]", '[vars]\nQUEUE_NAMES = "a,b,c"'),
+      'vars: QUEUE_NAMES is "a,b,c", and the queues are "breakwater-deliveries,breakwater-drains,breakwater-dead"; remove it',
     ],
     [
       "a variable that the Worker would refuse",
@@ -255,6 +257,21 @@ describe("a configuration that cannot work is refused before anything is done", 
       "a consumer of another queue",
       `${toml}\n[[queues.consumers]]\nqueue = "other-drains"`,
       'queues.consumers: "other-drains" is consumed, and is the queue of no binding',
+    ],
+    [
+      "a queue of events without a dead-letter queue",
+      `${toml}\n${events("retry_delay = 30")}`,
+      'queues.consumers: messages that "shop-events" refuses would be lost; set dead_letter_queue to a queue of its own',
+    ],
+    [
+      "a queue of events whose dead letters are taken for deliveries",
+      `${toml}\n${events('retry_delay = 30\ndead_letter_queue = "breakwater-dead"')}`,
+      'queues.consumers: messages that "shop-events" refuses go to "breakwater-dead"',
+    ],
+    [
+      "a queue of events without a retry delay",
+      `${toml}\n${events('dead_letter_queue = "shop-events-dead"')}`,
+      'queues.consumers: "shop-events" retries at once what an invocation that died has left; set retry_delay = 30',
     ],
     [
       "a missing Durable Object",
@@ -312,6 +329,12 @@ describe("a configuration that cannot work is refused before anything is done", 
     ]);
   });
 
+  test("but a queue of events may be consumed that is the queue of no binding", async () => {
+    const settings = 'retry_delay = 30\ndead_letter_queue = "shop-events-dead"';
+    writeFileSync(config, `${toml}\n${events(settings)}`);
+    expect((await run("--health-timeout", "0")).failure).toBeUndefined();
+  });
+
   test("an environment that is not in the file", async () => {
     expect((await run("--env", "stagin")).failure).toContain("wrangler.toml: env.stagin: there is no such");
   });
@@ -330,22 +353,25 @@ describe("queues and their names", () => {
     .replaceAll("breakwater-drains", "second")
     .replaceAll("breakwater-dead", "third");
 
-  test("may be any: the Worker is told the one that its messages do not tell", async () => {
+  test("may be any: the Worker is told those whose words do not tell", async () => {
     writeFileSync(config, renamed);
     wrangler.set({ databases: ["breakwater"], targets: [url] });
     const { commands, failure } = await run("--tag", "v1");
     expect(failure).toBeUndefined();
-    expect(commands.at(-1)).toBe("deploy --tag v1 --var=DEAD_QUEUE:third");
-    expect((await run("--dry-run")).commands).toEqual(["deploy --dry-run --var=DEAD_QUEUE:third"]);
+    expect(commands.at(-1)).toBe("deploy --tag v1 --var=QUEUE_NAMES:first,second,third");
+    expect((await run("--dry-run")).commands).toEqual([
+      "deploy --dry-run --var=QUEUE_NAMES:first,second,third",
+    ]);
   });
 
   test("are told too where the words in them mislead", async () => {
-    writeFileSync(config, toml.replaceAll("breakwater-drains", "breakwater-dead-slow"));
-    expect((await run()).commands.at(-1)).toBe("deploy --var=DEAD_QUEUE:breakwater-dead");
+    writeFileSync(config, toml.replaceAll("breakwater-deliveries", "acme-events"));
+    const names = "acme-events,breakwater-drains,breakwater-dead";
+    expect((await run()).commands.at(-1)).toBe(`deploy --var=QUEUE_NAMES:${names}`);
   });
 
   test("need not be told where the file does", async () => {
-    writeFileSync(config, renamed.replace("[vars]", '[vars]\nDEAD_QUEUE = "third"'));
+    writeFileSync(config, renamed.replace("[vars]", '[vars]\nQUEUE_NAMES = "first,second,third"'));
     expect((await run()).failure).toBeUndefined();
   });
 });

@@ -318,7 +318,8 @@ test("bodies held at once are the largest answer of D1 and what is on its way; 4
   expect(invocation.used.bodyBytes).toBe(41_000 * KB);
   const { ends, fetch } = hanging();
   const strict = strictFetch(fetch, () => invocation);
-  const post = (bytes: number) => strict("https://example.com/", { method: "POST", body: "x".repeat(bytes) });
+  const post = (bytes: number) =>
+    strict("https://example.com/", { method: "POST", body: new Uint8Array(bytes) });
   void post(1_000 * KB);
   expect(quotasBroken()).toEqual([]);
   void post(1);

@@ -77,6 +77,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/destinations/{id}/resume": [20, 7],
   "POST /v1/destinations/{id}/clear-hold": [11_000, 2],
   "POST /v1/destinations/{id}/test": [5, 2],
+  // The newest 500 bundles, and the bodies of a hundred at most.
+  "POST /v1/destinations/{id}/preview": [1_250, 6],
   "POST /v1/destinations/{id}/rotate-secret": [10, 3],
   "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 3],
@@ -143,6 +145,7 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
     "5,000 entries of the index",
   ],
   ["bundles", "SELECT plan FROM bundles ORDER BY id DESC LIMIT 1000", "the newest 1,000 by their key"],
+  ["bundles", "header, plan FROM bundles ORDER BY id DESC LIMIT 500", "the newest 500 by their key"],
   [
     "destinations USING INDEX sqlite_autoindex_destinations_1",
     'where "destinations"."deleted_at" is null order by "destinations"."id" limit',

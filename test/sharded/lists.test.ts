@@ -173,3 +173,13 @@ test("an event of a database that is not bound is unknown, and its message is re
   expect(fate).toMatchObject({ retryIn: expect.any(Number) });
   expect(world.logged("database_not_bound")).toHaveLength(1);
 });
+
+test("a preview has the last events of all databases, the newest first", async () => {
+  const { status, json } = await api().call("POST", `/v1/destinations/${a}/preview`, {
+    event_types: ["odd"],
+  });
+  expect(status).toBe(200);
+  expect(json.events.map(({ event_id: id }: { event_id: string }) => id)).toEqual(newestFirst);
+  const taken = json.events.filter((event: { taken: boolean }) => event.taken);
+  expect(taken.map(({ type }: { type: string }) => type)).toEqual(Array(EVENTS / 2).fill("odd"));
+});

@@ -70,7 +70,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     }),
   );
 
-  /** One request with a valid key; a `body` that is no string goes as JSON. */
+  /** One request with a valid key; a `body` that is neither text nor bytes goes as JSON. */
   async function call(
     method: string,
     path: string,
@@ -86,7 +86,10 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
       value === null ? [] : [[name, value] as [string, string]],
     );
     const raw =
-      body === undefined || typeof body === "string" || body instanceof ReadableStream
+      body === undefined ||
+      typeof body === "string" ||
+      body instanceof ReadableStream ||
+      body instanceof Uint8Array
         ? body
         : JSON.stringify(body);
     if (typeof raw === "string") learn(raw);

@@ -11,6 +11,10 @@ type Options = Readonly<{
   vars: Readonly<Record<string, string>>;
   /** Another entry than that of wrangler.toml. */
   main?: string;
+  /** Consumers besides those of wrangler.toml, by their queues. */
+  queueConsumers?: object;
+  /** Workers beside it, given a directory. */
+  others?: (place: string) => Promise<readonly object[]>;
 }>;
 
 /** An empty one. What it logs is dropped, but for what it says of its own faults. */
@@ -19,21 +23,25 @@ export function startBreakwater(options: Options): Promise<Runtime> {
   return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, { vars, main }: Options): Promise<object> {
-  // What is bundled needs no rules about its modules.
-  const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, "wrangler.toml")).workerOptions;
+async function optionsIn(place: string, { vars, main, queueConsumers, others }: Options): Promise<object> {
+  const options = await workerIn(place, "wrangler.toml", main);
   // The simulator has no jurisdictions.
   const bindings = { ...(options.bindings as object), JURISDICTION: "", ...vars };
-  const scriptPath = await bundleWorker(place, main);
-  return {
-    ...options,
-    name: "breakwater",
-    modulesRoot: place,
-    rootPath: place,
-    scriptPath,
-    bindings,
-    handleStructuredLogs,
-  };
+  const consumers = { ...(options.queueConsumers as object), ...queueConsumers };
+  const breakwater = { ...options, name: "breakwater", bindings, queueConsumers: consumers };
+  return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs };
+}
+
+/** A Worker as its wrangler.toml describes it, bundled. */
+export async function workerIn(
+  place: string,
+  config: string,
+  main?: string,
+): Promise<Readonly<Record<string, unknown>>> {
+  // What is bundled needs no rules about its modules.
+  const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, config)).workerOptions;
+  const scriptPath = await bundleWorker(place, main, ["--config", config]);
+  return { ...options, modules: true, modulesRoot: place, rootPath: place, scriptPath };
 }
 
 function handleStructuredLogs({ level, message }: { level: string; message: string }): void {

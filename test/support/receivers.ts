@@ -1,5 +1,7 @@
 /** Fake receivers: a `fetch` that answers as scripted by URL, 204 without a script, and keeps its requests. */
 
+import { textOf } from "./utf8.ts";
+
 /** One request. */
 export type Call = Readonly<{
   url: string;
@@ -52,7 +54,7 @@ export function receivers(): Receivers {
   async function answer(input: unknown, init: RequestInit = {}): Promise<Response> {
     const url = String(input);
     const signal = init.signal ?? new AbortController().signal;
-    const call = { url, init, headers: new Headers(init.headers), body: String(init.body), signal };
+    const call = { url, init, headers: new Headers(init.headers), body: textOf(init.body), signal };
     calls.push(call);
     mostOpen = Math.max(mostOpen, ++open);
     count(url, 1);

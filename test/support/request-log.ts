@@ -9,6 +9,7 @@ import { eventNumber } from "../../src/ids.ts";
 import type { Services } from "../../src/services.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
+import { textOf } from "./utf8.ts";
 
 /** One request; `status` is undefined until it is answered. */
 export type Sent = { readonly key: string; readonly at: number; readonly body: string; status?: number };
@@ -60,7 +61,7 @@ export function logRequests(services: Services): RequestLog {
   async function fetch(input: RequestInfo, init: RequestInit = {}): Promise<Response> {
     const event = eventNumber(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
     const destination = `dst_${new URL(String(input)).hostname.split(".")[0]}`;
-    const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: String(init.body) };
+    const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: textOf(init.body) };
     if (await hasEnded({ event, destination })) afterEnd.push(request.key);
     checkHold(request.key, 0);
     checkHold(destination, HOLD_DELAY_MS);

@@ -19,6 +19,8 @@ export type Database = Readonly<{
 export type Runtime = Readonly<{
   url: string;
   db: Database;
+  /** Requests another of its Workers, by its name. */
+  request: (worker: string, url: string, init?: object) => Promise<Response>;
   /** Ends the runtime. Its state goes with this process. */
   stop: () => Promise<void>;
 }>;
@@ -43,7 +45,9 @@ export async function startRuntime(
   const url = await miniflare.ready;
   const db = (await miniflare.getD1Database("DB")) as unknown as Database;
   for (const statement of statements) await db.prepare(statement).run();
-  return { url: url.origin, db, stop: () => miniflare.dispose() };
+  const request = async (worker: string, to: string, init?: object) =>
+    (await miniflare.getWorker(worker)).fetch(to, init) as unknown as Promise<Response>;
+  return { url: url.origin, db, request, stop: () => miniflare.dispose() };
 }
 
 /** For a process that is the runtime's own: sends its parent the address, and ends when asked to. */

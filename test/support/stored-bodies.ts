@@ -3,9 +3,15 @@ import type { StoredHeader } from "../../src/core/bundle.ts";
 import { readBodies } from "../../src/db/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
+/** As text, of all events of the databases. */
+export async function storedBodies(databases?: readonly D1Database[]): Promise<string[]> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  return (await storedBytes(databases)).map((body) => decoder.decode(body));
+}
+
 /** Of all events of the databases, in their order. Throws when one cannot be read. */
-export async function storedBodies(databases: readonly D1Database[] = testDatabases): Promise<string[]> {
-  const bodies: string[] = [];
+export async function storedBytes(databases: readonly D1Database[] = testDatabases): Promise<Uint8Array[]> {
+  const bodies: Uint8Array[] = [];
   for (const db of databases) {
     const { results } = await db
       .prepare("SELECT id, header, hex(body) AS hex FROM bundles ORDER BY id")
@@ -13,9 +19,7 @@ export async function storedBodies(databases: readonly D1Database[] = testDataba
     for (const { id, header, hex } of results) {
       const some = await readBodies(hex, JSON.parse(header) as StoredHeader);
       if (!some) throw new Error(`The bodies of bundle ${id} cannot be read`);
-      bodies.push(
-        ...some.map((body) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)),
-      );
+      bodies.push(...some);
     }
   }
   return bodies;

@@ -7,6 +7,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { eventNumber } from "../../src/ids.ts";
 import type { Engine } from "../bench/storm/engine.ts";
 import { hasEndedSql } from "./ended.ts";
+import { textOf } from "./utf8.ts";
 
 /** One request as it was made. `status` and `endedAt` are undefined until it has ended. */
 export type Request = {
@@ -76,7 +77,7 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
     const key = `${event} ${id}`;
     const attempt = (attempts.get(key) ?? 0) + 1;
     attempts.set(key, attempt);
-    const request = { at: engine.now(), destination: id, event, attempt, headers, body: String(init.body) };
+    const request = { at: engine.now(), destination: id, event, attempt, headers, body: textOf(init.body) };
     requests.push(request);
     const now = (open.get(id) ?? 0) + 1;
     open.set(id, now);

@@ -2,6 +2,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
 import { attemptErrors } from "../../core/reasons.ts";
+import { formsOf } from "../../core/signature-forms.ts";
 import {
   breakerOf,
   changeDestination,
@@ -18,8 +19,9 @@ import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/c
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
+import { labelOf } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import { NOT_YOUR_TENANT, requires, tenantFor } from "../auth.ts";
+import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
 
 import { jsonBody } from "../json-body.ts";
@@ -58,6 +60,7 @@ import {
   breakerErrors,
   chosenSecret,
   dependsOn,
+  formErrors,
   handshakeFor,
   refuseInvalid,
 } from "./validate.ts";
@@ -330,11 +333,15 @@ async function create(
   origin: string,
 ): Promise<Readonly<{ row: Destination; secret: string }> | ProblemResponse<403 | 409 | 422>> {
   const { db, vault, now, config } = services;
-  const chosen = await chosenSecret(input, "hmac-sha256");
-  const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
+  const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));
+  const errors = [
+    ...breakerErrors(input.breaker),
+    ...formErrors(input),
+    ...("errors" in chosen ? chosen.errors : []),
+  ];
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
-  if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
+  if (tenant === undefined) return problem(403, notYourTenant(principal));
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
@@ -383,7 +390,11 @@ async function change(
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
-    const errors = breakerErrors(input.breaker, breakerOf(stored));
+    const scheme = labelOf(stored.secret)?.scheme ?? "hmac-sha256";
+    const errors = [
+      ...breakerErrors(input.breaker, breakerOf(stored)),
+      ...formErrors(input, { ...stored, scheme }),
+    ];
     if (errors.length > 0) return invalid(errors);
     const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));
     if (!row) continue;

@@ -4,11 +4,13 @@
  * deployment or on stored data is checked in validate.ts.
  */
 import { z } from "@hono/zod-openapi";
+import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
 import { eventFilter } from "../../core/routing.ts";
+import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
 import {
   breakerOf,
   type Destination,
@@ -17,7 +19,7 @@ import {
   statusOf,
 } from "../../db/destinations.ts";
 import { maskedHeaders } from "../../delivery/http.ts";
-import { schemes, secretBytes } from "../../secrets/signing.ts";
+import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
 import type { Principal } from "../context.ts";
@@ -113,10 +115,22 @@ const breakerInput = strict({
   max_cooldown_s: breaker.max_cooldown_s.nullish(),
 });
 
+/** The forms of the core, none of which may set a header that is reserved for another purpose. */
+const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
+  for (const [index, form] of forms.entries()) {
+    if (form.form !== "template") continue;
+    for (const { field, name } of namedHeaders(form))
+      if (isReserved(name))
+        ctx.addIssue({ code: "custom", path: [index, field], message: RESERVED_EXPECTED });
+  }
+});
+
 const url = z.string({ error: "expected an https URL" }).openapi({ example: "https://example.com/webhooks" });
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+
+const BODY_EXPECTED = 'expected "envelope" or "data"';
 
 const changeable = {
   event_types: z
@@ -129,6 +143,15 @@ const changeable = {
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+  body: z
+    .enum(bodyForms, { error: BODY_EXPECTED })
+    .nullish()
+    .openapi({
+      description:
+        "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+        "was posted. Only with `data` does a destination take content that is not JSON.",
+    }),
+  signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),
   max_concurrency: limits.max_concurrency.nullish(),
   rate_per_second: limits.rate_per_second.nullish(),
@@ -139,18 +162,25 @@ const changeable = {
 
 export const SECRET_EXPECTED =
   "whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an ed25519 key";
+const ANY_SECRET_EXPECTED = `expected ${SECRET_EXPECTED}, or, for another signature form, 20 to 128 printable ASCII characters without spaces around them`;
 
+/** Whether a plain text fits the destination's signature forms is checked in validate.ts. */
 const signingSecret = z
-  .string({ error: `expected ${SECRET_EXPECTED}` })
-  .refine((text) => secretBytes(text) !== undefined, { error: `expected ${SECRET_EXPECTED}` });
+  .string({ error: ANY_SECRET_EXPECTED })
+  .refine((text) => secretBytes(text) !== undefined || isPlainTextSecret(text), {
+    error: ANY_SECRET_EXPECTED,
+  });
 
 /** The fields by which a caller chooses the signing secret, on creation and on rotation. */
 export const secretInput = {
   secret: signingSecret.nullish().openapi({
-    description: "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out.",
+    description:
+      "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out. For signature forms other than " +
+      "`standard` and `svix` it may be any 20 to 128 printable ASCII characters without spaces around them.",
   }),
   signature: z.enum(schemes).nullish().openapi({
-    description: "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a).",
+    description:
+      "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a), in the form `standard` alone.",
   }),
 };
 
@@ -180,6 +210,12 @@ export const newDestination = strict({
 
 export const destinationChange = strict({ url: url.optional(), ...changeable }).openapi("DestinationChange");
 
+/** Settings to be tried on past events; those of the destination apply where they are left out. */
+export const destinationTrial = strict({
+  event_types: changeable.event_types,
+  filter: changeable.filter,
+}).openapi("DestinationTrial");
+
 export type DestinationInput = z.infer<typeof destinationChange>;
 
 export const destinationSchema = z
@@ -203,6 +239,7 @@ export const destinationSchema = z
     headers: z.record(z.string(), z.string()).openapi({
       description: "Their values are shown only to keys of the scope admin: they may be credentials.",
     }),
+    body: z.enum(bodyForms),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
       description: "1 at first; each rotation adds one.",
@@ -210,6 +247,7 @@ export const destinationSchema = z
     previous_secrets: z.array(z.object({ expires_at: z.iso.datetime() })).openapi({
       description: "Secrets that were replaced and still sign until they expire, the newest first.",
     }),
+    signature_forms: signatureForms.nullable(),
     ...z.object(limits).shape,
     retry: retrySpec.nullable(),
     breaker: breakerSchema,
@@ -235,11 +273,13 @@ export function destinationView(
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
     headers: scopes.includes("admin") ? headers : maskedHeaders(headers, headers),
+    body: bodyFormOf(row.body),
     signature: labelOf(row.secret)?.scheme ?? "hmac-sha256",
     secret_version: row.secretVersion,
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
       expires_at: isoTime(each.expires_at),
     })),
+    signature_forms: readable("signature_forms", row.signatureForms, null),
     ...limitsOf(row),
     retry: readable("retry", row.retry, null),
     breaker: breakerOf(row),
@@ -249,7 +289,7 @@ export function destinationView(
 }
 
 type Shown = z.infer<typeof destinationSchema>;
-type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry";
+type JsonField = "event_types" | "filter" | "metadata" | "headers" | "retry" | "signature_forms";
 
 /** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
 function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Shown[K]): Shown[K] {
@@ -266,6 +306,8 @@ export function columnsOf(input: DestinationInput): DestinationChange {
     description: input.description,
     metadata: input.metadata,
     headers: input.headers,
+    body: orDefault(input.body, "envelope"),
+    signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),
     ratePerSecond: orDefault(input.rate_per_second, defaultLimits.rate_per_second),
@@ -286,6 +328,6 @@ function breakerColumns(input: DestinationInput["breaker"]) {
   };
 }
 
-function orDefault(value: number | null | undefined, fallback: number): number | undefined {
+function orDefault<T>(value: T | null | undefined, fallback: T): T | undefined {
   return value === null ? fallback : value;
 }

@@ -7,10 +7,11 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../../core/credentials.ts";
+import { formsOf } from "../../core/signature-forms.ts";
 import { changeDestination, type Destination, findDestination } from "../../db/destinations.ts";
 import { faultOf } from "../../log.ts";
 import { toBase64, toBase64Url } from "../../secrets/base64.ts";
-import { signingKey } from "../../secrets/signing.ts";
+import { fitsEveryForm, signingKey } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -29,7 +30,8 @@ export function registerDestinationRotation(api: Api): void {
     const [{ id }, input, principal] = [c.req.valid("param"), c.req.valid("json"), c.get("principal")];
     const stored = await findDestination(services.db, id, principal.tenant);
     if (stored === undefined) return notFound("destination", id);
-    const chosen = await chosenSecret(input, labelOf(stored.secret)?.scheme ?? "hmac-sha256");
+    const scheme = labelOf(stored.secret)?.scheme ?? "hmac-sha256";
+    const chosen = await chosenSecret(input, scheme, formsOf(stored.signatureForms));
     if ("errors" in chosen) return invalid(chosen.errors);
     const { secret } = chosen;
     const row = (await isSecret(services, stored, stored.secret, secret))
@@ -81,7 +83,8 @@ const rotate = createRoute({
   description:
     "Each secret signs until its own overlap ends, even when the secret is rotated again before that: the current one " +
     `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
-    "With a secret of your own, or with `secret_version`, the request may be repeated.",
+    "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
+    "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
   middleware: [requires("admin"), jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(rotationSchema) },
   responses: {
@@ -153,7 +156,9 @@ async function rotated(
     previousSecrets: overlap === 0 ? [] : [replaced, ...previous],
     updatedAt: at,
   };
-  const row = await changeDestination(db, stored.id, change, stored.tenant, { secret: stored.secret });
+  const { signatureForms } = stored;
+  const seen = { secret: stored.secret, ...(!fitsEveryForm(secret) && { signatureForms }) };
+  const row = await changeDestination(db, stored.id, change, stored.tenant, seen);
   return row ?? problem(409, "The destination was changed at the same moment");
 }
 

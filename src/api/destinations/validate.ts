@@ -1,13 +1,22 @@
 /**
  * What a schema alone cannot check of a destination: whether its URL may be called from this deployment, whether its
- * breaker makes sense together with what is stored, whether the receiver consents, and whether a secret is a key pair.
+ * breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
+ * whether secret, signature forms and headers fit each other.
  */
 import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
+import {
+  formsOf,
+  namedHeaders,
+  type SignatureForm,
+  takesBytes,
+  takesKeyPair,
+  takesPlainText,
+} from "../../core/signature-forms.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
-import { newSecret, type Scheme, schemeOf, signingKey } from "../../secrets/signing.ts";
+import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import type { ApiContext } from "../context.ts";
 import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
@@ -67,10 +76,57 @@ function effective(given: number | null | undefined, stored: number, fallback: n
 
 /** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
 export function dependsOn(
-  { breaker }: DestinationInput,
-  { breakerCooldownS, breakerMaxCooldownS }: Destination,
-): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS">> {
-  return breaker ? { breakerCooldownS, breakerMaxCooldownS } : {};
+  { breaker, signature_forms: forms }: DestinationInput,
+  { breakerCooldownS, breakerMaxCooldownS, secret }: Destination,
+): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS" | "secret">> {
+  return { ...(breaker && { breakerCooldownS, breakerMaxCooldownS }), ...(forms && { secret }) };
+}
+
+type StoredForms = Pick<Destination, "headers" | "signatureForms"> & Readonly<{ scheme: Scheme }>;
+
+/**
+ * The errors of signature forms and own headers that do not fit each other or the secret; what the input leaves out is
+ * as in `stored`.
+ */
+export function formErrors(
+  { signature_forms: given, headers }: DestinationInput,
+  stored: StoredForms = { headers: null, signatureForms: null, scheme: "hmac-sha256" },
+): FieldError[] {
+  if (given === undefined && headers === undefined) return [];
+  const forms = formsOf(given === undefined ? stored.signatureForms : given);
+  const own = Object.keys((headers === undefined ? stored.headers : headers) ?? {});
+  const collisions = headers ? headerCollisions(forms, own) : formCollisions(forms, own);
+  return given && stored.scheme === "ed25519" ? [...collisions, ...keyPairErrors(forms)] : collisions;
+}
+
+/** A header of one's own that a form sets would never be sent: the error is at the header, or else at the form. */
+function headerCollisions(forms: readonly SignatureForm[], own: readonly string[]): FieldError[] {
+  const set = new Map(forms.flatMap((form) => namedHeaders(form).map(({ name }) => [name, form.form])));
+  return own.flatMap((header) => {
+    const form = set.get(header.toLowerCase());
+    const fault = `is set by the signature form ${form}`;
+    return form === undefined ? [] : [{ field: `headers.${header}`, fault, expected: "another name" }];
+  });
+}
+
+function formCollisions(forms: readonly SignatureForm[], own: readonly string[]): FieldError[] {
+  const taken = new Set(own.map((header) => header.toLowerCase()));
+  return forms.flatMap((form, index) =>
+    namedHeaders(form).flatMap(({ field, name }) => {
+      const fault = `sets ${name}, which is among the destination's own headers`;
+      const expected = "a header that is set in one place";
+      return taken.has(name) ? [{ field: `signature_forms[${index}].${field}`, fault, expected }] : [];
+    }),
+  );
+}
+
+/** The errors of forms that an ed25519 key cannot sign in. */
+function keyPairErrors(forms: readonly SignatureForm[]): FieldError[] {
+  const wrong = forms.findIndex((form) => !takesKeyPair([form]));
+  if (wrong < 0) return [];
+  const fault = `is ${forms[wrong]?.form}, and the destination signs with ed25519`;
+  const expected = "standard; for another form rotate to a secret for hmac-sha256 first";
+  return [{ field: `signature_forms[${wrong}].form`, fault, expected }];
 }
 
 type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
@@ -99,15 +155,31 @@ export async function handshakeFor(
 type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Scheme | null | undefined }>;
 type ChosenSecret = Readonly<{ secret: string }> | Readonly<{ errors: readonly FieldError[] }>;
 
-/** The caller's own secret, or a new one of the scheme asked for, or else of the scheme `otherwise`. */
+/**
+ * The caller's own secret, or a new one of the scheme asked for, or else of the scheme `otherwise`. It can sign in all of
+ * the forms.
+ */
 export async function chosenSecret(
   { secret, signature }: SecretInput,
   otherwise: Scheme,
+  forms: readonly SignatureForm[],
 ): Promise<ChosenSecret> {
-  if (!secret) return { secret: newSecret(signature ?? otherwise) };
-  if (signature && signature !== schemeOf(secret)) {
-    const fault = `is for ${schemeOf(secret)}`;
+  const scheme = secret ? schemeOf(secret) : (signature ?? otherwise);
+  if (secret && signature && signature !== scheme) {
+    const fault = `is for ${scheme}`;
     return { errors: [{ field: "secret", fault, expected: `one for ${signature}` }] };
+  }
+  if (scheme === "ed25519" && !takesKeyPair(forms)) {
+    const expected = "hmac-sha256: only the signature form standard takes ed25519";
+    return { errors: [{ field: secret ? "secret" : "signature", fault: "is for ed25519", expected }] };
+  }
+  if (!secret) return { secret: newSecret(scheme) };
+  if (
+    !secretBytes(secret) &&
+    (!takesPlainText(forms) || (secret.startsWith("whsec_") && takesBytes(forms)))
+  ) {
+    const fault = `is a string of ${secret.length} characters`;
+    return { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
   }
   const isPair = await signingKey(secret).then(
     () => true,

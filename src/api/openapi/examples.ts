@@ -54,6 +54,7 @@ const destination = {
   headers: {},
   secret_version: 1,
   previous_secrets: [],
+  signature_forms: null,
   ...settings,
   timeout_ms: 15_000,
   rate_burst: 20,
@@ -148,7 +149,20 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   },
   Delivery: delivery,
   NewDestination: { tenant: "acme", ...settings },
-  DestinationChange: { max_concurrency: 2, description: null, retry: { schedule: [5, 60, 600, 3600] } },
+  DestinationChange: {
+    max_concurrency: 2,
+    description: null,
+    retry: { schedule: [5, 60, 600, 3600] },
+    signature_forms: [
+      { form: "standard" },
+      {
+        form: "template",
+        content: "{timestamp}.{body}",
+        signature_header: "X-Acme-Signature",
+        prefix: "t={timestamp},sig=",
+      },
+    ],
+  },
   SecretRotation: { overlap_s: 3600 },
   Destination: destination,
   DestinationHealth: health,
@@ -165,6 +179,24 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
       },
       body: '{"type":"breakwater.test","timestamp":"2026-11-21T09:00:00.000Z","data":{}}',
     },
+  },
+  DestinationTrial: {
+    event_types: ["invoice.*"],
+    filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },
+  },
+  DestinationPreview: {
+    events: [
+      {
+        event_id: EVENT,
+        type: "invoice.paid",
+        timestamp: "2026-11-21T09:00:00.512Z",
+        taken: true,
+        reason: null,
+        delivery_id: DELIVERY,
+      },
+    ],
+    taken: 1,
+    not_taken: 0,
   },
   NewReplay: {
     destination_id: DESTINATION,

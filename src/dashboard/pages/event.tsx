@@ -2,10 +2,12 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
+import { decoded } from "../../api/json-body.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import type { FoundDelivery } from "../../db/delivery-list.ts";
 import type { Destination } from "../../db/destinations.ts";
-import { findEvent } from "../../db/planned-deliveries.ts";
+import { findEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
+import { payloadOf } from "../../delivery/http.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
@@ -31,7 +33,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
       c,
       { title: `${event.type} ${id}`, live: true },
       <EventPage
-        event={{ id, type: event.type, tenant: event.tenant, acceptedAt: event.acceptedAt, body: event.body }}
+        event={{ ...event, id }}
         deliveries={await showDeliveries(services, deliveries)}
         names={namesOf(deliveries)}
         now={services.now()}
@@ -53,7 +55,7 @@ function namesOf(deliveries: readonly FoundDelivery[]): ReadonlyMap<string, stri
 }
 
 type Props = Readonly<{
-  event: Readonly<{ id: string; type: string; tenant: string; acceptedAt: number; body: string }>;
+  event: Omit<StoredEvent, "id"> & Readonly<{ id: string }>;
   deliveries: readonly DeliveryJson[];
   /** By destination. */
   names: ReadonlyMap<string, string>;
@@ -95,9 +97,9 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
     <section aria-labelledby="body">
       <div class="head">
         <h2 id="body">Body</h2>
-        <span class="soft small">{`${new TextEncoder().encode(event.body).byteLength} bytes, the same on every attempt`}</span>
+        {event.body && <span class="soft small">{describe(event.body, event.contentType)}</span>}
       </div>
-      <Copyable id="sent-body" label="The request body" text={event.body} />
+      <Body body={event.body} />
     </section>
     {commands.size > 0 && (
       <section aria-labelledby="curl" data-static>
@@ -116,6 +118,20 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
   </>
 );
 
+function describe(body: Uint8Array, contentType: string | undefined): string {
+  return `${contentType ? `${contentType}, ` : ""}${body.byteLength} bytes, the same on every attempt`;
+}
+
+const Body: FC<Pick<StoredEvent, "body">> = ({ body }) => {
+  if (!body) return <p>The stored bytes are damaged: they cannot be sent.</p>;
+  const text = decoded(body);
+  return text === undefined ? (
+    <Copyable id="sent-body" label="The request body in base64" text={body.toBase64()} />
+  ) : (
+    <Copyable id="sent-body" label="The request body" text={text} />
+  );
+};
+
 /** Commands are made for the first destinations only: each one is signed. */
 const MAX_COMMANDS = 5;
 
@@ -126,7 +142,7 @@ const MAX_COMMANDS = 5;
  */
 async function curlCommands(
   services: Services,
-  event: Readonly<{ id: number; body: string }>,
+  event: StoredEvent,
   deliveries: readonly FoundDelivery[],
 ): Promise<ReadonlyMap<string, string>> {
   const existing = deliveries.flatMap(({ destination }) =>
@@ -141,18 +157,24 @@ async function curlCommands(
 
 async function curlCommand(
   { vault, now, log }: Services,
-  event: Readonly<{ id: number; body: string }>,
+  { id, type, body, contentType: own }: StoredEvent,
   destination: Destination,
 ): Promise<string | undefined> {
+  if (!body) return undefined;
   try {
     const at = now();
     const sign = await signerFor(vault, destination, at);
-    const signed = await sign(eventId(event.id), event.body, at);
-    const headers = Object.entries({ "content-type": "application/json", ...signed });
+    const { body: sent, contentType } = payloadOf({ type, body, contentType: own }, destination);
+    const headers = Object.entries({
+      "content-type": contentType,
+      ...(await sign({ id: eventId(id), type, body: sent }, at)),
+    });
+    const text = decoded(sent);
+    const source = text === undefined ? `printf %s ${quoted(sent.toBase64())} | base64 -d | ` : "";
     return [
-      `curl ${quoted(destination.url)}`,
+      `${source}curl ${quoted(destination.url)}`,
       ...headers.map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
-      `  --data-raw ${quoted(event.body)}`,
+      text === undefined ? "  --data-binary @-" : `  --data-raw ${quoted(text)}`,
     ].join(" \\\n");
   } catch (error) {
     log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });

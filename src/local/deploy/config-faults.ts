@@ -4,6 +4,7 @@
  * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
 import { databaseNamesFault } from "../../core/placement.ts";
+import { queueKindOf } from "../../queue-messages.ts";
 
 /** What is read of the configuration of one environment. */
 type DeploymentConfig = Readonly<{
@@ -25,6 +26,7 @@ type DeploymentConfig = Readonly<{
           queue: string;
           type?: string | undefined;
           dead_letter_queue?: string | undefined;
+          retry_delay?: number | undefined;
         }>[]
       | undefined;
   }>;
@@ -43,8 +45,8 @@ export type Environment = Readonly<{ name: string | undefined; config: Deploymen
  */
 export type ConfigFault = Readonly<{ file?: string; place?: string; fault: string; remedy?: string }>;
 
-/** The bindings of the queues, and what a queue is called unless somebody gives it another name. */
-const QUEUES = { DELIVERIES: "deliveries", DRAINS: "drains", DEAD: "dead" } as const;
+/** The bindings of the queues, and the word in a queue's name unless somebody gives it another. */
+export const QUEUES = { DELIVERIES: "deliveries", DRAINS: "drains", DEAD: "dead" } as const;
 const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
 const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading" } as const;
@@ -160,14 +162,32 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   }
 
   const ours: readonly (string | undefined)[] = Object.keys(QUEUES).map(queueOf);
-  const foreign = consumers
-    .filter(({ queue }) => !ours.includes(queue))
+  const others = consumers.filter(({ queue }) => !ours.includes(queue));
+
+  /** A queue of events is the operator's own, and so is the queue of what it refuses. */
+  function eventFaults({ queue, dead_letter_queue, retry_delay }: (typeof others)[number]): ConfigFault[] {
+    const at = (fault: string, remedy: string) => ({ place: consuming, fault, remedy });
+    const faults: ConfigFault[] = [];
+    const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
+    if (!dead_letter_queue) faults.push(at(`messages that "${queue}" refuses would be lost`, remedy));
+    else if (dead_letter_queue === queue || ours.includes(dead_letter_queue))
+      faults.push(at(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
+    if (!retry_delay)
+      faults.push(
+        at(`"${queue}" retries at once what an invocation that died has left`, "set retry_delay = 30"),
+      );
+    return faults;
+  }
+
+  const events = others.filter(({ queue }) => queueKindOf(queue) === "events").flatMap(eventFaults);
+  const foreign = others
+    .filter(({ queue }) => queueKindOf(queue) !== "events")
     .map(({ queue }) => ({
       place: consuming,
       fault: `"${queue}" is consumed, and is the queue of no binding`,
       remedy: `remove this consumer, or name the queue in [[${producing}]]`,
     }));
-  return [...Object.entries(QUEUES).flatMap(faultsOf), ...foreign];
+  return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
 function triggerFaults({ name, config }: Environment): ConfigFault[] {

@@ -6,8 +6,8 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { parseEnv } from "node:util";
 import { Misconfiguration, parseConfig } from "../../config.ts";
-import { namesDeadQueue } from "../../queue-messages.ts";
-import { type ConfigFault, type Environment, placeOf } from "./config-faults.ts";
+import { queueKindOf } from "../../queue-messages.ts";
+import { type ConfigFault, type Environment, placeOf, QUEUES } from "./config-faults.ts";
 
 /** Secrets that are there already, as far as anybody can tell from here. */
 const KEPT = {
@@ -31,7 +31,7 @@ export function variableFaults({ name, config }: Environment, secretsFile?: stri
       const [variable = ""] = fault.split(" ");
       return { ...(variable in secrets ? inFile(secretsFile ?? "") : { place }), fault };
     }),
-    ...deadQueueFaults({ name, config }),
+    ...queueNameFaults({ name, config }),
   ];
 }
 
@@ -73,22 +73,26 @@ function jsonOf(text: string): Record<string, unknown> | undefined {
   }
 }
 
-function deadQueueFaults({ name, config }: Environment): ConfigFault[] {
-  const given = config.vars?.DEAD_QUEUE;
-  const dead = queueOfDead({ name, config });
-  if (!given || dead === undefined || given === dead) return [];
-  const fault = `DEAD_QUEUE is "${given}", and the queue of DEAD is "${dead}"`;
-  return [{ place: placeOf(name, "vars"), fault, remedy: "remove DEAD_QUEUE: the deployment sets it" }];
+/** The names of the queues in the order of their bindings; undefined where one is missing. */
+function queueNames({ config }: Environment): string | undefined {
+  const names = Object.keys(QUEUES).map(
+    (name) => config.queues.producers?.find(({ binding }) => binding === name)?.queue,
+  );
+  return names.includes(undefined) ? undefined : names.join(",");
 }
 
-function queueOfDead({ config }: Environment): string | undefined {
-  return config.queues.producers?.find(({ binding }) => binding === "DEAD")?.queue;
+function queueNameFaults(target: Environment): ConfigFault[] {
+  const given = target.config.vars?.QUEUE_NAMES;
+  const names = queueNames(target);
+  if (!given || names === undefined || given === names) return [];
+  const fault = `QUEUE_NAMES is "${given}", and the queues are "${names}"`;
+  return [{ place: placeOf(target.name, "vars"), fault, remedy: "remove it: the deployment sets it" }];
 }
 
-/** The variables that the Worker needs to be told by the deployment: the dead-letter queue, if names do not tell it. */
+/** The variables that the deployment tells the Worker: the names of its queues, if the words in them do not tell. */
 export function toldVariables(target: Environment): Readonly<Record<string, string>> {
-  const { producers = [] } = target.config.queues;
-  const tells = producers.every(({ binding, queue = "" }) => namesDeadQueue(queue) === (binding === "DEAD"));
-  const dead = queueOfDead(target);
-  return tells || dead === undefined ? {} : { DEAD_QUEUE: dead };
+  const names = queueNames(target);
+  if (names === undefined) return {};
+  const tell = names.split(",").every((name, i) => queueKindOf(name) === Object.values(QUEUES)[i]);
+  return tell ? {} : { QUEUE_NAMES: names };
 }

@@ -270,7 +270,7 @@ export function strictFetch(real: typeof fetch, current: Current): typeof fetch 
     const request = input instanceof Request ? input : undefined;
     const where = `fetch ${hostOf(request?.url ?? String(input))}`;
     const body = init?.body;
-    const bytes = typeof body === "string" ? heapBytes(body) : 0;
+    const bytes = body instanceof Uint8Array ? body.byteLength : 0;
     return invocation.call(where, () =>
       invocation.holding(bytes, where, () =>
         invocation.connect(where, () => real(input as RequestInfo, init), init?.signal ?? request?.signal),

@@ -5,7 +5,7 @@
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { seededRandom } from "../../core/seeded-random.ts";
-import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../worker.ts";
+import worker, { DestinationGate as Gate, Events as RealEvents, Intake as RealIntake } from "../../worker.ts";
 import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";
@@ -107,6 +107,29 @@ export class Intake extends RealIntake {
       () => this.#invocation,
       () => super.accept(...args),
     );
+  }
+}
+
+/** Each call of a service binding is an invocation. */
+export class Events extends RealEvents {
+  constructor(ctx: ExecutionContext, env: Env) {
+    super(ctx, strict(env));
+  }
+
+  override send(...args: Parameters<RealEvents["send"]>): ReturnType<RealEvents["send"]> {
+    return invoke(this.env, () => super.send(...args));
+  }
+
+  override sendBatch(...args: Parameters<RealEvents["sendBatch"]>): ReturnType<RealEvents["sendBatch"]> {
+    return invoke(this.env, () => super.sendBatch(...args));
+  }
+
+  override event(id: string): ReturnType<RealEvents["event"]> {
+    return invoke(this.env, () => super.event(id));
+  }
+
+  override delivery(id: string): ReturnType<RealEvents["delivery"]> {
+    return invoke(this.env, () => super.delivery(id));
   }
 }
 

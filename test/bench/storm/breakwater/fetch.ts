@@ -2,11 +2,12 @@
 
 import type { Exchange } from "../../../../src/core/retry/classify.ts";
 import type { SendAttempt } from "../../../../src/simulator/sender.ts";
+import { textOf } from "../../../support/utf8.ts";
 import type { Engine } from "../engine.ts";
 
 export function answersOver(engine: Engine, attempt: SendAttempt, timeoutMs: number): typeof fetch {
   const fetched = async (_url: unknown, init?: RequestInit): Promise<Response> => {
-    const { data } = JSON.parse(init?.body as string) as { data: number };
+    const { data } = JSON.parse(textOf(init?.body)) as { data: number };
     const { promise, resolve } = engine.deferred<Exchange>();
     attempt(data, resolve, timeoutMs);
     return responseOf(await promise);

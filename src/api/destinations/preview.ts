@@ -1,0 +1,137 @@
+/** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { bodyFormOf } from "../../core/content.ts";
+import { type Route, refusalOf, refusals, takesType } from "../../core/routing.ts";
+import { overBy } from "../../db/delivery-filter.ts";
+import { type Destination, findDestination } from "../../db/destinations.ts";
+import {
+  BUNDLES_LOOKED_AT,
+  eachBody,
+  MOST_EVENTS,
+  type RecentEvent,
+  recentEvents,
+  withinBytes,
+} from "../../db/recent-events.ts";
+import { deliveryId, eventId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { isoTime } from "../../time.ts";
+import { requires } from "../auth.ts";
+import type { Api } from "../context.ts";
+import { jsonBody } from "../json-body.ts";
+import { idParam, jsonAnswer, optionalJson } from "../parameters.ts";
+import { notFound, problemResponses } from "../problems.ts";
+import { withinAnyReadLimit } from "../rate-limit.ts";
+import { destinationTrial } from "./schema.ts";
+
+export function registerDestinationPreview(api: Api): void {
+  api.openapi(previewDestination, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const destination = await findDestination(services.db, id, c.get("principal").tenant);
+    if (destination === undefined) return notFound("destination", id);
+    const { event_types: types = destination.eventTypes, filter = destination.filter } = c.req.valid("json");
+    const route = {
+      types: types ?? null,
+      filter: filter ?? null,
+      takesContent: bodyFormOf(destination.body) === "data",
+    };
+    const events = await preview(services, destination, route);
+    const taken = events.filter((event) => event.taken).length;
+    return c.json({ events, taken, not_taken: events.length - taken }, 200);
+  });
+}
+
+const reasons = [...refusals, "created_later", "corrupt"] as const;
+
+const previewedEvent = z.object({
+  event_id: z.string(),
+  type: z.string(),
+  timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
+  taken: z.boolean().openapi({ description: "Whether an event like this one would be delivered to it." }),
+  reason: z
+    .enum(reasons)
+    .nullable()
+    .openapi({
+      description:
+        "Why it is not taken: its `type` is none of `event_types`, the `filter` does not hold, it is content that is " +
+        "not JSON and the destination's `body` is not `data`, or what is stored of it is damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+    }),
+  delivery_id: z.string().optional().openapi({
+    description: "Present when the event was taken at the time: its delivery to this destination.",
+  }),
+});
+
+const previewSchema = z
+  .object({
+    events: z.array(previewedEvent).openapi({ description: "The newest first." }),
+    taken: z.int().openapi({ description: "How many of them would be taken." }),
+    not_taken: z.int(),
+  })
+  .openapi("DestinationPreview");
+
+const previewDestination = createRoute({
+  method: "post",
+  path: "/v1/destinations/{id}/preview",
+  summary: "Preview which events a destination takes",
+  tags: ["Destinations"],
+  description:
+    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\` and ` +
+    "`filter` take, or those of the body, so that they can be tried before they are set. Nothing is changed or sent. It " +
+    `looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
+    "others post much, or events are large, fewer events are shown.",
+  middleware: [requires("read"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(destinationTrial) },
+  responses: {
+    200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),
+    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
+
+type Previewed = z.infer<typeof previewedEvent>;
+
+async function preview(
+  services: Services,
+  { id, tenant, createdAt }: Destination,
+  route: Omit<Route, "destination">,
+): Promise<Previewed[]> {
+  const { dueBy } = overBy(services);
+  const found = await recentEvents(services, tenant, id, dueBy);
+  const isAsked = ({ type, isContent }: RecentEvent) =>
+    route.filter !== null && !isContent && takesType(route.types, type);
+  const events = withinBytes(found, isAsked);
+  const refused = new Map<number, Previewed["reason"]>();
+  await eachBody(services, events.filter(isAsked), ({ id, type }, body) => {
+    const data = body && dataOf(body);
+    refused.set(id, data ? (refusalOf(route, type, () => data.value) ?? null) : "corrupt");
+  });
+  return events.map((event) => {
+    const refusal = isAsked(event)
+      ? (refused.get(event.id) ?? null)
+      : (refusalWithoutData(route, event) ?? null);
+    const isEarlier = event.acceptedAt < createdAt && !event.isPlanned;
+    return {
+      event_id: eventId(event.id),
+      type: event.type,
+      timestamp: isoTime(event.acceptedAt),
+      taken: refusal === null,
+      reason: refusal ?? (isEarlier ? "created_later" : null),
+      ...(event.isPlanned && { delivery_id: deliveryId(event.id, id) }),
+    };
+  });
+}
+
+/** Of an event whose type is refused, of any where there is no filter, and of content, in which a filter finds nothing. */
+function refusalWithoutData(route: Omit<Route, "destination">, { type, isContent }: RecentEvent) {
+  const filter = isContent ? route.filter : null;
+  return refusalOf({ ...route, filter }, type, () => undefined, isContent);
+}
+
+/** The event's data; undefined when the body is not what an event's is. */
+function dataOf(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
+  try {
+    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
+    return { value: data };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * The consumer of an operator's own queues of events: each message is one event, accepted once.
+ *
+ * The messages of a batch are committed together. A message that the platform hands over again is recognized by the
+ * token under which its event was committed, which is made of the queue's name and the message's id, so that this costs
+ * no row. What a sender may send twice has an idempotency key of its own, as over HTTP.
+ *
+ * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's dead-letter
+ * queue as it is: a copy of ours would have another id, and might have another content type.
+ */
+import {
+  eventsToStore,
+  fieldOfOne,
+  MAX_EVENT_BYTES,
+  type NotAccepted,
+  newEvent,
+  notAccepted,
+} from "../api/events.ts";
+import { idempotencyKey, strict } from "../api/parameters.ts";
+import type { Refusal } from "../api/problems.ts";
+import { messageToken } from "../ids.ts";
+import { acceptEach, type SingleEvent } from "../ingest/accept.ts";
+import { eventsPauseSeconds } from "../queue-messages.ts";
+import type { Services } from "../services.ts";
+import { readValue } from "./json-value.ts";
+
+/** Whoever may send to the operator's queue may post for every tenant but the operator's own. */
+const SENDER = { via: "queue", scopes: ["events:write"] } as const;
+
+const KEY_FIELD = "idempotency_key";
+
+const eventMessage = strict({ ...newEvent.shape, [KEY_FIELD]: idempotencyKey });
+
+/** Why a message can never be accepted, for the log. */
+type Refused = Readonly<{ fault: string }>;
+
+/** Characters of a fault in the log: it may name a field as the message does. */
+const MAX_FAULT = 200;
+
+/** What was expected where; not what was found, which is the message's. */
+function faultOf({ detail, errors = [] }: Refusal): Refused {
+  const [first] = errors;
+  if (first === undefined) return { fault: detail };
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  return { fault: `${`${first.field}: expected ${first.expected}`.slice(0, MAX_FAULT)}${more}` };
+}
+
+export async function consumeEvents(services: Services, batch: MessageBatch): Promise<void> {
+  const read = await Promise.all(
+    batch.messages.map(async (message) => ({
+      message,
+      event: await eventOf(services, batch.queue, message),
+    })),
+  );
+  const readable = read.flatMap(({ message, event }) => ("fault" in event ? [] : [{ message, event }]));
+  for (const { message, event } of read) if ("fault" in event) refuse(services, batch.queue, message, event);
+  const results = await acceptEach(
+    services,
+    readable.map(({ event }) => event),
+  );
+  let delayed = 0;
+  for (const [i, { message }] of readable.entries()) {
+    const result = results[i] ?? ({ kind: "unavailable" } satisfies NotAccepted);
+    if ("events" in result) message.ack();
+    else if (result.kind === "unavailable") {
+      message.retry({ delaySeconds: eventsPauseSeconds(message.attempts, services.random()) });
+      delayed += 1;
+    } else {
+      refuse(services, batch.queue, message, faultOf(notAccepted(services, result, "type", KEY_FIELD)));
+    }
+  }
+  if (delayed > 0) services.log({ what: "messages_delayed", queue: batch.queue, messages: delayed });
+}
+
+async function eventOf(
+  services: Services,
+  queue: string,
+  { id, body, timestamp, attempts }: Message,
+): Promise<SingleEvent | Refused> {
+  const read = readValue(eventMessage, body, "message", MAX_EVENT_BYTES);
+  if ("status" in read) return faultOf(read);
+  const { [KEY_FIELD]: key, ...given } = read.data;
+  const stored = eventsToStore(services, SENDER, { events: [given], fieldOf: fieldOfOne });
+  if (stored.kind === "refused") return faultOf(stored.refusal);
+  const [event] = stored.events;
+  if (event === undefined) throw new Error("A message has one event");
+  const token = await messageToken(queue, id);
+  return { ...event, key, token, sentAt: timestamp.getTime(), isRepeated: attempts > 1 };
+}
+
+/** Lets the message go to the dead-letter queue of its queue. */
+function refuse(services: Services, queue: string, message: Message, { fault }: Refused): void {
+  const { id, attempts } = message;
+  message.retry({ delaySeconds: 0 });
+  // Not at every attempt, because lines are billed; not at the first alone, because that may have been lost.
+  if (Number.isInteger(Math.log2(attempts)))
+    services.log({ what: "message_refused", queue, message: id, fault });
+}

@@ -1,0 +1,299 @@
+/**
+ * The forms in which an attempt can be signed: the JSON of the setting `signature_forms`, and for each form what is
+ * signed and which headers result. Which key signs, and how, is in secrets/signing.ts.
+ *
+ * Every form is a recipe: a text to sign and headers, with placeholders for what is known of the attempt. The forms of
+ * vendors follow what their receivers verify:
+ *
+ * - Standard Webhooks: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+ * - Svix: https://docs.svix.com/receiving/verifying-payloads/how-manual
+ * - Stripe: https://docs.stripe.com/webhooks#verify-manually
+ * - GitHub: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+ * - Slack: https://docs.slack.dev/authentication/verifying-requests-from-slack
+ * - Shopify: https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+ */
+import { z } from "zod";
+
+/** Each costs an HMAC for each attempt. */
+const MOST_FORMS = 5;
+
+const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
+type VendorForm = (typeof vendorForms)[number];
+
+const FORM_EXPECTED = `expected one of ${vendorForms.join(", ")}, template`;
+const CONTENT_EXPECTED =
+  "expected at most 200 printable ASCII characters and line feeds with {body} once, and no other braces than those of " +
+  "{id}, {timestamp} and {type}";
+const PREFIX_EXPECTED =
+  "expected at most 100 printable ASCII characters without a space at the beginning, and no other braces than those of " +
+  "{id}, {timestamp} and {type}";
+const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
+const COUNT_EXPECTED = `expected a list of 1 to ${MOST_FORMS} forms`;
+
+const headerName = z
+  .string({ error: NAME_EXPECTED })
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, { error: NAME_EXPECTED });
+
+const content = z
+  .string({ error: CONTENT_EXPECTED })
+  .regex(/^[\n -~]{1,200}$/, { error: CONTENT_EXPECTED, abort: true })
+  .refine((text) => text.split("{body}").length === 2 && hasOnlyPlaceholders(text), {
+    error: CONTENT_EXPECTED,
+  })
+  .meta({ description: "The text that is signed; {body} stands for the exact bytes of the body." });
+
+const prefix = z
+  .string({ error: PREFIX_EXPECTED })
+  .regex(/^([!-~][ -~]{0,99})?$/, { error: PREFIX_EXPECTED, abort: true })
+  .refine((text) => !text.includes("{body}") && hasOnlyPlaceholders(text), { error: PREFIX_EXPECTED })
+  .meta({
+    description: "What precedes the signature in its header, `sha256=` for example; nothing by default.",
+  });
+
+function oneOf<const T extends readonly [string, ...string[]]>(values: T, description: string) {
+  return z.enum(values, { error: `expected one of ${values.join(", ")}` }).meta({ description });
+}
+
+const templateFields = {
+  content,
+  signature_header: headerName.meta({ description: "The header of the signature." }),
+  timestamp_header: headerName
+    .optional()
+    .meta({ description: "A header for the timestamp, in seconds since 1970." }),
+  id_header: headerName.optional().meta({ description: "A header for the event's id." }),
+  type_header: headerName.optional().meta({ description: "A header for the event's type." }),
+  prefix: prefix.optional(),
+  encoding: oneOf(["hex", "base64"], "How the signature is written; hex by default.").optional(),
+  algorithm: oneOf(
+    ["sha256", "sha512", "sha1"],
+    "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
+  ).optional(),
+  key: oneOf(
+    ["text", "bytes"],
+    "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
+  ).optional(),
+};
+
+const EXPECTED_FIELDS = `expected an object of form, ${Object.keys(templateFields).join(", ")}`;
+
+const vendorForm = z.strictObject(
+  { form: z.enum(vendorForms) },
+  { error: (issue) => (issue.code === "unrecognized_keys" ? "expected an object of form" : FORM_EXPECTED) },
+);
+
+const templateForm = z.strictObject(
+  { form: z.literal("template"), ...templateFields },
+  { error: (issue) => (issue.code === "unrecognized_keys" ? EXPECTED_FIELDS : FORM_EXPECTED) },
+);
+
+const signatureForm = z.discriminatedUnion("form", [vendorForm, templateForm], { error: FORM_EXPECTED });
+
+export type SignatureForm = Readonly<z.infer<typeof signatureForm>>;
+
+/** The setting: one form, or several during a move. No two of them may set the same header. */
+export const signatureForms = z
+  .array(signatureForm, { error: COUNT_EXPECTED })
+  .min(1, { error: COUNT_EXPECTED })
+  .max(MOST_FORMS, { error: COUNT_EXPECTED })
+  .superRefine((forms, ctx) => {
+    const seen = new Set<string>(COMMON_HEADERS);
+    for (const [index, form] of forms.entries()) {
+      for (const { field, name } of namedHeaders(form)) {
+        if (seen.has(name))
+          ctx.addIssue({
+            code: "custom",
+            path: [index, field],
+            message: `expected headers that no other form sets: ${name} is set already`,
+          });
+        seen.add(name);
+      }
+    }
+  })
+  .meta({
+    description:
+      "How attempts are signed, in one form or in several during a move; null is `standard`, Standard Webhooks. " +
+      "`webhook-id`, `webhook-timestamp` and `webhook-attempt` are sent with every form.",
+  });
+
+const DEFAULT_FORMS: readonly SignatureForm[] = [{ form: "standard" }];
+
+/** The forms in effect. A value that was edited by hand into something invalid counts as the default. */
+export function formsOf(stored: unknown): readonly SignatureForm[] {
+  if (stored === null || stored === undefined) return DEFAULT_FORMS;
+  const parsed = signatureForms.safeParse(stored);
+  return parsed.success ? parsed.data : DEFAULT_FORMS;
+}
+
+/** Whether a key pair can sign: the libraries of all other forms know HMAC alone. */
+export function takesKeyPair(forms: readonly SignatureForm[]): boolean {
+  return forms.every((form) => recipeOf(form).takesKeyPairs);
+}
+
+/**
+ * Whether a secret may be any text: one of the forms uses it as it is written. Where all use the bytes behind `whsec_`,
+ * another text is a mistake.
+ */
+export function takesPlainText(forms: readonly SignatureForm[]): boolean {
+  return forms.some((form) => recipeOf(form).digest.key === "text");
+}
+
+/** Whether one of the forms uses the bytes behind `whsec_`. */
+export function takesBytes(forms: readonly SignatureForm[]): boolean {
+  return forms.some((form) => recipeOf(form).digest.key === "bytes");
+}
+
+type NamedHeader = Readonly<{
+  /** The field of the form that names it: `form` for a vendor's. */
+  field: string;
+  /** In lower case. */
+  name: string;
+}>;
+
+/** The headers that a form sets besides those of every attempt. */
+export function namedHeaders(form: SignatureForm): NamedHeader[] {
+  if (form.form !== "template")
+    return [...Object.keys(recipeOf(form).headers), recipeOf(form).header].map((name) => ({
+      field: "form",
+      name,
+    }));
+  const fields = ["signature_header", "timestamp_header", "id_header", "type_header"] as const;
+  return fields.flatMap((field) => {
+    const name = form[field];
+    return name === undefined ? [] : [{ field, name: name.toLowerCase() }];
+  });
+}
+
+/** What is known of an attempt when it is signed. */
+export type Signed = Readonly<{
+  /** The id of the event; the same on every attempt, as `type`. */
+  id: string;
+  type: string;
+  /** Whole seconds since 1970. */
+  timestamp: string;
+}>;
+
+/** How an HMAC is made of the content: with which of the secret's two readings, and how it is written. */
+export type Digest = Readonly<{
+  key: "text" | "bytes";
+  algorithm: "sha256" | "sha512" | "sha1";
+  encoding: "hex" | "base64";
+}>;
+
+export type Recipe = Readonly<{
+  /** What is signed, with placeholders; that of the body is in it once. */
+  content: string;
+  digest: Digest;
+  /** The header of the signatures: `prefix`, then each signature after its `version`. */
+  header: string;
+  prefix: string;
+  version: string;
+  /** Between several signatures; absent where the form has room for one. */
+  separator?: string;
+  /** Further headers, with placeholders. */
+  headers: Readonly<Record<string, string>>;
+  /** An ed25519 key may sign as well: its signatures have a version of their own. */
+  takesKeyPairs?: true;
+}>;
+
+/** Sent with every attempt, so that any receiver can deduplicate by id. */
+const COMMON_HEADERS = ["webhook-id", "webhook-timestamp", "webhook-attempt"] as const;
+
+const text = { key: "text", algorithm: "sha256", encoding: "hex" } as const;
+const bytes = { key: "bytes", algorithm: "sha256", encoding: "base64" } as const;
+
+const standard: Recipe = {
+  content: "{id}.{timestamp}.{body}",
+  digest: bytes,
+  header: "webhook-signature",
+  prefix: "",
+  version: "v1,",
+  separator: " ",
+  headers: {},
+};
+
+const vendorRecipes: Readonly<Record<VendorForm, Recipe>> = {
+  standard: { ...standard, takesKeyPairs: true },
+  svix: {
+    ...standard,
+    header: "svix-signature",
+    headers: { "svix-id": "{id}", "svix-timestamp": "{timestamp}" },
+  },
+  stripe: {
+    content: "{timestamp}.{body}",
+    digest: text,
+    header: "stripe-signature",
+    prefix: "t={timestamp},",
+    version: "v1=",
+    separator: ",",
+    headers: {},
+  },
+  github: {
+    content: "{body}",
+    digest: text,
+    header: "x-hub-signature-256",
+    prefix: "",
+    version: "sha256=",
+    headers: { "x-github-event": "{type}", "x-github-delivery": "{id}" },
+  },
+  slack: {
+    content: "v0:{timestamp}:{body}",
+    digest: text,
+    header: "x-slack-signature",
+    prefix: "",
+    version: "v0=",
+    headers: { "x-slack-request-timestamp": "{timestamp}" },
+  },
+  shopify: {
+    content: "{body}",
+    digest: { ...text, encoding: "base64" },
+    header: "x-shopify-hmac-sha256",
+    prefix: "",
+    version: "",
+    headers: { "x-shopify-topic": "{type}", "x-shopify-webhook-id": "{id}" },
+  },
+};
+
+export function recipeOf(form: SignatureForm): Recipe {
+  if (form.form !== "template") return vendorRecipes[form.form];
+  const { key = "text", algorithm = "sha256", encoding = "hex" } = form;
+  const headers = [
+    [form.timestamp_header, "{timestamp}"],
+    [form.id_header, "{id}"],
+    [form.type_header, "{type}"],
+  ].flatMap(([name, value]) => (name === undefined ? [] : [[name.toLowerCase(), value]]));
+  return {
+    content: form.content,
+    digest: { key, algorithm, encoding },
+    header: form.signature_header.toLowerCase(),
+    prefix: form.prefix ?? "",
+    version: "",
+    headers: Object.fromEntries(headers),
+  };
+}
+
+/** What the recipe signs before and after the body. */
+export function signedTexts({ content }: Recipe, signed: Signed): readonly [before: string, after: string] {
+  const [before = "", after = ""] = content.split("{body}");
+  return [filled(before, signed), filled(after, signed)];
+}
+
+/** The headers of a form. @param signatures newest first, each with its version */
+export function signatureHeaders(
+  { header, headers, prefix, separator = "" }: Recipe,
+  signed: Signed,
+  signatures: readonly string[],
+): Record<string, string> {
+  const further = Object.entries(headers).map(([name, value]) => [name, filled(value, signed)]);
+  return {
+    ...Object.fromEntries(further),
+    [header]: filled(prefix, signed) + signatures.join(separator),
+  };
+}
+
+function filled(template: string, signed: Signed): string {
+  return template.replace(/\{(id|timestamp|type)\}/g, (_, name: keyof Signed) => signed[name]);
+}
+
+function hasOnlyPlaceholders(template: string): boolean {
+  return !/[{}]/.test(template.replace(/\{(id|timestamp|type|body)\}/g, ""));
+}

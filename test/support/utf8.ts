@@ -1,0 +1,9 @@
+/** The bytes of a text in UTF-8. */
+export function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(new TextEncoder().encode(text));
+}
+
+/** The text of a request's body. */
+export function textOf(body: RequestInit["body"] | undefined): string {
+  return new TextDecoder().decode(body as Uint8Array<ArrayBuffer>);
+}
