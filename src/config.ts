@@ -3,8 +3,7 @@
  * Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
-import { EXAMPLE_ADMIN_KEY, EXAMPLE_MASTER_KEY, mayUseExampleSecrets } from "./core/example-secrets.ts";
-import { furtherDatabases } from "./db/shards.ts";
+import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
 const flag = z
@@ -34,10 +33,17 @@ const SHARDS_EXPECTED = "expected a whole number, 1 to 64";
 const LINGER_EXPECTED = "expected milliseconds, 0 to 25";
 /** Location hints of Durable Objects: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 const locations = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const;
+/** https://developers.cloudflare.com/durable-objects/reference/data-location/; those that D1 has too. */
+export const jurisdictions = ["eu", "us", "fedramp"] as const;
+const location = z
+  .enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` })
+  .default("");
 const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
   error: "expected a mail address, such as ops@example.com",
 });
 
+const QUEUES_EXPECTED =
+  "expected the names of the queues of DELIVERIES, DRAINS and DEAD, with commas between";
 const HOSTS_EXPECTED = "expected host names with commas between, such as hooks.example.com";
 
 /** Host names, each with or without a port; an empty text has none. */
@@ -84,8 +90,14 @@ const variables = z.object({
     .min(0, { error: LINGER_EXPECTED })
     .max(25, { error: LINGER_EXPECTED })
     .default(0),
-  INTAKE_LOCATION: z
-    .enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` })
+  INTAKE_LOCATION: location,
+  GATE_LOCATION: location,
+  JURISDICTION: z
+    .enum(["", ...jurisdictions], { error: `expected one of ${jurisdictions.join(", ")}, or nothing` })
+    .default(""),
+  QUEUE_NAMES: z
+    .string()
+    .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2}$/, { error: QUEUES_EXPECTED })
     .default(""),
   LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
   ALERT_EMAIL_TO: address.default(""),
@@ -117,12 +129,14 @@ export type Config = Readonly<{
   intakeLingerMs: number;
   /** Their location hint, near the database; absent: near whoever posts first. */
   intakeLocation?: (typeof locations)[number];
+  /** The location hint of gates; absent: near whoever delivers first. */
+  gateLocation?: (typeof locations)[number];
+  /** Where the Durable Objects run and store; absent: anywhere. */
+  jurisdiction?: (typeof jurisdictions)[number];
   /** Every attempt has a log line of its own; absent: only failed ones. */
   logAttempts?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
-  /** The secrets that have the public values of `.dev.vars.example`; absent: none have. */
-  exampleSecrets?: readonly string[];
 }>;
 
 /** The configuration cannot be used. Its faults name the variables and what is expected, never a secret's value. */
@@ -154,7 +168,6 @@ export function parseConfig(env: object): Config {
   ];
   if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);
   const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = parsed.data;
-  const exampleSecrets = exampleSecretsAmong(parsed.data);
   return {
     adminKey: parsed.data.ADMIN_KEY,
     masterKeys: parsed.data.MASTER_KEYS,
@@ -173,39 +186,17 @@ export function parseConfig(env: object): Config {
     intakeShards: parsed.data.INTAKE_SHARDS,
     intakeLingerMs: parsed.data.INTAKE_LINGER_MS,
     ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
+    ...(parsed.data.GATE_LOCATION && { gateLocation: parsed.data.GATE_LOCATION }),
+    ...(parsed.data.JURISDICTION && { jurisdiction: parsed.data.JURISDICTION }),
     ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
-    ...(exampleSecrets.length > 0 && { exampleSecrets }),
   };
 }
 
-/** Of the master keys the first counts, which seals: the others may have to open what was sealed before. */
-function exampleSecretsAmong({ ADMIN_KEY, MASTER_KEYS }: z.infer<typeof variables>): string[] {
-  const isExampleKey = new TextDecoder().decode(MASTER_KEYS[0].bytes) === EXAMPLE_MASTER_KEY;
-  return [
-    ...(ADMIN_KEY === EXAMPLE_ADMIN_KEY ? ["ADMIN_KEY"] : []),
-    ...(isExampleKey ? ["MASTER_KEYS"] : []),
-  ];
-}
-
-/**
- * Why requests to this host must not be answered: anybody can read the example secrets in the repository, so they are
- * good for a developer's machine alone. A deployment by button takes them over when nobody replaces them.
- */
-export function hostMisconfiguration(config: Config, hostname: string): Misconfiguration | undefined {
-  const { exampleSecrets } = config;
-  if (!exampleSecrets || mayUseExampleSecrets(hostname)) return undefined;
-  return new Misconfiguration(
-    exampleSecrets.map(
-      (name) =>
-        `${name} has the public value of .dev.vars.example: replace it with \`wrangler secret put ${name}\``,
-    ),
-  );
-}
-
 function databaseFaults(env: object, taking = 1): string[] {
-  const { further, faults } = furtherDatabases(env);
+  const further = furtherDatabaseNames(env);
+  const misnamed = databaseNamesFault(further);
   const bound = further.length + 1;
-  if (taking <= bound) return faults;
-  return [...faults, `EVENT_DATABASES is ${taking}; expected at most ${bound}, as many as are bound`];
+  const tooMany = `EVENT_DATABASES is ${taking}; expected at most ${bound}, as many as are bound`;
+  return [...(misnamed ? [misnamed] : []), ...(taking > bound ? [tooMany] : [])];
 }

@@ -16,15 +16,33 @@ const QUEUE_KINDS = ["deliveries", "drains", "dead", "events"] as const;
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
 /**
- * What a queue is for: the last of these words in its name, because each environment has queues with names of its own
- * (`breakwater-staging-dead`, `breakwater-dead-eu`). Messages do not show it: those of a dead-letter queue look like those
- * of the queue they come from.
+ * What a queue is for by its name: the last of these words in it, because each environment has queues with names of its
+ * own (`breakwater-staging-dead`, `breakwater-dead-eu`).
  */
 export function queueKindOf(name: string): QueueKind | undefined {
   const words: readonly string[] = name.toLowerCase().split(/[^a-z]+/);
   return QUEUE_KINDS.toSorted((a, b) => words.lastIndexOf(b) - words.lastIndexOf(a)).find((kind) =>
     words.includes(kind),
   );
+}
+
+/**
+ * What a batch is. Whoever deploys may give the queues any names: where the words in these do not tell, a deployment
+ * tells the names (`QUEUE_NAMES`). Where it has not, messages of deliveries and of drains are told by their shape. Those
+ * of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
+ * other: no delivery is lost by that, because the sweep finds what has used up its retries.
+ * @param env the Worker's variables
+ */
+export function batchKindOf(
+  env: object,
+  { queue, messages }: Readonly<{ queue: string; messages: readonly Readonly<{ body: unknown }>[] }>,
+): QueueKind {
+  const { QUEUE_NAMES } = env as Readonly<{ QUEUE_NAMES?: unknown }>;
+  const told = QUEUE_KINDS[typeof QUEUE_NAMES === "string" ? QUEUE_NAMES.split(",").indexOf(queue) : -1];
+  if (told !== undefined) return told;
+  const named = queueKindOf(queue);
+  if (named === "dead" || named === "events") return named;
+  return messages.some(({ body }) => isDrainQueueMessage(body)) ? "drains" : "deliveries";
 }
 
 /** The first pause before a message of an operator's queue of events comes again; each further one is twice as long. */
@@ -131,4 +149,11 @@ export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
   return Number.isSafeInteger(retention)
     ? { retention: retention as number, until: until as number }
     : undefined;
+}
+
+/** Whether the body is that of a message of the drains queue, of any of its kinds. */
+function isDrainQueueMessage(body: unknown): boolean {
+  return (
+    (drainMessage(body) ?? replayMessage(body) ?? digestMessage(body) ?? upkeepMessage(body)) !== undefined
+  );
 }

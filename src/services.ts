@@ -2,7 +2,7 @@
  * Everything that the handlers need from the platform: bindings, configuration, clock, randomness, log. The Worker's
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
-import { type Config, hostMisconfiguration, Misconfiguration, parseConfig } from "./config.ts";
+import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
@@ -35,6 +35,8 @@ export type Services = Readonly<{
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
+  /** Near where a gate is created at its first use; absent: near whoever calls it first. */
+  gateLocation?: Config["gateLocation"];
   /** Commits single events of concurrent requests together; absent where each request commits its own. */
   intake?: DurableObjectNamespace<IntakeRpc> | undefined;
   /** This isolate's cache of tenants' destinations. */
@@ -72,8 +74,9 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     further,
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
-    gates: env.GATES,
-    intake: env.INTAKE,
+    gates: inJurisdiction(config, env.GATES),
+    gateLocation: config.gateLocation,
+    intake: inJurisdiction(config, env.INTAKE),
     routing,
     ingestLimit: env.INGEST_LIMIT,
     readLimit: env.READ_LIMIT,
@@ -89,15 +92,23 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
   };
 }
 
-/** Why the handlers cannot work, or cannot answer requests to this host; undefined when they can. */
-export function misconfigurationOf(env: Env, hostname?: string): Misconfiguration | undefined {
+/** Why the handlers cannot work; undefined when they can. */
+export function misconfigurationOf(env: Env): Misconfiguration | undefined {
   try {
-    const { config } = isolateStateOf(env);
-    return hostname === undefined ? undefined : hostMisconfiguration(config, hostname);
+    isolateStateOf(env);
+    return undefined;
   } catch (error) {
     if (error instanceof Misconfiguration) return error;
     throw error;
   }
+}
+
+/** The objects that run and store within the deployment's jurisdiction: others than those outside of it. */
+function inJurisdiction<T extends Rpc.DurableObjectBranded>(
+  { jurisdiction }: Config,
+  namespace: DurableObjectNamespace<T>,
+): DurableObjectNamespace<T> {
+  return jurisdiction === undefined ? namespace : namespace.jurisdiction(jurisdiction);
 }
 
 /** What all invocations of an isolate share. */
@@ -116,6 +127,6 @@ function isolateStateOf(env: Env): IsolateState {
   if (isolateState?.env === env) return isolateState;
   const config = parseConfig(env);
   const routing = new RoutingCache();
-  isolateState = { env, config, vault: vaultOf(config.masterKeys), routing, ...furtherDatabases(env) };
+  isolateState = { env, config, vault: vaultOf(config.masterKeys), routing, further: furtherDatabases(env) };
   return isolateState;
 }

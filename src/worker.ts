@@ -12,7 +12,7 @@ import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
-import { queueKindOf } from "./queue-messages.ts";
+import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, servicesOf } from "./services.ts";
 
 export { Events } from "./bindings/entrypoint.ts";
@@ -31,11 +31,10 @@ const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
 
 export default {
   fetch(request, env, ctx) {
-    const { hostname, pathname } = new URL(request.url);
-    const [, first] = pathname.split("/");
+    const [, first] = new URL(request.url).pathname.split("/");
     const page = documentation.get(first);
     if (page) return page.fetch(request, env, ctx);
-    const fault = misconfigurationOf(env, hostname);
+    const fault = misconfigurationOf(env);
     if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));
     return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
   },
@@ -44,7 +43,7 @@ export default {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
-    switch (queueKindOf(batch.queue)) {
+    switch (batchKindOf(env, batch)) {
       case "deliveries":
         return consumeDeliveries(services, batch);
       case "drains":
@@ -53,8 +52,6 @@ export default {
         return consumeDeadLetters(services, batch);
       case "events":
         return consumeEvents(services, batch);
-      default:
-        throw new Error(`No handler for the queue ${batch.queue}`);
     }
   },
 

@@ -1,24 +1,81 @@
 /** The Worker's queue handler, in a deployment whose queues have names of their own. */
-import { createExecutionContext, env, waitOnExecutionContext } from "cloudflare:test";
-import { expect, test } from "vitest";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import worker from "../src/worker.ts";
 import { batchOf } from "./support/queues.ts";
+import { calm, newDestination, newWorld, storedRows, type World } from "./support/world.ts";
 
-async function handle(queue: string) {
-  const ctx = createExecutionContext();
-  await worker.queue?.(batchOf(queue, ["no message of ours"]).batch, env, ctx);
-  await waitOnExecutionContext(ctx);
+let world: World;
+let received: number;
+beforeEach(async () => {
+  world = await newWorld();
+  await newDestination();
+  received = 0;
+  vi.spyOn(console, "log").mockImplementation(() => {});
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => {
+    received += 1;
+    return new Response(null, { status: 204 });
+  });
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+/** Hands the Worker a batch of the queue; what becomes of each message. */
+async function handle(queue: string, bodies: readonly unknown[], variables: object = {}) {
+  const background: Promise<unknown>[] = [];
+  const context = { waitUntil: (work: Promise<unknown>) => void background.push(work) };
+  const { batch, results } = batchOf(queue, bodies);
+  await worker.queue(batch, { ...env, ...variables }, context as unknown as ExecutionContext);
+  while (background.length > 0) await Promise.all(background.splice(0));
+  await calm();
+  return results;
 }
 
 test.each([
   "breakwater-staging-deliveries",
-  "breakwater-staging-drains",
-  "breakwater-staging-dead",
-  "shop-events",
-])("messages of %s are handled, whatever the environment is called", async (queue) => {
-  await expect(handle(queue)).resolves.toBeUndefined();
+  "whatever",
+  "acme-drains",
+])("deliveries on a queue named %s are attempted", async (queue) => {
+  const results = await handle(queue, await world.postBundles());
+  expect([results, received]).toEqual([["acked"], 1]);
+  expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
 });
 
-test("messages of a queue that is not the Worker's are refused, and so kept by the platform", async () => {
-  await expect(handle("somebody-elses")).rejects.toThrow("No handler for the queue somebody-elses");
+test.each([
+  ["acme-dead", {}],
+  ["lost-letters", { QUEUE_NAMES: "acme-events,acme-dead,lost-letters" }],
+])("dead letters on a queue named %s, with %j, are not attempted: what is untried waits", async (queue, given) => {
+  const results = await handle(queue, await world.postBundles(), given);
+  expect([results, received]).toEqual([["acked"], 0]);
+  expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered" }]);
+});
+
+test("a dead letter on a queue that nobody has named as such is attempted like any delivery", async () => {
+  await handle("lost-letters", await world.postBundles());
+  expect(received).toBe(1);
+});
+
+test("a drain on a queue of any name drains", async () => {
+  const messages = await world.postBundles();
+  await handle("acme-dead", messages);
+  const [waiting] = await storedRows();
+  const destination = waiting?.destinationId;
+  await handle("whatever", [{ destination, drains: 1 }]);
+  expect(received).toBe(1);
+  expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+});
+
+test.each([
+  "acme-events",
+  "acme-dead",
+])("deliveries on a queue named %s are attempted when the deployment tells that it is their queue", async (queue) => {
+  await handle(queue, await world.postBundles(), { QUEUE_NAMES: `${queue},second,third` });
+  expect(received).toBe(1);
+});
+
+test("messages on an operator's queue of events are events", async () => {
+  await handle("shop-events", [{ type: "order.created", data: 1 }]);
+  const stored = await env.DB.prepare("SELECT count(*) AS events FROM bundles").first<number>("events");
+  expect(stored).toBe(1);
 });

@@ -1,6 +1,57 @@
-/** Which queue is which. */
+/** Which batch is which. */
 import { expect, test } from "vitest";
-import { queueKindOf } from "../src/queue-messages.ts";
+import { batchKindOf, queueKindOf } from "../src/queue-messages.ts";
+
+const part = { bundle: 7, destinations: ["dst_1"] };
+const messages = {
+  deliveries: [{ bundles: [part] }, { bundles: [part], owner: "o" }],
+  drains: [
+    { destination: "dst_1", drains: 2 },
+    { destination: "dst_1" },
+    { replay: "rpl_1" },
+    { deadLetterDigest: "dst_1" },
+    { sweep: "lease", page: 1, until: 2 },
+    { retention: 1, until: 2 },
+  ],
+};
+const everyMessage = [...messages.deliveries, ...messages.drains];
+const batch = (queue: string, ...bodies: unknown[]) => ({
+  queue,
+  messages: bodies.map((body) => ({ body })),
+});
+const told = { QUEUE_NAMES: "acme-events,acme-two,lost-letters" };
+
+test.each([
+  ...messages.deliveries.map((body) => ["deliveries", body] as const),
+  ...messages.drains.map((body) => ["drains", body] as const),
+])("a message of %s is known by its shape on a queue of any name: %j", (kind, body) => {
+  for (const name of ["mine", "acme-drains", "acme-deliveries"])
+    for (const env of [{}, { QUEUE_NAMES: "" }, told]) expect(batchKindOf(env, batch(name, body))).toBe(kind);
+});
+
+test.each(
+  everyMessage,
+)("a queue that the deployment names is what it is named for, whatever is in it: %j", (body) => {
+  expect(batchKindOf(told, batch("acme-events", body))).toBe("deliveries");
+  expect(batchKindOf(told, batch("acme-two", body))).toBe("drains");
+  expect(batchKindOf(told, batch("lost-letters", body))).toBe("dead");
+});
+
+test.each(
+  everyMessage,
+)("dead letters and events are known by the words in their queues' names: %j", (body) => {
+  expect(batchKindOf({}, batch("acme-dead", body))).toBe("dead");
+  expect(batchKindOf({}, batch("shop-events", body))).toBe("events");
+  expect(batchKindOf(told, batch("shop-events", body))).toBe("events");
+});
+
+test("messages that no version has sent go where they are logged and acknowledged", () => {
+  expect(batchKindOf({}, batch("mine", null, "text", { bundles: 1 }))).toBe("deliveries");
+});
+
+test("one unreadable message does not hide what the others are", () => {
+  expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("drains");
+});
 
 test.each([
   ["breakwater-deliveries", "deliveries"],
@@ -17,6 +68,6 @@ test.each([
   ["prevents", undefined],
   ["breakwater-queue", undefined],
   ["undelivered", undefined],
-])("the queue %s is for %s", (name, kind) => {
+])("the words in the name of the queue %s say %s", (name, kind) => {
   expect(queueKindOf(name)).toBe(kind);
 });

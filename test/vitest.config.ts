@@ -28,6 +28,8 @@ function workerd(d1Databases: string[] = []) {
         MASTER_KEYS,
         GRACE_SECONDS: "20",
         ALLOW_PRIVATE_DESTINATIONS: "false",
+        // The simulator has none.
+        JURISDICTION: "",
       },
     },
   });

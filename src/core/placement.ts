@@ -20,6 +20,13 @@ const BUNDLES = 2 ** BUNDLE_BITS;
 /** Databases at most: numbers below 2^53 are exact in JavaScript. */
 export const MOST_DATABASES = 2 ** 53 / ROWS;
 
+/** The names of the databases that are bound beyond the first, in the order of their numbers. */
+export function furtherDatabaseNames(env: object): string[] {
+  const numberOf = (name: string) => Number(/^DB_(\d+)$/.exec(name)?.[1] ?? Number.NaN);
+  const named = Object.keys(env).filter((name) => !Number.isNaN(numberOf(name)));
+  return named.toSorted((a, b) => numberOf(a) - numberOf(b));
+}
+
 /**
  * What is wrong with the names of the databases' bindings beyond the first, `DB`. Their numbers are part of event ids, so
  * there may be no gap in them.

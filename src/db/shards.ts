@@ -4,7 +4,7 @@
  *
  * Queries about one event go to its database; queries about a destination's deliveries go to all.
  */
-import { databaseNamesFault, databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
+import { databaseNumberOf, databaseNumberOfBundle, furtherDatabaseNames } from "../core/placement.ts";
 
 export type Databases = Readonly<{
   /** The first, which alone has destinations, API keys, replays and the sweep's heartbeat. */
@@ -134,15 +134,10 @@ export async function inTurn(
 }
 
 /**
- * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers, and what is wrong with
- * their names. The numbers are part of event ids, so there may be no gap in them.
+ * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers; that there is no gap in
+ * these is for the configuration to check.
  */
-export function furtherDatabases(env: object): { further: D1Database[]; faults: string[] } {
-  const named = Object.entries(env).flatMap(([name, binding]) => {
-    const number = /^DB_(\d+)$/.exec(name)?.[1];
-    return number === undefined ? [] : [{ name, number: Number(number), binding: binding as D1Database }];
-  });
-  const sorted = named.toSorted((a, b) => a.number - b.number);
-  const fault = databaseNamesFault(named.map(({ name }) => name));
-  return { further: sorted.map(({ binding }) => binding), faults: fault === undefined ? [] : [fault] };
+export function furtherDatabases(env: object): D1Database[] {
+  const bindings = env as Readonly<Record<string, D1Database>>;
+  return furtherDatabaseNames(env).flatMap((name) => bindings[name] ?? []);
 }

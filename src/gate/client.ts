@@ -17,7 +17,7 @@ import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-type GateServices = Pick<Services, "gates" | "log" | "sleep">;
+type GateServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep">;
 
 /** A gate that takes longer to answer counts as unreachable. */
 const TIMEOUT_MS = 10_000;
@@ -181,9 +181,9 @@ async function call<T>(
   destination: string,
   method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
 ): Promise<T | undefined> {
-  const { gates, log } = services;
+  const { gates, gateLocation: locationHint, log } = services;
   try {
-    const gate = gates.get(gates.idFromName(destination));
+    const gate = gates.get(gates.idFromName(destination), locationHint && { locationHint });
     return await within(services, TIMEOUT_MS, method(gate), "The gate does not answer");
   } catch (error) {
     log({ what: "gate_unreachable", destination, error: faultOf(error) });

@@ -10,7 +10,6 @@ const HELP = `npm run deploy -- [flags]    Checks wrangler.toml, creates missing
   --secrets-file FILE  set these secrets; the first deployment needs them
   --dry-run            check everything that can be checked here, print the plan, change nothing
   --location HINT      create missing databases near: weur, eeur, apac, oc, wnam or enam
-  --jurisdiction NAME  create missing databases inside: eu, us or fedramp
   --health-timeout S   wait so many seconds until the Worker is healthy (90); 0: do not ask
   -h, --help           this
 
@@ -20,10 +19,11 @@ const text = { type: "string" } as const;
 const own = {
   help: { type: "boolean", short: "h" },
   "dry-run": { type: "boolean" },
+  "secrets-file": text,
   location: text,
-  jurisdiction: text,
   "health-timeout": text,
   cwd: text,
+  jurisdiction: text,
 } as const;
 /** What all commands of wrangler must agree on. */
 const sharedFlags = {
@@ -67,23 +67,27 @@ export function readDeployment(
     if (name in sharedFlags) shared.push(`--${name}`, value);
   }
   if (values.cwd !== undefined) throw new UsageError("--cwd does not work here; use --config");
+  if (values.jurisdiction !== undefined)
+    throw new UsageError("--jurisdiction does not work here; set JURISDICTION in the vars of wrangler.toml");
   const healthSeconds = Number(values["health-timeout"] ?? 90);
   if (!(healthSeconds >= 0)) throw new UsageError("--health-timeout needs a number of seconds");
-  const placement = ["location", "jurisdiction"].flatMap((name) =>
-    values[name] === undefined ? [] : [`--${name}`, String(values[name])],
-  );
   return {
     deployment: {
       config: String(values.config ?? "wrangler.toml"),
       environment: String(values.env ?? environment),
       shared,
       others: [...others.values()],
-      placement,
+      secretsFile: textOf(values["secrets-file"]),
+      location: textOf(values.location),
       healthMs: healthSeconds * 1000,
     },
     isDryRun: values["dry-run"] === true,
     flags: { values, others: [...others.values()] },
   };
+}
+
+function textOf(value: string | boolean | undefined): string | undefined {
+  return value === undefined ? undefined : String(value);
 }
 
 if (import.meta.main) {

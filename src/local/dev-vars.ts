@@ -1,32 +1,39 @@
 /**
- * The development secrets, `.dev.vars`. It is copied from the example when it is missing, so that a fresh clone runs
- * at once; variables that an older file does not have yet are appended.
+ * The development variables, `.dev.vars`: random secrets of this clone, and settings for development. They are made when
+ * the file is missing, so that a fresh clone runs at once; what an older file does not have yet is appended.
+ *
+ * They do not come from `.dev.vars.example`, which has no values: Cloudflare's deploy button fills a deployment's secrets
+ * in from that file, and everybody can read it.
  */
-import { appendFileSync, constants, copyFileSync, readFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { projectRoot } from "./wrangler.ts";
 
-/** Makes `.dev.vars` exist and be complete; returns whether it was missing. */
-export function ensureDevVars(root = projectRoot): boolean {
-  const [example, own] = [join(root, ".dev.vars.example"), join(root, ".dev.vars")];
-  try {
-    copyFileSync(example, own, constants.COPYFILE_EXCL);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-    appendMissing(example, own);
-    return false;
-  }
+const HEADER =
+  "# Made by `npm run dev`: secrets of this clone and settings for development. Not for a deployment.\n";
+
+function newDevVars(): Record<string, string> {
+  return {
+    ADMIN_KEY: `dev-${randomBytes(16).toString("hex")}`,
+    MASTER_KEYS: `dev:${randomBytes(32).toString("base64")}`,
+    GRACE_SECONDS: "20",
+    ALLOW_PRIVATE_DESTINATIONS: "true",
+  };
 }
 
-function appendMissing(example: string, own: string): void {
-  const known = parseEnv(readFileSync(own, "utf8"));
-  const missing = Object.entries(parseEnv(readFileSync(example, "utf8"))).filter(
-    ([name]) => !(name in known),
+/** Makes `.dev.vars` exist and be complete; returns whether it was missing. */
+export function ensureDevVars(root = projectRoot): boolean {
+  const file = join(root, ".dev.vars");
+  const isMissing = !existsSync(file);
+  const known = isMissing ? {} : parseEnv(readFileSync(file, "utf8"));
+  const lines = Object.entries(newDevVars()).flatMap(([name, value]) =>
+    known[name] ? [] : [`${name}="${value}"`],
   );
-  const lines = missing.map(([name, value]) => `${name}="${value}"`);
-  if (lines.length > 0) appendFileSync(own, `\n${lines.join("\n")}\n`);
+  if (isMissing) writeFileSync(file, `${HEADER}${lines.join("\n")}\n`, { flag: "wx", mode: 0o600 });
+  else if (lines.length > 0) appendFileSync(file, `\n${lines.join("\n")}\n`);
+  return isMissing;
 }
 
 /** The value of a development variable; empty when the file does not have it. */

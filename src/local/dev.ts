@@ -44,7 +44,7 @@ function read(): Flags {
 
 async function dev({ values, others }: Flags): Promise<number> {
   const endOnSignals = handleSignals();
-  if (ensureDevVars()) console.log("Made .dev.vars from .dev.vars.example: development secrets.");
+  if (ensureDevVars()) console.log("Made .dev.vars: secrets and settings for development.");
   const directory = values["persist-to"];
   await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;

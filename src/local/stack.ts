@@ -36,7 +36,11 @@ export async function startStack({
   env = {},
   output,
 }: StackOptions = {}): Promise<Stack> {
-  const given = Object.entries(vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]);
+  // The simulator has no jurisdictions: a deployment's own would make every call to a gate fail.
+  const given = Object.entries({ JURISDICTION: "", ...vars }).flatMap(([name, value]) => [
+    "--var",
+    `${name}:${value}`,
+  ]);
   const fixed = ["--show-interactive-dev-session=false", "--inspector-port=0"];
   const stdio = output ?? "inherit";
   const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdio, stdio, "ipc"], env);

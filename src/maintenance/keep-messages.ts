@@ -8,10 +8,10 @@
 import type { Misconfiguration } from "../config.ts";
 import { faultOf, type Log } from "../log.ts";
 import {
+  batchKindOf,
   deliveryMessage,
   digestMessage,
   eventsPauseSeconds,
-  queueKindOf,
   replayMessage,
 } from "../queue-messages.ts";
 
@@ -31,7 +31,7 @@ export async function keepMessages(
   log: Log,
 ): Promise<void> {
   let replaced = 0;
-  const areEvents = queueKindOf(batch.queue) === "events";
+  const areEvents = batchKindOf(env, batch) === "events";
   for (const message of batch.messages) {
     if (areEvents) {
       message.retry({ delaySeconds: eventsPauseSeconds(message.attempts, Math.random()) });

@@ -1,6 +1,6 @@
 /** Deployments, with a wrangler that only records what it is asked, and an address that answers as the test wants. */
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { deploy, planDeployment } from "../../src/local/deploy/pipeline.ts";
 import { readDeployment } from "../../src/local/deploy.ts";
 import { projectRoot, readEnvironments } from "../../src/local/wrangler.ts";
+import { MASTER_KEYS } from "../support/vault.ts";
 import { fakeWrangler } from "./fake-wrangler.ts";
 
 const toml = readFileSync(join(projectRoot, "wrangler.toml"), "utf8");
@@ -21,6 +22,8 @@ const staging =
 
 const directory = mkdtempSync(join(tmpdir(), "breakwater-deploy-"));
 const config = join(directory, "wrangler.toml");
+const secrets = join(directory, "secrets");
+const SECRETS = `ADMIN_KEY=a key of sixteen characters\nMASTER_KEYS=${MASTER_KEYS}\n`;
 const wrangler = fakeWrangler();
 const { PATH } = process.env;
 let status = 200;
@@ -45,6 +48,7 @@ afterAll(() => {
 beforeEach(() => {
   status = 200;
   writeFileSync(config, toml);
+  writeFileSync(secrets, SECRETS);
   wrangler.set({ targets: [url] });
 });
 
@@ -67,13 +71,13 @@ const events = (settings: string) => `[[queues.consumers]]\nqueue = "shop-events
 
 describe("the steps of a deployment", () => {
   test("the first one creates the database and its tables before the Worker that needs them", async () => {
-    const { commands, failure, printed } = await run("--secrets-file", ".secrets");
+    const { commands, failure, printed } = await run("--secrets-file", secrets);
     expect(failure).toBeUndefined();
     expect(commands).toEqual([
       "d1 list --json",
       "d1 create breakwater",
       "d1 migrations apply breakwater --remote",
-      "deploy --secrets-file .secrets",
+      `deploy --secrets-file ${secrets}`,
     ]);
     expect(printed).toContain(`Deployed breakwater:
   databases created   breakwater
@@ -117,18 +121,11 @@ describe("the steps of a deployment", () => {
 
   test("every command gets the environment, and the Worker its further flags as they were given", async () => {
     writeFileSync(config, `${toml}\n${staging}`);
-    const { commands, failure } = await run(
-      "--env",
-      "staging",
-      "--tag",
-      "v1",
-      "--var=A:B",
-      "--jurisdiction=eu",
-    );
+    const { commands, failure } = await run("--env", "staging", "--tag", "v1", "--var=A:B");
     expect(failure).toBeUndefined();
     expect(commands).toEqual([
       "d1 list --json --env staging",
-      "d1 create breakwater-staging --jurisdiction eu --env staging",
+      "d1 create breakwater-staging --env staging",
       "d1 migrations apply breakwater-staging --remote --env staging",
       "deploy --env staging --tag v1 --var=A:B",
     ]);
@@ -222,9 +219,29 @@ describe("a configuration that cannot work is refused before anything is done", 
       "queues.producers: the binding DRAINS has no queue; add [[queues.producers]]",
     ],
     [
-      "a queue whose name says nothing",
-      toml.replaceAll("breakwater-drains", "breakwater-two"),
-      'queues.producers: the Worker cannot tell by its name that "breakwater-two" is the queue of DRAINS',
+      "one queue under two bindings",
+      toml.replaceAll("breakwater-drains", "breakwater-deliveries"),
+      'queues.producers: the queue "breakwater-deliveries" has the bindings DRAINS and DELIVERIES; give each',
+    ],
+    [
+      "queues by other names than the Worker is told",
+      toml.replace("[vars]", '[vars]\nQUEUE_NAMES = "a,b,c"'),
+      'vars: QUEUE_NAMES is "a,b,c", and the queues are "breakwater-deliveries,breakwater-drains,breakwater-dead"; remove it',
+    ],
+    [
+      "a variable that the Worker would refuse",
+      toml.replace('RETENTION_DAYS = "30"', 'RETENTION_DAYS = "forever"'),
+      "vars: RETENTION_DAYS expected whole days, 1 to 3650\n",
+    ],
+    [
+      "a jurisdiction that there is not",
+      toml.replace('JURISDICTION = ""', 'JURISDICTION = "europe"'),
+      "vars: JURISDICTION expected one of eu, us, fedramp, or nothing\n",
+    ],
+    [
+      "more databases for events than there are",
+      toml.replace("[vars]", '[vars]\nEVENT_DATABASES = "2"'),
+      "vars: EVENT_DATABASES is 2; expected at most 1, as many as are bound\n",
     ],
     [
       "a missing consumer",
@@ -330,6 +347,140 @@ describe("a configuration that cannot work is refused before anything is done", 
   });
 });
 
+describe("queues and their names", () => {
+  const renamed = toml
+    .replaceAll("breakwater-deliveries", "first")
+    .replaceAll("breakwater-drains", "second")
+    .replaceAll("breakwater-dead", "third");
+
+  test("may be any: the Worker is told those whose words do not tell", async () => {
+    writeFileSync(config, renamed);
+    wrangler.set({ databases: ["breakwater"], targets: [url] });
+    const { commands, failure } = await run("--tag", "v1");
+    expect(failure).toBeUndefined();
+    expect(commands.at(-1)).toBe("deploy --tag v1 --var=QUEUE_NAMES:first,second,third");
+    expect((await run("--dry-run")).commands).toEqual([
+      "deploy --dry-run --var=QUEUE_NAMES:first,second,third",
+    ]);
+  });
+
+  test("are told too where the words in them mislead", async () => {
+    writeFileSync(config, toml.replaceAll("breakwater-deliveries", "acme-events"));
+    const names = "acme-events,breakwater-drains,breakwater-dead";
+    expect((await run()).commands.at(-1)).toBe(`deploy --var=QUEUE_NAMES:${names}`);
+  });
+
+  test("need not be told where the file does", async () => {
+    writeFileSync(config, renamed.replace("[vars]", '[vars]\nQUEUE_NAMES = "first,second,third"'));
+    expect((await run()).failure).toBeUndefined();
+  });
+});
+
+test("databases are created in the jurisdiction of the Durable Objects", async () => {
+  writeFileSync(config, toml.replace('JURISDICTION = ""', 'JURISDICTION = "eu"'));
+  expect((await run()).commands).toContain("d1 create breakwater --jurisdiction eu");
+});
+
+describe("secrets that the Worker would refuse are refused before anything is done", () => {
+  const key = MASTER_KEYS.split(":")[1];
+
+  test.each([
+    [
+      "a mistyped master key",
+      SECRETS.replace(MASTER_KEYS, MASTER_KEYS.slice(0, -2)),
+      "secrets: MASTER_KEYS expected id:base64 of 32 bytes as key number 1",
+    ],
+    [
+      "a master key without an id",
+      SECRETS.replace(MASTER_KEYS, key ?? ""),
+      "secrets: MASTER_KEYS expected id:base64 of 32 bytes as key number 1",
+    ],
+    ["empty master keys", "MASTER_KEYS=", "secrets: MASTER_KEYS expected at least one id:base64"],
+    [
+      "a short admin key, in JSON",
+      JSON.stringify({ ADMIN_KEY: "s3cret", MASTER_KEYS }),
+      "secrets: ADMIN_KEY is too short: at least 16 characters",
+    ],
+    ["an empty file", "", "secrets: there are no secrets; expected a line NAME=value for each"],
+  ])("%s", async (_what, text, line) => {
+    writeFileSync(secrets, text);
+    const { commands, failure } = await run("--secrets-file", secrets);
+    expect(failure).toBe(`${line}\nNothing has been changed.`);
+    expect(commands).toEqual([]);
+    expect(failure).not.toContain("s3cret");
+    expect(failure).not.toContain((key ?? "").slice(0, 8));
+  });
+
+  test("a file that is not there", async () => {
+    const { commands, failure } = await run("--secrets-file", join(directory, ".nothing"));
+    expect(failure).toBe(
+      ".nothing: there is no such file; expected the secrets ADMIN_KEY and MASTER_KEYS, a line NAME=value for each\nNothing has been changed.",
+    );
+    expect(commands).toEqual([]);
+  });
+
+  test("one of them alone may be replaced", async () => {
+    writeFileSync(secrets, "ADMIN_KEY=a key of sixteen characters");
+    expect((await run("--secrets-file", secrets)).failure).toBeUndefined();
+  });
+});
+
+describe("a database that cannot be migrated is refused before anything is done", () => {
+  const migrations = readdirSync(join(projectRoot, "migrations")).filter((name) => name.endsWith(".sql"));
+  const own = migrations.toSorted();
+  const tables = ["d1_migrations", "sqlite_sequence", "_cf_METADATA", "bundles"];
+
+  const deployOn = (contents: { tables: readonly string[]; applied: readonly string[] }) => {
+    wrangler.set({ databases: ["breakwater"], contents: { breakwater: contents }, targets: [url] });
+    return run();
+  };
+
+  test.each([
+    [
+      "one of the first edition",
+      { tables, applied: ["0000_spine.sql"] },
+      `was made by 0000_spine.sql, which this version cannot upgrade: it begins with ${own[0]}; give the binding another database_name; the deployment creates it, or deploy the version that made it`,
+    ],
+    [
+      "one with tables of somebody else",
+      { tables: ["users", "posts", "_cf_KV"], applied: [] },
+      "has tables (users, posts) and no record of migrations: it is not Breakwater's; give the binding another database_name; the deployment creates it",
+    ],
+    [
+      "one of another branch",
+      { tables, applied: [...own.slice(0, 1), "0001_theirs.sql"] },
+      own.length > 1
+        ? `has 0001_theirs.sql, which this version does not know, and lacks ${own.slice(1).join(", ")}; deploy a version that has all of them`
+        : undefined,
+    ],
+  ])("%s", async (_what, contents, line) => {
+    const { commands, failure, printed } = await deployOn(contents);
+    if (line === undefined) return expect(printed).toContain("0001_theirs.sql");
+    expect(failure).toBe(
+      `wrangler.toml: d1_databases: the database "breakwater" ${line}\nNothing has been changed.`,
+    );
+    expect(commands).toEqual(["d1 list --json"]);
+  });
+
+  test.each([
+    ["an empty one", { tables: ["_cf_KV"], applied: [] }],
+    ["one with this version's migrations", { tables, applied: own }],
+    ["one that lacks the last of them", { tables, applied: own.slice(0, 1) }],
+  ])("but %s is migrated", async (_what, contents) => {
+    const { commands, failure } = await deployOn(contents);
+    expect(failure).toBeUndefined();
+    expect(commands).toContain("d1 migrations apply breakwater --remote");
+  });
+
+  test("and one of a later version is left as it is, because the former code works on new tables", async () => {
+    const { failure, printed } = await deployOn({ tables, applied: [...own, "9999_later.sql"] });
+    expect(failure).toBeUndefined();
+    expect(printed).toContain(
+      'Note: the database "breakwater" has migrations of a later version, which stay: 9999_later.sql',
+    );
+  });
+});
+
 test("the example of a second environment has everything that the top level has, under names of its own", async () => {
   writeFileSync(config, `${toml}\n${staging}`);
   const [top, second] = (await readEnvironments(config)).map(({ config }) => config);
@@ -343,6 +494,22 @@ test("the example of a second environment has everything that the top level has,
   expect(second?.durable_objects).toEqual(top?.durable_objects);
   expect(second?.secrets).toEqual(top?.secrets);
   expect(second?.ratelimits?.map(({ name }) => name)).toEqual(top?.ratelimits?.map(({ name }) => name));
+});
+
+describe("staging and production side by side", () => {
+  const production = staging.replaceAll("staging", "production").replaceAll('"100', '"200');
+
+  test.each(["staging", "production"])("a dry run of %s plans with what is its own", async (name) => {
+    writeFileSync(config, `${toml}\n${staging}\n${production}`);
+    const { commands, failure, printed } = await run("--dry-run", "--env", name);
+    expect(failure).toBeUndefined();
+    expect(commands).toEqual([`deploy --dry-run --env ${name}`]);
+    const own = `breakwater-${name}`;
+    expect(printed).toContain(`A deployment of ${own} would, in this order:`);
+    expect(printed).toContain(`those of these databases that are missing: ${own}\n`);
+    expect(printed).toContain(`deploy the Worker: ${own}-deliveries, ${own}-drains, ${own}-dead\n`);
+    expect(printed).not.toContain("Note:");
+  });
 });
 
 test("without rate limits it deploys, and says that nothing is limited", async () => {
@@ -381,6 +548,7 @@ describe("the command line", () => {
     [["--dry-run=no"], "--dry-run takes no value"],
     [["--health-timeout", "soon"], "--health-timeout needs a number of seconds"],
     [["--cwd", "/"], "--cwd does not work here"],
+    [["--jurisdiction", "eu"], "--jurisdiction does not work here; set JURISDICTION"],
   ])("%j is a mistake that is named: %s", (args, message) => {
     expect(() => read(...args)).toThrow(message);
   });

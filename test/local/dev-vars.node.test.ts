@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -5,35 +6,54 @@ import { parseEnv } from "node:util";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parseConfig } from "../../src/config.ts";
 import { devVar, ensureDevVars } from "../../src/local/dev-vars.ts";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot, readWranglerConfig } from "../../src/local/wrangler.ts";
 
-const EXAMPLE = `# Development values only.\nADMIN_KEY="a key"\nGRACE_SECONDS="20"\n`;
-
-test("the example's secrets are those that a public host refuses", () => {
-  const { ADMIN_KEY = "", MASTER_KEYS = "" } = parseEnv(
-    readFileSync(join(projectRoot, ".dev.vars.example"), "utf8"),
-  );
-  const { exampleSecrets } = parseConfig({ ADMIN_KEY, MASTER_KEYS });
-  expect(exampleSecrets).toEqual(["ADMIN_KEY", "MASTER_KEYS"]);
-});
+const read = (...path: string[]) => readFileSync(join(...path), "utf8");
 
 let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), "breakwater-vars-"));
-  writeFileSync(join(root, ".dev.vars.example"), EXAMPLE);
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-test("the example is copied where there is no file", () => {
-  expect(ensureDevVars(root)).toBe(true);
-  expect(readFileSync(join(root, ".dev.vars"), "utf8")).toBe(EXAMPLE);
-  expect(ensureDevVars(root)).toBe(false);
-  expect(readFileSync(join(root, ".dev.vars"), "utf8")).toBe(EXAMPLE);
+test("the example has every required secret, nothing else, and no value", async () => {
+  const example = parseEnv(read(projectRoot, ".dev.vars.example"));
+  const { secrets } = (await readWranglerConfig()) as unknown as { secrets: { required: string[] } };
+  expect(Object.keys(example).toSorted()).toEqual(secrets.required.toSorted());
+  expect(Object.values(example).join("")).toBe("");
 });
 
-test("a file keeps its values, and gets those that it does not have yet", () => {
-  writeFileSync(join(root, ".dev.vars"), "ADMIN_KEY=own\n");
+test("a deployment with the example's values is refused, and each of its variables named", () => {
+  const parse = () => parseConfig(parseEnv(read(projectRoot, ".dev.vars.example")));
+  expect(parse).toThrow(/ADMIN_KEY is too short.*MASTER_KEYS expected at least one id:base64/);
+});
+
+test("where there is no file, one is made that a Worker can use", () => {
+  expect(ensureDevVars(root)).toBe(true);
+  const made = read(root, ".dev.vars");
+  expect(parseConfig(parseEnv(made))).toMatchObject({ graceMs: 20_000, allowPrivateDestinations: true });
+  expect(ensureDevVars(root)).toBe(false);
+  expect(read(root, ".dev.vars")).toBe(made);
+});
+
+test("no two clones have the same secrets", () => {
+  ensureDevVars(root);
+  const first = [devVar("ADMIN_KEY", root), devVar("MASTER_KEYS", root)];
+  rmSync(join(root, ".dev.vars"));
+  ensureDevVars(root);
+  expect(first).not.toContain(devVar("ADMIN_KEY", root));
+  expect(first).not.toContain(devVar("MASTER_KEYS", root));
+});
+
+test("a shell reads the key as Breakwater does", () => {
+  ensureDevVars(root);
+  const key = execFileSync("sh", ["-c", '. "$0"; printf %s "$ADMIN_KEY"', join(root, ".dev.vars")]);
+  expect(String(key)).toBe(devVar("ADMIN_KEY", root));
+});
+
+test("a file keeps its values, and gets those that it does not have yet or has left empty", () => {
+  writeFileSync(join(root, ".dev.vars"), 'ADMIN_KEY=own\nMASTER_KEYS=""\n');
   expect(ensureDevVars(root)).toBe(false);
   expect([devVar("ADMIN_KEY", root), devVar("GRACE_SECONDS", root)]).toEqual(["own", "20"]);
-  expect(devVar("MASTER_KEYS", root)).toBe("");
+  expect(devVar("MASTER_KEYS", root)).toMatch(/^dev:.{44}$/);
 });

@@ -11,6 +11,8 @@ type Scenario = Readonly<{
   databases?: readonly string[];
   /** Those among them that have every migration. */
   migrated?: readonly string[];
+  /** What is in those of which it is not all of this version's, or nothing. */
+  contents?: Readonly<Record<string, Readonly<{ tables: readonly string[]; applied: readonly string[] }>>>;
   /** The beginning of the command that fails. */
   failing?: string;
   /** What `wrangler deploy` reports to have been deployed to. */
@@ -31,6 +33,10 @@ if (state.failing && command.startsWith(state.failing)) {
 }
 if (command.startsWith("d1 list")) {
   console.log(JSON.stringify(state.databases.map((name) => ({ uuid: name, name }))));
+} else if (command.startsWith("d1 execute")) {
+  const { tables = [], applied = [] } = state.contents[args[2]] ?? {};
+  const names = command.includes("FROM d1_migrations") ? applied : tables;
+  console.log(JSON.stringify([{ results: names.map((name) => ({ name })), success: true }]));
 } else if (command.startsWith("d1 create")) {
   if (state.databases.includes(args[2])) process.exit(1);
   state.databases.push(args[2]);
@@ -50,7 +56,7 @@ export type FakeWrangler = Readonly<{
   path: string;
   /** Begins a scenario, with nothing recorded. */
   set: (scenario: Scenario) => void;
-  /** The commands since the scenario began, or since the last call. */
+  /** The commands since the scenario began, or since the last call; without the queries of databases. */
   commands: () => string[];
   remove: () => void;
 }>;
@@ -64,14 +70,14 @@ export function fakeWrangler(): FakeWrangler {
   return {
     path: `${directory}${delimiter}${process.env.PATH}`,
     set: (scenario) => {
-      const state = { databases: [], migrated: [], targets: [], ...scenario };
+      const state = { databases: [], migrated: [], contents: {}, targets: [], ...scenario };
       writeFileSync(join(directory, "state.json"), JSON.stringify(state));
       writeFileSync(record, "");
     },
     commands: () => {
       const commands = readFileSync(record, "utf8").split("\n").slice(0, -1);
       writeFileSync(record, "");
-      return commands;
+      return commands.filter((command) => !command.startsWith("d1 execute"));
     },
     remove: () => rmSync(directory, { recursive: true }),
   };

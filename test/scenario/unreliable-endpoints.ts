@@ -32,7 +32,7 @@ export type Endpoints = Readonly<{
   recover: () => void;
 }>;
 
-export function endpoints(seed: number): Endpoints {
+export function endpoints(seed: number, failedFirst = FAILED_FIRST): Endpoints {
   const schedules = new Map(
     paths.map((path, i) => [path as string, failingTimes(seededRandom(seed * 31 + i))]),
   );
@@ -41,7 +41,7 @@ export function endpoints(seed: number): Endpoints {
   function answer(path: string, at: number): Reply {
     const count = (requests.get(path) ?? 0) + 1;
     requests.set(path, count);
-    const isFailing = !recovered && (schedules.get(path)?.(at) || count <= FAILED_FIRST);
+    const isFailing = !recovered && (schedules.get(path)?.(at) || count <= failedFirst);
     const failure = failures[path as keyof typeof failures];
     return isFailing && failure ? failure : { status: 200, afterMs: ANSWER_MS };
   }

@@ -25,7 +25,8 @@ export function startBreakwater(options: Options): Promise<Runtime> {
 
 async function optionsIn(place: string, { vars, main, queueConsumers, others }: Options): Promise<object> {
   const options = await workerIn(place, "wrangler.toml", main);
-  const bindings = { ...(options.bindings as object), ...vars };
+  // The simulator has no jurisdictions.
+  const bindings = { ...(options.bindings as object), JURISDICTION: "", ...vars };
   const consumers = { ...(options.queueConsumers as object), ...queueConsumers };
   const breakwater = { ...options, name: "breakwater", bindings, queueConsumers: consumers };
   return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs };

@@ -5,7 +5,7 @@ import { getTableName } from "drizzle-orm";
 import * as schema from "../../src/db/schema.ts";
 import { furtherDatabases } from "../../src/db/shards.ts";
 
-export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env).further];
+export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env)];
 
 /** The rows that the statement finds in all databases. */
 export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): Promise<T[]> {

@@ -4,12 +4,13 @@
  * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
 import { databaseNamesFault } from "../../core/placement.ts";
-import { type QueueKind, queueKindOf } from "../../queue-messages.ts";
+import { queueKindOf } from "../../queue-messages.ts";
 
 /** What is read of the configuration of one environment. */
 type DeploymentConfig = Readonly<{
   name?: string | undefined;
   account_id?: string | undefined;
+  vars?: Readonly<Record<string, unknown>> | undefined;
   d1_databases: readonly Readonly<{
     binding: string;
     database_name?: string | undefined;
@@ -38,14 +39,14 @@ type DeploymentConfig = Readonly<{
 /** An environment of wrangler.toml; the top level of the file has no name. */
 export type Environment = Readonly<{ name: string | undefined; config: DeploymentConfig }>;
 
-/** A fault: where it is in the file, what it is, and how to mend it. */
-type ConfigFault = Readonly<{ place: string; fault: string; remedy: string }>;
+/**
+ * A fault: where it is, what it is, and how to mend it where that does not follow from what it is. The file is the
+ * configuration file unless another is named.
+ */
+export type ConfigFault = Readonly<{ file?: string; place?: string; fault: string; remedy?: string }>;
 
-const QUEUES: Readonly<Record<string, QueueKind>> = {
-  DELIVERIES: "deliveries",
-  DRAINS: "drains",
-  DEAD: "dead",
-};
+/** The bindings of the queues, and the word in a queue's name unless somebody gives it another. */
+export const QUEUES = { DELIVERIES: "deliveries", DRAINS: "drains", DEAD: "dead" } as const;
 const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
 const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading" } as const;
@@ -72,7 +73,7 @@ export function configNotes({ name, config }: Environment): string[] {
 }
 
 /** A place of the file: `d1_databases`, or `env.staging.d1_databases`. */
-function placeOf(environment: string | undefined, key: string): string {
+export function placeOf(environment: string | undefined, key: string): string {
   return environment === undefined ? key : `env.${environment}.${key}`;
 }
 
@@ -135,17 +136,16 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   const queueOf = (binding: string) => producers.find((producer) => producer.binding === binding)?.queue;
   const dead = queueOf("DEAD");
 
-  function faultsOf([binding, kind]: [string, QueueKind]): ConfigFault[] {
+  function faultsOf([binding, word]: [string, string]): ConfigFault[] {
     const queue = queueOf(binding);
     if (!queue) {
-      const remedy = `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${config.name}-${kind}"`;
+      const remedy = `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${config.name}-${word}"`;
       return [{ place: producing, fault: `the binding ${binding} has no queue`, remedy }];
     }
-    if (queueKindOf(queue) !== kind) {
-      const fault = `the Worker cannot tell by its name that "${queue}" is the queue of ${binding}`;
-      return [
-        { place: producing, fault, remedy: `name it "${config.name}-${kind}", here and as a consumer` },
-      ];
+    const other = producers.find((one) => one.queue === queue && one.binding !== binding);
+    if (other !== undefined) {
+      const fault = `the queue "${queue}" has the bindings ${other.binding} and ${binding}`;
+      return [{ place: producing, fault, remedy: "give each binding a queue of its own" }];
     }
     const consumer = consumers.find((one) => one.queue === queue);
     if (!consumer || consumer.type === "http_pull") {
@@ -153,7 +153,7 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
       const remedy = `add [[${consuming}]] with queue = "${queue}", and settings as those of the other environments`;
       return [{ place: consuming, fault, remedy }];
     }
-    if (kind === "deliveries" && dead !== undefined && consumer.dead_letter_queue !== dead) {
+    if (binding === "DELIVERIES" && dead !== undefined && consumer.dead_letter_queue !== dead) {
       const now = consumer.dead_letter_queue ? `"${consumer.dead_letter_queue}"` : "nowhere";
       const fault = `messages of "${queue}" that failed too often go to ${now} and not to the queue of DEAD`;
       return [{ place: consuming, fault, remedy: `set dead_letter_queue = "${dead}"` }];
@@ -161,7 +161,7 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
     return [];
   }
 
-  const ours = Object.keys(QUEUES).map(queueOf);
+  const ours: readonly (string | undefined)[] = Object.keys(QUEUES).map(queueOf);
   const others = consumers.filter(({ queue }) => !ours.includes(queue));
 
   /** A queue of events is the operator's own, and so is the queue of what it refuses. */

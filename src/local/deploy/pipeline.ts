@@ -1,14 +1,17 @@
 /**
- * A deployment, step by step: check the configuration, create the databases that are missing, migrate every database,
- * deploy the Worker, ask it for its health. Each step is safe to repeat, and a failure stops before the next one.
+ * A deployment, step by step: check configuration, secrets and databases, create the databases that are missing, migrate
+ * every database, deploy the Worker, ask it for its health. Each step is safe to repeat, and a failure stops before the
+ * next one.
  *
  * The databases are created here and not by `wrangler deploy`, so that their tables are there before the code that needs
  * them, also in a database that is added later. The queues are left to `wrangler deploy`, which creates each queue that a
  * producer is bound to, the dead-letter queue among them.
  */
 import { basename, resolve } from "node:path";
-import { projectRoot, readEnvironments, wranglerInTerminal, wranglerResult } from "../wrangler.ts";
-import { configFaults, configNotes, type Environment } from "./config-faults.ts";
+import { projectRoot, readEnvironments, wranglerInTerminal } from "../wrangler.ts";
+import { type ConfigFault, configFaults, configNotes, type Environment } from "./config-faults.ts";
+import { createDatabases, databaseStates, databasesOf, migrateDatabases } from "./databases.ts";
+import { toldVariables, variableFaults } from "./variable-faults.ts";
 
 export type Deployment = Readonly<{
   /** The configuration file, from the root of the project. */
@@ -19,8 +22,10 @@ export type Deployment = Readonly<{
   shared: readonly string[];
   /** Further flags for `wrangler deploy`. */
   others: readonly string[];
-  /** Flags for creating a database: where it is to live. */
-  placement: readonly string[];
+  /** A file with secrets to set, from the root of the project. */
+  secretsFile?: string | undefined;
+  /** Near where databases are created. */
+  location?: string | undefined;
   /** How long the Worker may take until it is healthy; 0: it is not asked. */
   healthMs: number;
 }>;
@@ -30,12 +35,16 @@ type Print = (line: string) => void;
 /** Deploys, and prints what it does. Rejects, saying what has been done and how to go on, when a step fails. */
 export async function deploy(deployment: Deployment, print: Print): Promise<void> {
   const target = await checkedEnvironment(deployment, print);
-  const created = await createDatabases(target, deployment, print);
-  const migrated = await migrateDatabases(target, deployment, print);
-  const url = await deployWorker(deployment, print);
+  const { shared } = deployment;
+  const { missing, faults, notes } = await databaseStates(target, shared);
+  refuse(faults, deployment);
+  for (const note of notes) print(`Note: ${note}`);
+  await createDatabases(missing, placementOf(target, deployment), shared, print);
+  const migrated = await migrateDatabases(target, shared, print);
+  const url = await deployWorker(target, deployment, print);
   const health = await waitForHealth(url, deployment.healthMs, print);
   print(`\nDeployed ${target.config.name}:`);
-  print(`  databases created   ${created.join(", ") || "none"}`);
+  print(`  databases created   ${missing.join(", ") || "none"}`);
   print(`  databases migrated  ${migrated.join(", ") || "none: all were up to date"}`);
   print(`  address             ${url ?? "none: there is neither workers_dev nor a route"}`);
   print(`  health              ${health}`);
@@ -44,8 +53,7 @@ export async function deploy(deployment: Deployment, print: Print): Promise<void
 /** Checks the configuration, has wrangler build the Worker, and prints what a deployment would do. Changes nothing. */
 export async function planDeployment(deployment: Deployment, print: Print): Promise<void> {
   const target = await checkedEnvironment(deployment, print);
-  const { shared, others } = deployment;
-  const { code } = await wranglerInTerminal(["deploy", "--dry-run", ...shared, ...others]);
+  const { code } = await wranglerInTerminal(["deploy", "--dry-run", ...workerFlags(target, deployment)]);
   if (code !== 0) throw new Error(`wrangler deploy --dry-run failed (${code}). Nothing has been changed.`);
   const databases = databasesOf(target).map(({ name }) => name);
   const queues = target.config.queues.producers?.map(({ queue }) => queue) ?? [];
@@ -58,7 +66,8 @@ export async function planDeployment(deployment: Deployment, print: Print): Prom
 }
 
 /** The environment to deploy. Throws an error that lists every fault of the configuration. */
-async function checkedEnvironment({ config, environment }: Deployment, print: Print): Promise<Environment> {
+async function checkedEnvironment(deployment: Deployment, print: Print): Promise<Environment> {
+  const { config, environment, secretsFile } = deployment;
   const file = basename(config);
   const all = await readEnvironments(resolve(projectRoot, config)).catch((error: Error) => {
     throw new Error(`${file}: ${error.message}\nNothing has been changed.`);
@@ -71,88 +80,49 @@ async function checkedEnvironment({ config, environment }: Deployment, print: Pr
       `${file}: env.${environment}: there is no such environment; ${remedy}\nNothing has been changed.`,
     );
   }
-  const faults = configFaults(target, all);
-  if (faults.length > 0) {
-    const lines = faults.map(({ place, fault, remedy }) => `${file}: ${place}: ${fault}; ${remedy}`);
-    throw new Error(`${lines.join("\n")}\nNothing has been changed.`);
-  }
+  const secrets = secretsFile === undefined ? undefined : resolve(projectRoot, secretsFile);
+  refuse([...configFaults(target, all), ...variableFaults(target, secrets)], deployment);
   for (const note of configNotes(target)) print(`Note: ${note}`);
   return target;
 }
 
-type Database = Readonly<{ name: string; hasId: boolean }>;
-
-/** The databases, the first one first. One with an id in the file exists; it may have no name there. */
-function databasesOf({ config }: Environment): Database[] {
-  const numberOf = (binding: string) => Number(/^DB_(\d+)$/.exec(binding)?.[1] ?? 0);
-  return config.d1_databases
-    .filter(({ binding }) => /^DB(_\d+)?$/.test(binding))
-    .toSorted((a, b) => numberOf(a.binding) - numberOf(b.binding))
-    .map(({ binding, database_name, database_id }) => ({
-      name: database_name ?? binding,
-      hasId: database_id !== undefined,
-    }));
+/** Throws an error that has a line for each fault, if there is one. */
+function refuse(faults: readonly ConfigFault[], { config }: Deployment): void {
+  if (faults.length === 0) return;
+  const lines = faults.map(({ file = basename(config), place, fault, remedy }) => {
+    const where = place === undefined ? file : `${file}: ${place}`;
+    return `${where}: ${fault}${remedy === undefined ? "" : `; ${remedy}`}`;
+  });
+  throw new Error(`${lines.join("\n")}\nNothing has been changed.`);
 }
 
-async function createDatabases(
-  target: Environment,
-  { shared, placement }: Deployment,
-  print: Print,
-): Promise<string[]> {
-  const named = databasesOf(target).filter(({ hasId }) => !hasId);
-  if (named.length === 0) return [];
-  const listed = await wranglerStep(["d1", "list", "--json", ...shared], "Nothing has been changed.");
-  const existing = namesIn(listed.stdout);
-  const missing = named.map(({ name }) => name).filter((name) => !existing.has(name));
-  for (const name of missing) {
-    print(`Creating the database ${name} …`);
-    await wranglerStep(["d1", "create", name, ...placement, ...shared], "The Worker has not been changed.");
-  }
-  return missing;
+/** Flags for creating a database: it is in the same jurisdiction as the Durable Objects. */
+function placementOf({ config }: Environment, { location }: Deployment): string[] {
+  const jurisdiction = config.vars?.JURISDICTION;
+  return [
+    ...(location === undefined ? [] : ["--location", location]),
+    ...(jurisdiction ? ["--jurisdiction", String(jurisdiction)] : []),
+  ];
 }
 
-function namesIn(json: string): ReadonlySet<string> {
-  try {
-    const databases: { name: string }[] = JSON.parse(json.slice(json.indexOf("[")));
-    return new Set(databases.map(({ name }) => name));
-  } catch {
-    throw new Error(`wrangler d1 list printed no list:\n${json}\nNothing has been changed.`);
-  }
-}
-
-/** Migrates all databases, so that new code never meets old tables. Returns those that had something to apply. */
-async function migrateDatabases(
-  target: Environment,
-  { shared }: Deployment,
-  print: Print,
-): Promise<string[]> {
-  const migrated: string[] = [];
-  for (const { name } of databasesOf(target)) {
-    print(`Migrating the database ${name} …`);
-    const args = ["d1", "migrations", "apply", name, "--remote", ...shared];
-    const consequence =
-      "The former code is still live. Mend this and run it again: what was applied is kept.";
-    const { output } = await wranglerStep(args, consequence);
-    // Wrangler ends without an error where a statement was refused without a reason.
-    if (output.includes("❌"))
-      throw new Error(`wrangler ${args.join(" ")} failed:\n${output}\n${consequence}`);
-    if (!output.includes("No migrations to apply")) migrated.push(name);
-  }
-  return migrated;
-}
-
-async function wranglerStep(args: readonly string[], consequence: string) {
-  const result = await wranglerResult(args);
-  if (result.code === 0) return result;
-  throw new Error(
-    `wrangler ${args.join(" ")} failed (${result.code}):\n${result.output.trim()}\n${consequence}`,
-  );
+/** Flags for `wrangler deploy`. */
+function workerFlags(target: Environment, { shared, others, secretsFile }: Deployment): string[] {
+  return [
+    ...shared,
+    ...(secretsFile === undefined ? [] : ["--secrets-file", secretsFile]),
+    ...others,
+    ...Object.entries(toldVariables(target)).map(([name, value]) => `--var=${name}:${value}`),
+  ];
 }
 
 /** Deploys the Worker and returns its address, if it has one. */
-async function deployWorker({ shared, others }: Deployment, print: Print): Promise<string | undefined> {
+async function deployWorker(
+  target: Environment,
+  deployment: Deployment,
+  print: Print,
+): Promise<string | undefined> {
   print("Deploying the Worker …");
-  const { code, entries } = await wranglerInTerminal(["deploy", ...shared, ...others]);
+  const { code, entries } = await wranglerInTerminal(["deploy", ...workerFlags(target, deployment)]);
   if (code !== 0)
     throw new Error(
       `wrangler deploy failed (${code}). The databases have been migrated; the former code is still live unless wrangler says otherwise above. Run it again.`,

@@ -1,0 +1,47 @@
+/** Where the deployment's Durable Objects are: the local runtime has no jurisdictions, so these namespaces record. */
+import { env } from "cloudflare:workers";
+import { expect, test } from "vitest";
+import { scheduleDrainAtGate } from "../src/gate/client.ts";
+import { servicesOf } from "../src/services.ts";
+
+/** A namespace whose objects do nothing, and what was asked of it. */
+function recordingNamespace(calls: unknown[], within = "anywhere") {
+  return {
+    jurisdiction: (name: string) => recordingNamespace(calls, name),
+    idFromName: (name: string) => name,
+    get: (id: string, options?: object) => {
+      calls.push([within, id, options]);
+      return { scheduleDrain: async () => {} };
+    },
+  };
+}
+
+async function callGate(variables: object) {
+  const calls: unknown[] = [];
+  const objects = { GATES: recordingNamespace(calls), INTAKE: recordingNamespace(calls) };
+  const services = servicesOf({ ...env, ...objects, ...variables } as unknown as Env, {
+    waitUntil: () => {},
+  });
+  await scheduleDrainAtGate(services, "dst_1");
+  services.intake?.get(services.intake.idFromName("0.0"));
+  return calls;
+}
+
+test("gates and intake are anywhere, near whoever calls first, when nothing is configured", async () => {
+  expect(await callGate({})).toEqual([
+    ["anywhere", "dst_1", undefined],
+    ["anywhere", "0.0", undefined],
+  ]);
+});
+
+test("gates and intake are in the deployment's jurisdiction", async () => {
+  expect(await callGate({ JURISDICTION: "eu" })).toEqual([
+    ["eu", "dst_1", undefined],
+    ["eu", "0.0", undefined],
+  ]);
+});
+
+test("gates are created where the deployment wants them", async () => {
+  const [gate] = await callGate({ GATE_LOCATION: "weur" });
+  expect(gate).toEqual(["anywhere", "dst_1", { locationHint: "weur" }]);
+});

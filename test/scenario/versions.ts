@@ -1,0 +1,197 @@
+/**
+ * Two versions of Breakwater side by side, as they are during a deployment: Workers of both on the same database, queues
+ * and Durable Objects, whose code is that of one of the versions.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
+import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
+import { bundleWorker, projectRoot } from "../../src/local/wrangler.ts";
+
+export type Version = Readonly<{
+  /** The bundled Worker. */
+  script: string;
+  compatibilityDate: string;
+  compatibilityFlags: readonly string[];
+  variables: Readonly<Record<string, unknown>>;
+  /** The SQL of each migration, by the name of its file, in their order. */
+  migrations: ReadonlyMap<string, string>;
+}>;
+
+/** The commit of the release before this one, which upgrades are tried from. */
+export const FORMER = "e8716085ec1c99de7b0170c3fd4fa79dc90cb34f";
+
+/** Whether the repository's history reaches back to that commit: a shallow clone's may not. */
+export function hasCommit(ref: string): boolean {
+  try {
+    execFileSync("git", ["cat-file", "-e", `${ref}^{commit}`], { cwd: projectRoot, stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The version of a commit, built with the packages that are installed now. */
+export async function versionAt(ref: string, directory: string): Promise<Version> {
+  const root = join(directory, "former");
+  mkdirSync(root);
+  const archive = execFileSync("git", ["archive", ref], { cwd: projectRoot, maxBuffer: 2 ** 28 });
+  execFileSync("tar", ["-x", "-C", root], { input: archive });
+  symlinkSync(join(projectRoot, "node_modules"), join(root, "node_modules"));
+  return build(root, join(directory, "former-bundle"));
+}
+
+/** The version of the working tree. */
+export function currentVersion(directory: string): Promise<Version> {
+  return build(projectRoot, join(directory, "current-bundle"));
+}
+
+/** What is used of what wrangler makes of its configuration file. */
+type WorkerOptions = Readonly<{
+  compatibilityDate?: string;
+  compatibilityFlags?: readonly string[];
+  bindings?: Readonly<Record<string, unknown>>;
+}>;
+
+async function build(root: string, bundle: string): Promise<Version> {
+  const config = join(root, "wrangler.toml");
+  const script = await bundleWorker(bundle, join(root, "src/worker.ts"), ["--config", config]);
+  const options = workerOptionsOf(config).workerOptions as object as WorkerOptions;
+  const migrations = join(root, "migrations");
+  const files = readdirSync(migrations).filter((name) => name.endsWith(".sql"));
+  return {
+    script,
+    compatibilityDate: options.compatibilityDate ?? "",
+    compatibilityFlags: options.compatibilityFlags ?? [],
+    variables: options.bindings ?? {},
+    migrations: new Map(files.sort().map((name) => [name, readFileSync(join(migrations, name), "utf8")])),
+  };
+}
+
+const QUEUES = { DELIVERIES: "breakwater-deliveries", DRAINS: "breakwater-drains", DEAD: "breakwater-dead" };
+/** As in wrangler.toml, but that a message of a version that has died is soon retried. */
+const CONSUMERS = {
+  "breakwater-deliveries": { maxBatchSize: 10, maxRetries: 100, deadLetterQueue: QUEUES.DEAD },
+  "breakwater-drains": { maxBatchSize: 1, maxRetries: 3 },
+  "breakwater-dead": { maxBatchSize: 100, maxRetries: 100 },
+};
+/** The Worker that has the Durable Objects, whichever version its code is: their storage goes by this name. */
+const OBJECTS = "objects";
+const CLASSES = { GATES: "DestinationGate", INTAKE: "Intake" };
+
+type Options = Readonly<{
+  former: Version;
+  current: Version;
+  /** Whose code the Durable Objects run. */
+  objects: "former" | "current";
+  /** Variables and secrets of both versions. */
+  vars: Readonly<Record<string, string>>;
+  /** The state: what is there of an earlier run goes on. */
+  directory: string;
+  /** Gets every line that a Worker logs. */
+  onLog: (line: string) => void;
+}>;
+
+export type SideBySide = Readonly<{
+  /** Each request comes to one of the versions; under `/old` or `/new` to that one. */
+  url: string;
+  /** From now on this share of requests, batches and crons comes to the current version. */
+  share: (ofCurrent: number) => Promise<void>;
+  /** Runs SQL in the database, statement by statement. */
+  execute: (sql: string) => Promise<void>;
+  /** The names of the tables. */
+  tables: () => Promise<string[]>;
+  /** Ends it at once, with whatever it had in memory. */
+  stop: () => Promise<void>;
+}>;
+
+export async function startSideBySide(options: Options): Promise<SideBySide> {
+  const { former, current, objects, directory, onLog } = options;
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: "127.0.0.1",
+      port: 0,
+      resourcePersistencePath: join(directory, "state"),
+      handleStructuredLogs: ({ message }: { message: string }) => onLog(message),
+      workers: [
+        front(),
+        worker("old", former, options),
+        worker("new", current, options),
+        worker(OBJECTS, objects === "former" ? former : current, options),
+      ],
+    } as object as V4MiniflareOptions),
+  );
+  const { origin } = await miniflare.ready;
+  const db = await miniflare.getD1Database("DB", "new");
+  return {
+    url: origin,
+    share: async (ofCurrent) => {
+      await fetch(`${origin}/share`, { method: "POST", body: String(ofCurrent) });
+    },
+    execute: async (sql) => {
+      for (const statement of sql.split("--> statement-breakpoint")) await db.prepare(statement).run();
+    },
+    tables: async () => {
+      const listed = await db
+        .prepare(
+          "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'",
+        )
+        .all<{ name: string }>();
+      return listed.results.map(({ name }) => name);
+    },
+    stop: () => miniflare.dispose(),
+  };
+}
+
+function front() {
+  const source = join(import.meta.dirname, "front.js");
+  return {
+    name: "front",
+    ...moduleOf(source),
+    compatibilityDate: "2026-08-15",
+    compatibilityFlags: ["service_binding_extra_handlers"],
+    serviceBindings: { OLD: "old", NEW: "new" },
+    queueConsumers: Object.fromEntries(
+      Object.entries(CONSUMERS).map(([name, consumer]) => [
+        name,
+        { maxBatchTimeout: 0, retryDelay: 1, ...consumer },
+      ]),
+    ),
+  };
+}
+
+function worker(name: string, version: Version, { vars }: Options) {
+  const { script, compatibilityDate, compatibilityFlags, variables } = version;
+  const objects = Object.entries(CLASSES).map(([binding, className]) => [
+    binding,
+    { className, useSQLite: true, ...(name !== OBJECTS && { scriptName: OBJECTS }) },
+  ]);
+  return {
+    name,
+    ...moduleOf(script),
+    compatibilityDate,
+    compatibilityFlags: [...compatibilityFlags],
+    bindings: { ...variables, ...vars },
+    d1Databases: { DB: "breakwater" },
+    queueProducers: Object.fromEntries(
+      Object.entries(QUEUES).map(([binding, queueName]) => [binding, { queueName }]),
+    ),
+    durableObjects: Object.fromEntries(objects),
+  };
+}
+
+function moduleOf(path: string) {
+  return {
+    modulesRoot: dirname(path),
+    modules: [{ type: "ESModule", path, contents: readFileSync(path, "utf8") }],
+  };
+}
+
+/** A directory that the end of this process removes. */
+export function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), "breakwater-upgrade-"));
+  process.once("exit", () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 }));
+  return directory;
+}
