@@ -8,6 +8,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { findEvent } from "../db/planned-deliveries.ts";
+import { maskedHeaders } from "../delivery/http.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
 import type { AcceptedEvent } from "../ingest/bundle.ts";
@@ -15,6 +16,7 @@ import { isoTime } from "../time.ts";
 import { NOT_YOUR_TENANT, requires, tenantFor } from "./auth.ts";
 import type { Api, ApiContext, Principal } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
+import { optionErrors, optionFields, optionsOf } from "./event-options.ts";
 import { jsonBody, parseExactly } from "./json-body.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
@@ -55,11 +57,17 @@ export function registerEvents(api: Api): void {
     const row = eventNumber(id);
     const found = row && (await findEvent(services, row, c.get("principal").tenant, overBy(services)));
     if (!found) return notFound("event", id);
-    const { tenant, type, body, deliverAt } = found.event;
+    const { tenant, type, body, deliverAt, tags, ttlSeconds, headers = {} } = found.event;
     const { timestamp, data } = parseExactly(body) as { timestamp: string; data: unknown };
     const deliveries = await showDeliveries(services, found.deliveries);
     const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
-    return c.json({ id, tenant, type, timestamp, ...scheduled, data, deliveries }, 200);
+    const isAdmin = c.get("principal").scopes.includes("admin");
+    const options = {
+      ...(tags.length > 0 && { tags: [...tags] }),
+      ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
+      ...(found.event.headers && { headers: isAdmin ? headers : maskedHeaders(headers, headers) }),
+    };
+    return c.json({ id, tenant, type, timestamp, ...scheduled, ...options, data, deliveries }, 200);
   });
 }
 
@@ -109,6 +117,7 @@ export const newEvent = strict({
         "examples.)",
       example: "2026-11-21T10:00:00Z",
     }),
+  ...optionFields,
 }).openapi("NewEvent", { required: ["type", "data"] });
 
 const newEvents = strict({
@@ -152,6 +161,12 @@ const eventSchema = z
       .datetime()
       .optional()
       .openapi({ description: "Present when the event was scheduled for later." }),
+    tags: z.array(z.string()).optional().openapi({ description: "Present when it was posted with tags." }),
+    ttl: z.int().optional().openapi({ description: "Present when it was posted with a time to live." }),
+    headers: z.record(z.string(), z.string()).optional().openapi({
+      description:
+        "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
+    }),
     data: z.unknown(),
     deliveries: z.array(deliverySchema),
   })
@@ -267,6 +282,8 @@ async function acceptEvents(c: ApiContext, { events: given, key, fieldOf }: Post
   switch (result.kind) {
     case "conflict":
       return refused(keyTaken());
+    case "invalid":
+      return refused(invalid(withLines(c.get("lines"), optionErrors(result.faults, fieldOf))));
     case "unavailable":
       return refused(notStored());
     case "too_many": {
@@ -283,21 +300,22 @@ async function acceptEvents(c: ApiContext, { events: given, key, fieldOf }: Post
 
 /** The events with their tenants; undefined when the key may not post for one of them. */
 function withTenants(principal: Principal, events: readonly NewEvent[]): PostedEvent[] | undefined {
-  const found = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt }) => {
+  const found = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt, ...given }) => {
     const tenant = tenantFor(principal, named);
-    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt }];
+    const options = optionsOf(given);
+    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt, ...(options && { options }) }];
   });
   return found.length === events.length ? found : undefined;
 }
 
 /** @param posted the same events as they were posted, in the same order */
 function accepted(events: readonly AcceptedEvent[], posted: readonly PostedEvent[]): Result {
-  return { kind: "accepted", events: events.map((event, i) => acceptedView(event, posted[i]?.tenant)) };
+  return { kind: "accepted", events: events.map((event, i) => acceptedView(event, posted[i])) };
 }
 
 function acceptedView(
   { id, plan, deliverAt, isRemoved }: AcceptedEvent,
-  tenant: string | undefined,
+  posted: PostedEvent | undefined,
 ): z.infer<typeof acceptedEvent> {
   const deliveries = plan.map((destination) => ({
     id: deliveryId(id, destination),
@@ -306,11 +324,12 @@ function acceptedView(
   }));
   const scheduled = deliverAt !== undefined && { deliver_at: isoTime(deliverAt) };
   const hasNoTaker = plan.length === 0 && isRemoved !== true;
-  return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(tenant) }), deliveries };
+  return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(posted) }), deliveries };
 }
 
-function hintFor(tenant: string | undefined): string {
-  return `No destination of the tenant ${tenant} takes this event: check their event_types and filter, and the tenant`;
+function hintFor(posted: PostedEvent | undefined): string {
+  const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
+  return `No destination ${which} takes this event: check their event_types and filter, and the tenant`;
 }
 
 function refused(answer: ProblemResponse<403 | 409 | 422 | 503>): Result {

@@ -117,7 +117,13 @@ function failureOf(error: unknown): Exchange {
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
-export type Message = Readonly<{ id: string; body: string; attempt: number }>;
+export type Message = Readonly<{
+  id: string;
+  body: string;
+  attempt: number;
+  /** The event's own request headers. */
+  headers?: Headers | undefined;
+}>;
 
 export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
 
@@ -132,29 +138,38 @@ export async function send(
   const { event, destination, row } = delivery;
   const { body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
-  const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
+  const message = {
+    id: eventId(event.id),
+    body,
+    attempt: (row?.attempts ?? 0) + 1,
+    headers: event.headers,
+  };
   const headers = (at: number) => headersOf(destination, message, signer, at);
   return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
 }
 
 /**
- * Ours are set over the destination's own, whose names may be spelled in any case. A plain object: the
- * request makes its `Headers` from it once.
+ * Ours are set over the destination's own, whose names may be spelled in any case, and those over the event's. A plain
+ * object: the request makes its `Headers` from it once.
  */
 export async function headersOf(
   { headers }: Pick<Destination, "headers">,
-  { id, body, attempt }: Message,
+  { id, body, attempt, headers: posted = {} }: Message,
   signer: Signer,
   at: number,
 ): Promise<Record<string, string>> {
-  const own = Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]);
   return {
-    ...(Object.fromEntries(own) as Record<string, string>),
+    ...lowerCased(posted),
+    ...lowerCased(headers ?? {}),
     "content-type": "application/json",
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),
     ...(await signer(id, body, at)),
   };
+}
+
+function lowerCased(headers: Headers): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /**

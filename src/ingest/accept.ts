@@ -15,10 +15,10 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime, within } from "../time.ts";
-import type { CommitResult, Entry, PreparedEvent } from "./bundle.ts";
+import type { CommitResult, Entry, EventOptions, PreparedEvent } from "./bundle.ts";
 import { commitEntries, resultByKey, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { INTAKE_VERSION, type IntakeResult } from "./intake-protocol.ts";
+import { type IntakeResult, versionFor } from "./intake-protocol.ts";
 
 export type PostedEvent = Readonly<{
   tenant: string;
@@ -27,6 +27,7 @@ export type PostedEvent = Readonly<{
   data: unknown;
   /** Not to be delivered before this, epoch ms; at once when it has passed. */
   deliverAt?: number | undefined;
+  options?: EventOptions | undefined;
 }>;
 
 /** Characters of five random bits each. */
@@ -122,10 +123,11 @@ async function commitByIntake(
 ): Promise<CommitResult | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
-  const { tenant, type, body, deliverAt } = event;
+  const { tenant, type, body, deliverAt, options } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
-  const posted = { database, token, tenant, type, body, deliverAt, key, deadlineAt };
+  const version = versionFor(options);
+  const posted = { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
   const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
@@ -133,9 +135,7 @@ async function commitByIntake(
     if (calledAt >= deadlineAt) break;
     const notTaken = triedAt === undefined ? undefined : unavailable;
     const call = async (): Promise<IntakeResult> =>
-      intake
-        .get(intake.idFromName(`${database}.${shard}`), location)
-        .accept({ version: INTAKE_VERSION, ...posted, triedAt });
+      intake.get(intake.idFromName(`${database}.${shard}`), location).accept({ ...posted, triedAt });
     try {
       const result = await within(services, deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
@@ -156,9 +156,10 @@ async function commitHere(services: Services, database: number, entry: Entry): P
   return outcomes[0] ?? { kind: "unavailable" };
 }
 
-function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
+function prepared({ tenant, type, data, deliverAt = 0, options }: PostedEvent, now: number): PreparedEvent {
   const body = encoder.encode(JSON.stringify({ type, timestamp: isoTime(now), data }));
-  return { tenant, type, data: () => data, body, ...(deliverAt > now && { deliverAt }) };
+  const scheduled = deliverAt > now && { deliverAt };
+  return { tenant, type, data: () => data, body, ...scheduled, ...(options && { options }) };
 }
 
 /**
@@ -166,7 +167,9 @@ function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: numbe
  * whatever the white space; numbers are compared as they were written.
  */
 async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
-  const content = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
+  const content = posted.map(({ tenant, type, data, deliverAt, options }) => {
+    return [tenant, type, data, deliverAt, ...(options ? [options] : [])];
+  });
   const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(content)));
   return new Uint8Array(digest).toHex();
 }

@@ -3,10 +3,21 @@
  * arranges entries in the bundles that they are committed in: single events share bundles with those that were posted
  * at the same time.
  */
-import { bundled, planOf, storedHeader } from "../core/bundle.ts";
+import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
 import { routed } from "../core/routing.ts";
 import { type EventPlace, type NewBundle, type NewKey, storeBodies, type Unit } from "../db/bundles.ts";
 import type { Routes } from "./routing-cache.ts";
+
+/** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
+export type EventOptions = Readonly<{
+  /** Of the destinations that take it only these get it. */
+  destinationIds?: readonly string[] | undefined;
+  tags?: readonly string[] | undefined;
+  /** How long its deliveries may take from when it is due. */
+  ttlSeconds?: number | undefined;
+  /** To be sent with its deliveries. */
+  headers?: RequestHeaders | undefined;
+}>;
 
 export type PreparedEvent = Readonly<{
   tenant: string;
@@ -17,6 +28,7 @@ export type PreparedEvent = Readonly<{
   body: Uint8Array;
   /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number | undefined;
+  options?: EventOptions | undefined;
 }>;
 
 /** What one request posts. */
@@ -45,12 +57,26 @@ export type AcceptedEvent = Readonly<{
   isRemoved?: true;
 }>;
 
+/** What is wrong with an event, in view of what is stored. */
+export type EventFault = Readonly<{
+  /** The event's place in its entry. */
+  place: number;
+  /** The path of the field in the event. */
+  field: string;
+  /** Follows the field in a sentence. */
+  fault: string;
+  /** Follows "expected" in a sentence. */
+  expected: string;
+}>;
+
 /** The result of an entry. */
 export type CommitResult =
   /** `replayed`: stored before, by another request under the same key. */
   | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
   /** The key was used with other content. */
   | Readonly<{ kind: "conflict" }>
+  /** Some events cannot be accepted as they are: nothing was stored. */
+  | Readonly<{ kind: "invalid"; faults: readonly EventFault[] }>
   /** It would plan more deliveries than a request may: nothing was stored. */
   | Readonly<{ kind: "too_many"; planned: number }>
   /** Nothing was stored, or the result is uncertain. */
@@ -92,13 +118,18 @@ export function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean
 
 export function draftOf(entries: readonly Entry[]): Draft {
   const items = entries.flatMap((entry) => entry.events.map((event, place) => ({ entry, place, event })));
-  const sizes = items.map(({ event: { body, deliverAt } }) => ({ bytes: body.byteLength, deliverAt }));
+  const sizes = items.map(({ event }) => ({ bytes: sizeOf(event), deliverAt: event.deliverAt }));
   const several = entries.find(({ events }) => events.length > 1);
   const bundles = bundled(sizes).map((places, i) => {
     const own = places.flatMap((place) => items[place] ?? []);
     return { tokens: several ? [`${several.token}.${i}`] : own.map(({ entry }) => entry.token), items: own };
   });
   return { entries, bundles };
+}
+
+/** What the event takes in a bundle, in bytes: its body, and its headers, which are ASCII. */
+export function sizeOf({ body, options }: Pick<PreparedEvent, "body" | "options">): number {
+  return body.byteLength + (options?.headers ? JSON.stringify(options.headers).length : 0);
 }
 
 /** The draft as it is stored, routed by `routes`. */
@@ -118,8 +149,13 @@ async function newBundle(
   routes: ReadonlyMap<string, Routes>,
 ): Promise<NewBundle> {
   const events = items.map(({ event }) => event);
-  const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
-  const headers = events.map(({ tenant, type, body }) => ({ tenant, type, bytes: body.byteLength }));
+  const own = headersText(events.map(({ options }) => options?.headers));
+  const behind = own === undefined ? undefined : new TextEncoder().encode(own);
+  const bodies = events.map(({ body }) => body);
+  const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
+  const headers = events.map(({ tenant, type, body, options }) => {
+    return { tenant, type, bytes: body.byteLength, tags: options?.tags, ttlSeconds: options?.ttlSeconds };
+  });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
@@ -129,7 +165,11 @@ async function newBundle(
     deliverAt: events[0]?.deliverAt,
     count: events.length,
     plan: planOf(events.map((event) => routeOf(event, routes))),
-    header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
+    header: storedHeader(headers, {
+      ...stored,
+      ...(keys.length > 0 && { keys }),
+      ...(behind && { headerBytes: behind.byteLength }),
+    }),
     hex,
   };
 }
@@ -152,10 +192,32 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
 
 /** The destinations of an event. */
 export function routeOf(
-  { tenant, type, data }: PreparedEvent,
+  { tenant, type, data, options }: PreparedEvent,
   routes: ReadonlyMap<string, Routes>,
 ): string[] {
-  return routed(routes.get(tenant)?.routes ?? [], type, data);
+  const all = routes.get(tenant)?.routes ?? [];
+  const only = options?.destinationIds;
+  return routed(only ? all.filter(({ destination }) => only.includes(destination)) : all, type, data);
+}
+
+/** Those of an entry's faults that its tenants' destinations show: an event that names one which is not there. */
+export function faultsOf({ events }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
+  return events.flatMap(({ tenant, options }, place) => {
+    if (!options?.destinationIds) return [];
+    const known = new Set(routes.get(tenant)?.routes.map(({ destination }) => destination));
+    return options.destinationIds.flatMap((id, i) =>
+      known.has(id)
+        ? []
+        : [
+            {
+              place,
+              field: `destination_ids[${i}]`,
+              fault: `is ${JSON.stringify(id)}`,
+              expected: `the id of a destination of the tenant ${tenant}`,
+            },
+          ],
+    );
+  });
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */

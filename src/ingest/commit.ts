@@ -29,6 +29,7 @@ import {
   draftOf,
   draftsOf,
   type Entry,
+  faultsOf,
   kept,
   ownerOf,
   routeOf,
@@ -177,8 +178,8 @@ function beforeDeadline({ services }: Context, drafts: readonly Draft[]): readon
 async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
   if (given.length === 0) return [];
   const { services, database, acceptedAt, floor } = context;
-  const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
-  const drafts = withinCap(context, given, routes);
+  const { routes, valid } = await routedFor(context, given);
+  const drafts = withinCap(context, valid, routes);
   if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
   const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
@@ -192,6 +193,27 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
     keepAccepted(context, draft, units[i]?.bundles ?? [], ids);
     return [];
   });
+}
+
+type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
+
+/**
+ * The destinations of the drafts' tenants, and the drafts without the entries that do not agree with them. Before one is
+ * refused, the destinations are read again, if they may be out of date, and it is looked up: a repeat of what is stored
+ * already gets the first result, whatever has changed since.
+ */
+async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Routed> {
+  const { services, database, outcomes } = context;
+  const entries = drafts.flatMap((draft) => draft.entries);
+  const tenants = tenantsOf(entries);
+  let routes = await routesFor(services, database, tenants);
+  const isFaulty = (entry: Entry) => faultsOf(entry, routes).length > 0;
+  if (!entries.some(isFaulty)) return { routes, valid: drafts };
+  if (database === 0) routes = await withTimeout(services, services.routing.read(services.db, tenants));
+  const faulty = entries.filter(isFaulty);
+  for (const entry of faulty.length > 0 ? await lookUp(context, faulty) : [])
+    outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
+  return { routes, valid: kept(drafts, (entry) => !outcomes.has(entry)) };
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */

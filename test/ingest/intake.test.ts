@@ -7,7 +7,7 @@ import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { CommitResult } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
-import type { IntakeRequest, IntakeResult } from "../../src/ingest/intake-protocol.ts";
+import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Services } from "../../src/services.ts";
@@ -274,7 +274,7 @@ describe("intake's answer", () => {
   });
 
   test("of an unknown version is no commit", async () => {
-    const request = { version: 2, body: new Uint8Array() } as unknown as IntakeRequest;
+    const request = { version: INTAKE_VERSION + 1, body: new Uint8Array() } as unknown as IntakeRequest;
     expect(await newIntake().accept(request)).toEqual({ kind: "unknown" });
   });
 });

@@ -1,6 +1,6 @@
 /** The bodies as they are stored, for whoever compares them with what was posted or sent. */
 import type { StoredHeader } from "../../src/core/bundle.ts";
-import { readBodies } from "../../src/db/bundles.ts";
+import { readContents } from "../../src/db/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
 /** Of all events of the databases, in their order. Throws when one cannot be read. */
@@ -11,10 +11,10 @@ export async function storedBodies(databases: readonly D1Database[] = testDataba
       .prepare("SELECT id, header, hex(body) AS hex FROM bundles ORDER BY id")
       .all<{ id: number; header: string; hex: string }>();
     for (const { id, header, hex } of results) {
-      const some = await readBodies(hex, JSON.parse(header) as StoredHeader);
+      const some = await readContents(hex, JSON.parse(header) as StoredHeader);
       if (!some) throw new Error(`The bodies of bundle ${id} cannot be read`);
       bodies.push(
-        ...some.map((body) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)),
+        ...some.map(({ body }) => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body)),
       );
     }
   }
