@@ -1,11 +1,59 @@
+CREATE TABLE `event_types` (
+	`name` text PRIMARY KEY NOT NULL,
+	`description` text,
+	`schema` text,
+	`example` text,
+	`validates` integer NOT NULL,
+	`archived_at` integer,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE INDEX `event_types_validating` ON `event_types` (`name`) WHERE validates = 1;--> statement-breakpoint
+CREATE TABLE `tags` (
+	`tenant` text NOT NULL,
+	`tag` text NOT NULL,
+	`bundle_id` integer NOT NULL,
+	PRIMARY KEY(`tenant`, `tag`, `bundle_id`)
+) WITHOUT ROWID;
+--> statement-breakpoint
 ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
-ALTER TABLE `destinations` ADD `signature_forms` text;
+ALTER TABLE `destinations` ADD `signature_forms` text;--> statement-breakpoint
+ALTER TABLE `replays` ADD `tag` text;
 --> statement-breakpoint
 DROP TRIGGER `destinations_changed`;
 --> statement-breakpoint
 CREATE TRIGGER `destinations_changed` AFTER UPDATE OF `id`, `tenant`, `event_types`, `filter`, `body`, `deleted_at` ON `destinations` BEGIN
 	INSERT INTO `tenants` (`id`, `revision`)
 	VALUES (old.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER)), (new.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `bundles_tagged` AFTER INSERT ON `bundles` WHEN new.`header` -> '$.tags' IS NOT NULL BEGIN
+	INSERT OR IGNORE INTO `tags` (`tenant`, `tag`, `bundle_id`)
+	SELECT new.`header` ->> ('$.tenants[' || (t.value ->> 0) || ']'), t.value ->> 1, new.`id`
+	FROM json_each(new.`header`, '$.tags') t;
+END;
+--> statement-breakpoint
+CREATE TRIGGER `bundles_untagged` AFTER DELETE ON `bundles` WHEN old.`header` -> '$.tags' IS NOT NULL BEGIN
+	DELETE FROM `tags` WHERE (`tenant`, `tag`, `bundle_id`) IN (
+		SELECT old.`header` ->> ('$.tenants[' || (t.value ->> 0) || ']'), t.value ->> 1, old.`id`
+		FROM json_each(old.`header`, '$.tags') t);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `event_types_added` AFTER INSERT ON `event_types` BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `event_types_changed` AFTER UPDATE OF `name`, `schema`, `validates` ON `event_types`
+WHEN old.`validates` = 1 OR new.`validates` = 1 BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `event_types_removed` AFTER DELETE ON `event_types` WHEN old.`validates` = 1 BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
 END;

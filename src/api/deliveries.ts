@@ -13,7 +13,7 @@ import {
   deliveryReasons,
 } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
-import { dueAtOf, requeueDead } from "../db/deliveries.ts";
+import { dueAtOf, liveUntilOf, requeueDead } from "../db/deliveries.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import {
   type FoundDelivery,
@@ -22,16 +22,18 @@ import {
   type Positions,
   storedDeliveries,
 } from "../db/delivery-list.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
+import { type Destination, destinationsByIds, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
 import { findDelivery, queuedDeliveries } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, DeliveryRow, StoredState } from "../db/schema.ts";
 import type { Databases } from "../db/shards.ts";
+import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { refusalAtGate, scheduleDrainAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
+import { eventTag } from "./event-options.ts";
 import {
   cursorParam,
   encodeCursor,
@@ -42,6 +44,7 @@ import {
   pageOf,
   rangeErrors,
   strict,
+  tenantName,
   timeParam,
 } from "./parameters.ts";
 import { invalid, notFound, problem, problemResponses } from "./problems.ts";
@@ -52,10 +55,14 @@ export function registerDeliveries(api: Api): void {
     const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
     const errors = rangeErrors(since, until);
     if (errors.length > 0) return invalid(errors);
-    const { tenant } = c.get("principal");
+    const { tenant = query.tenant } = c.get("principal");
+    if (query.tenant !== undefined && query.tenant !== tenant)
+      return problem(403, "The key is bound to another tenant");
     const accepted = since === undefined && until === undefined ? undefined : { since, until };
     const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
-    const { found, next } = await pageOfState(services, query.state, filter);
+    const page = await pageOfState(services, query.state, filter);
+    if (page === undefined) return invalid([tagWithoutTenant(query.tag)]);
+    const { found, next } = page;
     const data = await showDeliveries(services, found);
     return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
   });
@@ -130,7 +137,7 @@ export const deliverySchema = z
     give_up_at: time.openapi({
       description:
         "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
-        "`expire_unattempted_after` it was due.",
+        "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
     }),
     last_status: z
       .int()
@@ -162,7 +169,13 @@ const deliveryCursor = z.union([position.transform((key) => [key]), z.array(posi
 const listQuery = strict({
   destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
   state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
+  tenant: tenantName.optional().openapi({ description: "Only deliveries of this tenant's events." }),
   type: eventType.optional().openapi({ description: "Only deliveries of events of this type." }),
+  tag: eventTag.optional().openapi({
+    description:
+      "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
+      "bound to none names `tenant` or `destination_id` too.",
+  }),
   status: z
     .string()
     .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
@@ -193,7 +206,7 @@ const getDeliveries = createRoute({
     "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
     "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
     "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
-    "are scheduled for later, the earliest first.",
+    "are scheduled for later, the earliest first. With a `tag` the list has deliveries in all states, by event alone.",
   middleware: [requires("read")],
   request: { query: listQuery },
   responses: {
@@ -227,11 +240,31 @@ const retryDelivery = createRoute({
   },
 });
 
+/** The tenant of a destination, deleted or not; an id that names none has none that could be found. */
+async function ownerOf({ db }: Databases, destination: string | undefined): Promise<string | undefined> {
+  if (destination === undefined) return undefined;
+  const [row] = await destinationsByIds(db, [destination]);
+  return row?.tenant ?? "";
+}
+
+function tagWithoutTenant(tag: string | undefined) {
+  const fault = `is ${JSON.stringify(tag)}, and no tenant is named`;
+  return { field: "tag", fault, expected: "tenant or destination_id beside it: tags belong to tenants" };
+}
+
+/** Undefined when a tag is asked for, and nothing tells of which tenant. */
 async function pageOfState(
   databases: Databases,
   state: StoredState | "queued" | undefined,
   filter: ListFilter,
-): Promise<MergedPage> {
+): Promise<MergedPage | undefined> {
+  const { tag, tenant, destinationId } = filter;
+  if (tag !== undefined) {
+    const owner = tenant ?? (await ownerOf(databases, destinationId));
+    return owner === undefined
+      ? undefined
+      : taggedDeliveries(databases, { tenant: owner, tag, state }, filter);
+  }
   if (state !== "queued") return storedDeliveries(databases, state, filter);
   // A queued delivery has neither an attempt nor a stored reason.
   const matchesNone = filter.status !== undefined || filter.reason !== undefined;
@@ -347,7 +380,7 @@ function plannedView(found: Planned, now: number): Progress {
   return {
     ...plannedState(found, now),
     attempts: 0,
-    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found))),
+    give_up_at: isoTime(ageLimitOf(policy, null, dueAtOf(found), liveUntilOf(found))),
     log: [],
   };
 }

@@ -10,6 +10,9 @@ import type { ApiContext, ApiEnv } from "./context.ts";
 import { readAtMost, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
 
+/** Fields that are lists: the query names them once for each entry. */
+const LISTS = ["tags", "destination_ids"];
+
 /** Of content without a Content-Type (RFC 9110 section 8.3). */
 const UNNAMED = "application/octet-stream";
 
@@ -28,6 +31,12 @@ export function eventContent(
   return async (c, next) => {
     const { data, ...fields } = c.req.query();
     if (fields.type === undefined) return otherwise(c, next);
+    const lists = Object.fromEntries(
+      LISTS.flatMap((name) => (name in fields ? [[name, c.req.queries(name)]] : [])),
+    );
+    const ttl = fields.ttl !== undefined && {
+      ttl: /^\d+$/.test(fields.ttl) ? Number(fields.ttl) : fields.ttl,
+    };
     const contentType = c.req.header("content-type") ?? UNNAMED;
     if (data !== undefined) return unexpectedData();
     if (contentType.length > MOST_CHARACTERS || !MEDIA_TYPE.test(contentType)) return unreadableType();
@@ -35,7 +44,7 @@ export function eventContent(
     if (content === undefined) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     if (content.bytes.byteLength === 0)
       return problem(400, "The body is missing; expected the event's content");
-    replaceBody(c, { ...fields, data: content });
+    replaceBody(c, { ...fields, ...lists, ...ttl, data: content });
     await next();
     return;
   };

@@ -8,6 +8,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
+import { maskedHeaders } from "../delivery/authorization.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../ingest/bundle.ts";
@@ -17,6 +18,7 @@ import { notYourTenant, requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
 import { eventContent } from "./event-content.ts";
+import { optionErrors, optionFields, optionsOf } from "./event-options.ts";
 import { decoded, jsonBody, parseExactly } from "./json-body.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
@@ -55,7 +57,7 @@ export function registerEvents(api: Api): void {
 
   api.openapi(getEvent, async (c) => {
     const { id } = c.req.valid("param");
-    const shown = await showEvent(c.get("services"), id, c.get("principal").tenant, parseExactly);
+    const shown = await showEvent(c.get("services"), id, c.get("principal"), parseExactly);
     return shown ? c.json(shown, 200) : notFound("event", id);
   });
 }
@@ -113,13 +115,25 @@ export const newEvent = strict({
         "examples.)",
       example: "2026-11-21T10:00:00Z",
     }),
+  ...optionFields,
 }).openapi("NewEvent", { required: ["type", "data"] });
 
-/** The fields of an event whose body is its content. */
+const repeated = { type: "array", items: { type: "string" } } as const;
+
+/** The fields of an event whose body is its content. For the document: they are read as those of a NewEvent. */
 const contentQuery = z.object({
   type: eventType.optional().openapi({ description: "With it, the body is the event's content as it is." }),
   tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
   deliver_at: newEvent.shape.deliver_at,
+  ttl: z.string().optional().openapi({ description: "As in a NewEvent.", type: "integer" }),
+  tags: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+  destination_ids: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
 });
 
 /** For the document only: content is read as it is. */
@@ -172,6 +186,12 @@ const eventSchema = z
       .datetime()
       .optional()
       .openapi({ description: "Present when the event was scheduled for later." }),
+    tags: z.array(z.string()).optional().openapi({ description: "Present when it was posted with tags." }),
+    ttl: z.int().optional().openapi({ description: "Present when it was posted with a time to live." }),
+    headers: z.record(z.string(), z.string()).optional().openapi({
+      description:
+        "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
+    }),
     content_type: z
       .string()
       .optional()
@@ -314,9 +334,9 @@ export async function acceptEvents(
   const result = await accept(services, read.events, posted.key);
   if (!("events" in result)) {
     const field = posted.events.length === 1 ? posted.fieldOf(0, "type") : "events";
-    return refused(notAccepted(services, result, field, posted.keyField));
+    return refused(notAccepted(services, result, field, posted));
   }
-  const events = result.events.map((event, i) => acceptedView(event, read.events[i]?.tenant));
+  const events = result.events.map((event, i) => acceptedView(event, read.events[i]));
   return { kind: "accepted", events, isReplayed: result.kind === "replayed" };
 }
 
@@ -340,57 +360,73 @@ export type NotAccepted = Exclude<CommitResult, { events: unknown }>;
 /**
  * Why events were not accepted.
  * @param field what made too many deliveries
- * @param keyField how the caller gave the idempotency key
+ * @param named how the caller knows the fields of the events, and how it gave the idempotency key
  */
 export function notAccepted(
   { config }: Services,
   result: NotAccepted,
   field: string,
-  keyField: string,
+  { fieldOf, keyField, lines }: Pick<Posted, "fieldOf" | "keyField" | "lines">,
 ): Refusal<409 | 422 | 503> {
   switch (result.kind) {
     case "conflict":
       return keyTaken(keyField);
+    case "invalid":
+      return invalidFields(withLines(lines, optionErrors(result.faults, fieldOf)));
     case "unavailable":
       return notStored();
     case "too_many":
       return invalidFields([tooManyDeliveries(field, result.planned, capsOf(config).deliveries)]);
-    case "needs_envelope":
-      return invalidFields([needsEnvelope(result.destinations)]);
   }
 }
 
 /** The events with their tenants; undefined when the principal may not post for one of them. */
 function withTenants(principal: Principal, events: readonly NewEvent[]): PostedEvent[] | undefined {
-  const found = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt }) => {
+  const found = events.flatMap(({ type, data, tenant: named, deliver_at: deliverAt, ...given }) => {
     const tenant = tenantFor(principal, named);
-    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt }];
+    const options = optionsOf(given);
+    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt, ...(options && { options }) }];
   });
   return found.length === events.length ? found : undefined;
 }
 
 /**
- * The event of the id with its deliveries, as it is shown; undefined when there is none that the tenant may see.
+ * The event of the id with its deliveries, as it is shown; undefined when there is none that the principal may see.
  * @param parse reads the JSON of the event's body
  */
 export async function showEvent(
   services: Services,
   id: string,
-  tenant: string | undefined,
+  { tenant, scopes }: Pick<Principal, "tenant" | "scopes">,
   parse: (text: string) => unknown,
 ): Promise<EventJson | undefined> {
   const row = eventNumber(id);
   const found = row && (await findEvent(services, row, tenant, overBy(services)));
   if (!found) return undefined;
-  const { tenant: owner, type, deliverAt } = found.event;
+  const { event } = found;
   const deliveries = await showDeliveries(services, found.deliveries);
-  const scheduled = deliverAt !== null && { deliver_at: isoTime(deliverAt) };
-  return { id, tenant: owner, type, ...scheduled, ...contentView(found.event, parse), deliveries };
+  return {
+    id,
+    tenant: event.tenant,
+    type: event.type,
+    ...(event.deliverAt !== null && { deliver_at: isoTime(event.deliverAt) }),
+    ...optionsView(event, scopes.includes("admin")),
+    ...contentView(event, parse),
+    deliveries,
+  };
+}
+
+function optionsView({ tags, ttlSeconds, headers }: StoredEvent, isAdmin: boolean) {
+  return {
+    ...(tags.length > 0 && { tags: [...tags] }),
+    ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
+    ...(headers && { headers: isAdmin ? headers : maskedHeaders(headers, headers) }),
+  };
 }
 
 function acceptedView(
   { id, plan, deliverAt, isRemoved }: AcceptedEvent,
-  tenant: string | undefined,
+  posted: PostedEvent | undefined,
 ): z.infer<typeof acceptedEvent> {
   const deliveries = plan.map((destination) => ({
     id: deliveryId(id, destination),
@@ -399,7 +435,7 @@ function acceptedView(
   }));
   const scheduled = deliverAt !== undefined && { deliver_at: isoTime(deliverAt) };
   const hasNoTaker = plan.length === 0 && isRemoved !== true;
-  return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(tenant) }), deliveries };
+  return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(posted) }), deliveries };
 }
 
 /** When and what was posted. Of an envelope the timestamp is that which receivers see. */
@@ -415,8 +451,9 @@ function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (tex
   return { timestamp: envelope.timestamp, data: envelope.data };
 }
 
-function hintFor(tenant: string | undefined): string {
-  return `No destination of the tenant ${tenant} takes this event: check their event_types and filter, and the tenant`;
+function hintFor(posted: PostedEvent | undefined): string {
+  const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
+  return `No destination ${which} takes this event: check their event_types and filter, and the tenant`;
 }
 
 function refused<S extends 403 | 409 | 422 | 503>(refusal: Refusal<S>) {
@@ -439,12 +476,6 @@ function keyTaken(field: string): Refusal<409> {
 function tooManyDeliveries(field: string, planned: number, max: number): FieldError {
   const expected = `at most ${max} in one request: fewer events, or events that fewer destinations take`;
   return { field, fault: `would make ${planned} deliveries`, expected };
-}
-
-function needsEnvelope(destinations: readonly string[]): FieldError {
-  const shown = destinations.slice(0, 10).join(", ");
-  const fault = `is taken only by destinations that get envelopes, which hold JSON: ${shown}`;
-  return { field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' };
 }
 
 function tooFarAhead(given: readonly NewEvent[], now: number, fieldOf: Posted["fieldOf"]): FieldError[] {

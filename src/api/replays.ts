@@ -25,6 +25,7 @@ import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
+import { eventTag } from "./event-options.ts";
 import { jsonBody } from "./json-body.ts";
 import {
   cursorParam,
@@ -116,6 +117,7 @@ const newReplay = strict({
     .max(100, { error: TYPES_EXPECTED })
     .nullish()
     .openapi({ description: "Only events of these types; all when left out." }),
+  tag: eventTag.nullish().openapi({ description: "Only events with this tag; all when left out." }),
   rate_per_minute: z
     .int({ error: RATE_EXPECTED })
     .min(1, { error: RATE_EXPECTED })
@@ -136,6 +138,7 @@ const replaySchema = z
     destination_id: z.string(),
     include: z.enum(["dead", "delivered"]),
     event_types: z.array(z.string()).nullable(),
+    tag: z.string().nullable(),
     since: time,
     until: time,
     rate_per_minute: z.number(),
@@ -252,7 +255,8 @@ async function start(
 ): Promise<Started> {
   const { db, now, config } = services;
   const { id: destinationId, tenant } = destination;
-  const { since, until, include, event_types: eventTypes = null, rate_per_minute: ratePerMinute } = input;
+  const { since, until, include, event_types: eventTypes = null, tag = null } = input;
+  const { rate_per_minute: ratePerMinute } = input;
   const range = await idRangeOf(db, { since, until });
   const candidates = await sumOver(services, async (one) => {
     const within = one === db ? range : await idRangeOf(one, { since, until });
@@ -260,7 +264,8 @@ async function start(
   });
   if (candidates > LARGEST) return { kind: "too_many" };
   const at = { createdAt: now(), updatedAt: now(), nextStepAt: now() };
-  const job = { id: newReplayId(), tenant, destinationId, include, eventTypes, since, until, ratePerMinute };
+  const asked = { include, eventTypes, tag, since, until, ratePerMinute };
+  const job = { id: newReplayId(), tenant, destinationId, ...asked };
   const state = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
   const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, config.retentionMs);
   if (began === undefined) return { kind: "occupied" };
@@ -339,6 +344,7 @@ function replayView(replay: Replay): z.infer<typeof replaySchema> {
     destination_id: replay.destinationId,
     include: replay.include,
     event_types: replay.eventTypes && [...replay.eventTypes],
+    tag: replay.tag,
     since: isoTime(replay.since),
     until: isoTime(replay.until),
     rate_per_minute: replay.ratePerMinute,

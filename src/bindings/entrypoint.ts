@@ -121,8 +121,8 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
       }),
 
     event: (id) =>
-      call<StoredEvent>("event", "read", async ({ tenant }) => {
-        const shown = await showEvent(services, String(id), tenant, parseWithBigInts);
+      call<StoredEvent>("event", "read", async (principal) => {
+        const shown = await showEvent(services, String(id), principal, parseWithBigInts);
         return shown ? { ok: true, value: shown } : refused(notFoundRefusal("event", String(id)));
       }),
 

@@ -31,6 +31,8 @@ const KEY_FIELD = "idempotency_key";
 
 const eventMessage = strict({ ...newEvent.shape, [KEY_FIELD]: idempotencyKey });
 
+const NAMED = { fieldOf: fieldOfOne, keyField: KEY_FIELD };
+
 /** Why a message can never be accepted, for the log. */
 type Refused = Readonly<{ fault: string }>;
 
@@ -66,7 +68,7 @@ export async function consumeEvents(services: Services, batch: MessageBatch): Pr
       message.retry({ delaySeconds: eventsPauseSeconds(message.attempts, services.random()) });
       delayed += 1;
     } else {
-      refuse(services, batch.queue, message, faultOf(notAccepted(services, result, "type", KEY_FIELD)));
+      refuse(services, batch.queue, message, faultOf(notAccepted(services, result, "type", NAMED)));
     }
   }
   if (delayed > 0) services.log({ what: "messages_delayed", queue: batch.queue, messages: delayed });

@@ -120,15 +120,19 @@ export type EventHeader = Readonly<{
   type: string;
   /** Of its body. */
   bytes: number;
-  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  tags?: readonly string[] | undefined;
+  /** How long its deliveries may take from when it is due; undefined: as long as the destination's policy says. */
+  ttlSeconds?: number | undefined;
+  /** Of content that is sent as it was posted; undefined: the body is an envelope. */
   contentType?: string | undefined;
 }>;
 
 /**
  * The header as it is stored: each name once, and for each event the positions of its tenant and type, and its bytes.
+ * What only some events have is absent from bundles without such events, so that it costs nothing there.
  */
 export type StoredHeader = Readonly<{
-  /** 2 where an event has a content type: code that does not know of these must not send it as an envelope. */
+  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types. */
   version: 1 | 2;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
@@ -141,13 +145,19 @@ export type StoredHeader = Readonly<{
   contentTypes?: Readonly<Record<number, string>>;
   /** The idempotency keys of its events, each with its tenant: they are removed with the bundle. */
   keys?: readonly (readonly [tenant: string, key: string])[];
+  /** Each tag with the position of its tenant and the events that have it. A trigger writes a row of `tags` for each. */
+  tags?: readonly (readonly [tenant: number, tag: string, events: Runs])[];
+  /** The times to live, each with the events that have it. */
+  ttls?: readonly (readonly [seconds: number, events: Runs])[];
+  /** The bytes of the events' own request headers, which are stored behind the bodies. */
+  headerBytes?: number;
 }>;
 
 const FIELDS = 3;
 
 export function storedHeader(
   events: readonly EventHeader[],
-  stored: Pick<StoredHeader, "encoding" | "checksum" | "keys">,
+  stored: Pick<StoredHeader, "encoding" | "checksum" | "keys" | "headerBytes">,
 ): StoredHeader {
   const tenants = [...new Set(events.map(({ tenant }) => tenant))];
   const types = [...new Set(events.map(({ type }) => type))];
@@ -156,13 +166,69 @@ export function storedHeader(
     types.indexOf(type),
     bytes,
   ]);
-  const contentTypes = Object.fromEntries(
-    events.flatMap(({ contentType }, index) => (contentType === undefined ? [] : [[index, contentType]])),
+  const tags = tagsOf(events, tenants);
+  const ttls = ttlsOf(events);
+  const contentTypes = contentTypesOf(events);
+  const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
+  return {
+    version: isPlain ? 1 : 2,
+    ...stored,
+    tenants,
+    types,
+    events: positions,
+    ...(tags.length > 0 && { tags }),
+    ...(ttls.length > 0 && { ttls }),
+    ...(contentTypes && { contentTypes }),
+  };
+}
+
+function contentTypesOf(events: readonly EventHeader[]): StoredHeader["contentTypes"] {
+  const own = events.flatMap(({ contentType }, index) =>
+    contentType === undefined ? [] : [[index, contentType] as const],
   );
-  const header = { ...stored, tenants, types, events: positions };
-  return Object.keys(contentTypes).length > 0
-    ? { version: 2, ...header, contentTypes }
-    : { version: 1, ...header };
+  return own.length === 0 ? undefined : Object.fromEntries(own);
+}
+
+function tagsOf(
+  events: readonly EventHeader[],
+  tenants: readonly string[],
+): NonNullable<StoredHeader["tags"]> {
+  const given = events.flatMap(({ tenant, tags = [] }, index) =>
+    [...new Set(tags)].map((tag) => ({ tenant: tenants.indexOf(tenant), tag, index })),
+  );
+  const groups = Map.groupBy(given, ({ tenant, tag }) => `${tenant} ${tag}`);
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    return first ? [[first.tenant, first.tag, runsOf(group.map(({ index }) => index))] as const] : [];
+  });
+}
+
+function ttlsOf(events: readonly EventHeader[]): NonNullable<StoredHeader["ttls"]> {
+  const given = events.flatMap(({ ttlSeconds }, index) =>
+    ttlSeconds === undefined ? [] : [{ ttlSeconds, index }],
+  );
+  return [...Map.groupBy(given, ({ ttlSeconds }) => ttlSeconds)].map(
+    ([seconds, group]) => [seconds, runsOf(group.map(({ index }) => index))] as const,
+  );
+}
+
+/** The tags of the event at an index. */
+export function tagsAt({ tags = [] }: Pick<StoredHeader, "tags">, index: number): string[] {
+  return tags.flatMap(([, tag, events]) => (isIn(events, index) ? [tag] : []));
+}
+
+/** The time to live of the event at an index; undefined when it has none. */
+export function ttlAt({ ttls = [] }: Pick<StoredHeader, "ttls">, index: number): number | undefined {
+  return ttls.find(([, events]) => isIn(events, index))?.[0];
+}
+
+/** Request headers by their names. */
+export type RequestHeaders = Readonly<Record<string, string>>;
+
+/** The events' own headers as JSON by index, to be stored behind the bodies; undefined when no event has any. */
+export function headersText(headers: readonly (RequestHeaders | undefined)[]): string | undefined {
+  const own = headers.flatMap((one, index) => (one === undefined ? [] : [[index, one] as const]));
+  return own.length === 0 ? undefined : JSON.stringify(Object.fromEntries(own));
 }
 
 /** The header of the event at an index; undefined when there is none. */

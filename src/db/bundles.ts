@@ -19,6 +19,7 @@ import {
   indexOf,
   joined,
   type Plan,
+  type RequestHeaders,
   type StoredHeader,
 } from "../core/bundle.ts";
 import { BUNDLE_BITS, beforeFirstBundleOf } from "../core/placement.ts";
@@ -228,19 +229,32 @@ export async function storeBodies(bodies: readonly Uint8Array[]): Promise<Stored
     : { encoding: "plain", checksum: checksumOf(plain), hex: plain.toHex() };
 }
 
-/** The body of each event in order; undefined when the stored bytes are damaged. */
-export async function readBodies(
+/** What is stored of an event's content: its body, and the request headers that it was posted with. */
+export type StoredContent = Readonly<{
+  body: Uint8Array<ArrayBuffer>;
+  headers?: RequestHeaders | undefined;
+}>;
+
+/** The content of each event in order; undefined when the stored bytes are damaged. */
+export async function readContents(
   hex: string,
   header: StoredHeader,
-): Promise<Uint8Array<ArrayBuffer>[] | undefined> {
+): Promise<readonly StoredContent[] | undefined> {
   const plain = await plainOf(hex, header);
   const sizes = headersOf(header).map(({ bytes }) => bytes);
-  if (!plain || plain.byteLength !== sizes.reduce((sum, size) => sum + size, 0)) return undefined;
+  const { headerBytes = 0 } = header;
+  if (!plain || plain.byteLength !== sizes.reduce((sum, size) => sum + size, headerBytes)) return undefined;
+  const own = ownHeaders(plain.subarray(plain.byteLength - headerBytes));
   let at = 0;
-  return sizes.map((size) => {
+  return sizes.map((size, index) => {
     at += size;
-    return plain.subarray(at - size, at);
+    const headers = own[index];
+    return { body: plain.subarray(at - size, at), ...(headers && { headers }) };
   });
+}
+
+function ownHeaders(bytes: Uint8Array): Readonly<Record<number, RequestHeaders>> {
+  return bytes.byteLength === 0 ? {} : JSON.parse(new TextDecoder().decode(bytes));
 }
 
 async function plainOf(

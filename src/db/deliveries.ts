@@ -21,9 +21,11 @@ import {
   indexesOf,
   isIn,
   type Plan,
+  type RequestHeaders,
   type StoredHeader,
+  ttlAt,
 } from "../core/bundle.ts";
-import { readBodies } from "./bundles.ts";
+import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
@@ -52,11 +54,22 @@ type LoadedEvent = Readonly<{
   acceptedAt: number;
   /** Not delivered before; null: delivered at once. */
   deliverAt: number | null;
+  /** How long its deliveries may take from when it is due. */
+  ttlSeconds?: number | undefined;
+  /** The request headers that it was posted with; loaded with its body. */
+  headers?: RequestHeaders | undefined;
 }>;
 
 /** When the event could first be delivered, epoch ms: its age counts from here. */
 export function dueAtOf({ acceptedAt, deliverAt }: Pick<LoadedEvent, "acceptedAt" | "deliverAt">): number {
   return deliverAt ?? acceptedAt;
+}
+
+/** When the event's time to live ends, epoch ms; undefined when it has none. */
+export function liveUntilOf(
+  event: Pick<LoadedEvent, "acceptedAt" | "deliverAt" | "ttlSeconds">,
+): number | undefined {
+  return event.ttlSeconds === undefined ? undefined : dueAtOf(event) + event.ttlSeconds * 1000;
 }
 
 /** The owner of the message that will retry the delivery; undefined when that is the bundle's own message. */
@@ -257,7 +270,7 @@ type Opened = {
   readonly missing: readonly BundlePart[];
   reads: number;
   /** Of due events only, to save memory. */
-  bodies: ReadonlyMap<number, Uint8Array<ArrayBuffer>> | undefined;
+  bodies: ReadonlyMap<number, StoredContent> | undefined;
 };
 
 type Context = Readonly<{
@@ -332,9 +345,16 @@ function portionsOf(opened: readonly Opened[]): Opened[][] {
 
 async function decodeInto(one: Opened, hex: string): Promise<void> {
   one.reads += 1;
-  const bodies = await readBodies(hex, one.header);
-  // Copied, so that the bodies of the others are not kept with them.
-  one.bodies = bodies && new Map([...one.due].map((index) => [index, new Uint8Array(bodies[index] ?? [])]));
+  const contents = await readContents(hex, one.header);
+  one.bodies =
+    contents &&
+    new Map(
+      [...one.due].map((index) => {
+        const { body = [], headers } = contents[index] ?? {};
+        // Copied, so that the bodies of the others are not kept with it.
+        return [index, { body: new Uint8Array(body), headers }];
+      }),
+    );
 }
 
 function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
@@ -344,8 +364,12 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
     let event = events.get(index);
     if (!event) {
       const { tenant = "", type = "", contentType } = headerAt(header, index) ?? {};
-      const body = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
+      const content = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
+      const body = content === null ? null : content?.body;
+      const ttlSeconds = ttlAt(header, index);
       event = { id: eventAt(id, index), tenant, type, body, contentType, acceptedAt, deliverAt };
+      if (ttlSeconds !== undefined) event = { ...event, ttlSeconds };
+      if (content?.headers) event = { ...event, headers: content.headers };
       events.set(index, event);
     }
     return { event, destination, row };
@@ -421,7 +445,8 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
   if (late.length > 0) await db.batch(recording(db, late));
 }
 
-function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+/** Records rows, unless what is stored of a delivery is later. */
+export function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }
 

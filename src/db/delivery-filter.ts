@@ -24,6 +24,8 @@ export type DeliveryFilter = EventFilter &
     /** The last attempt's status code. */
     status?: number | undefined;
     reason?: string | undefined;
+    /** A tag of the event; needs a tenant: see tagged-deliveries.ts. */
+    tag?: string | undefined;
     /** What is hidden, whatever else is asked for. */
     over?: Over | undefined;
     /** Where the page starts: lists descend by key. */

@@ -41,7 +41,13 @@ export type FoundDelivery = Readonly<{
 }> &
   (
     | Readonly<{ kind: "stored"; row: DeliveryRow }>
-    | Readonly<{ kind: "planned"; acceptedAt: number; deliverAt: number | null }>
+    | Readonly<{
+        kind: "planned";
+        acceptedAt: number;
+        deliverAt: number | null;
+        /** The time to live of its event. */
+        ttlSeconds: number | undefined;
+      }>
   );
 
 /** `next` is where the next page starts; undefined on the last one. */

@@ -24,13 +24,19 @@ const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
 type PackedState = (typeof MASKS)[number];
 
+/**
+ * A row to be written. `hasOwnLimit`: its event has a time to live, so its age limit is not that of the others in the
+ * pack, and it waits in a row of its own.
+ */
+export type DeliveryRecord = DeliveryRow & Readonly<{ hasOwnLimit?: true }>;
+
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
-export function packedStateOf(row: DeliveryRow): PackedState | undefined {
+export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   const { state, reason, attempts, generation, replay, log, lastError } = row;
   if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
-  if (attempts > 0 || log.length > 0) return undefined;
+  if (attempts > 0 || log.length > 0 || row.hasOwnLimit) return undefined;
   if (state === "waiting") return "waiting";
   if (state === "retrying" && reason === "in_flight") return "in_flight";
   return state === "cancelled" && reason === CANCELLED ? "cancelled" : undefined;
@@ -296,15 +302,24 @@ function listOf(pairs: Pairs): string {
   return JSON.stringify([...new Map(pairs.map((pair) => [pair.join(" "), pair])).values()]);
 }
 
-/** The deliveries of the pairs that have bits or rows, as rows. The age limits of packed ones are the default policy's. */
-export async function rowsIn(db: D1Database, pairs: Pairs): Promise<readonly DeliveryRow[]> {
+/**
+ * The deliveries of the pairs that have bits or rows, as rows.
+ * @param targets by id; the age limits of packed ones are the default policy's where theirs is missing
+ */
+export async function rowsIn(
+  db: D1Database,
+  pairs: Pairs,
+  targets: ReadonlyMap<string, Destination> = new Map(),
+): Promise<readonly DeliveryRow[]> {
   const named = listOf(pairs);
   const [own, packed] = await db.batch<RawRow>([
     db.prepare(OWN_ROWS).bind(named),
     db.prepare(PACKS).bind(named),
   ]);
   return [
-    ...packsOf(packed?.results ?? []).flatMap((pack) => packedRows(pack, null)),
+    ...packsOf(packed?.results ?? []).flatMap((pack) =>
+      packedRows(pack, targets.get(pack.destinationId) ?? null),
+    ),
     ...(own?.results ?? []).map((raw) => modelOf(deliveries, raw)),
   ];
 }

@@ -13,10 +13,13 @@ import {
   indexOf,
   isIn,
   type Plan,
+  type RequestHeaders,
   type StoredHeader,
+  tagsAt,
+  ttlAt,
 } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
-import { idRangeOf, LISTED_BUNDLES, readBodies } from "./bundles.ts";
+import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -46,6 +49,10 @@ export type StoredEvent = Readonly<{
   type: string;
   acceptedAt: number;
   deliverAt: number | null;
+  tags: readonly string[];
+  ttlSeconds: number | undefined;
+  /** The request headers that it was posted with. */
+  headers: RequestHeaders | undefined;
   /** An envelope, or content as it was posted; null when the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null;
   contentType?: string | undefined;
@@ -57,14 +64,15 @@ const SCHEDULED = 50;
 
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 
-type BundleRow = Times &
+export type BundleRow = Times &
   Readonly<{
     id: number;
     plan: string;
     header: string;
   }>;
 
-const COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
+/** SQL: the columns of a `BundleRow`. */
+export const BUNDLE_COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
 
 /** An event with all its deliveries in the order of its plan; undefined when there is none, or it is over. */
 export async function findEvent(
@@ -75,21 +83,26 @@ export async function findEvent(
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const home = homeOf(databases, eventId);
   const row = await home
-    ?.prepare(`SELECT ${COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
+    ?.prepare(`SELECT ${BUNDLE_COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
     .bind(bundleOf(eventId))
     .first<BundleRow & { body: string }>();
   const header: StoredHeader | undefined = row && JSON.parse(row.header);
   const about = header && headerAt(header, indexOf(eventId));
   if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
     return undefined;
-  const bodies = await readBodies(row.body, header);
+  const { body = null, headers } = (await readContents(row.body, header))?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
-  const body = bodies?.[indexOf(eventId)] ?? null;
-  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, contentType };
+  const options = { ...optionsAt(header, eventId), headers, contentType };
+  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, ...options };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
-  const found = await foundAt(databases, home, row, eventId, ids);
+  const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
   return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+}
+
+function optionsAt(header: StoredHeader, eventId: number) {
+  const index = indexOf(eventId);
+  return { tags: tagsAt(header, index), ttlSeconds: ttlAt(header, index) };
 }
 
 function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
@@ -116,10 +129,12 @@ export async function findDelivery(
   const destination = placed ?? null;
   const row = stored.row ?? rowIn(stored.pack, eventId, destination);
   const { acceptedAt, deliverAt } = bundle;
-  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+  const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
+  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
   if (!isOverWith(bundle, [found], over)) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
-  const others = await foundAt(databases, home, bundle, eventId, all);
+  const { header } = bundle;
+  const others = await foundAt(databases, home, { acceptedAt, deliverAt, header }, eventId, all);
   return isOverWith(bundle, others, over) ? undefined : found;
 }
 
@@ -148,17 +163,18 @@ async function bundleAndRow(home: D1Database, eventId: number, destinationId: st
 async function foundAt(
   { db: first }: Databases,
   home: D1Database,
-  { acceptedAt, deliverAt }: Times,
+  { acceptedAt, deliverAt, header }: Times & Readonly<{ header: StoredHeader }>,
   eventId: number,
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
   const [placed, stored] = await Promise.all([destinationsByIds(first, ids), storedOf(home, eventId, ids)]);
   const targets = new Map(placed.map((one) => [one.id, one]));
+  const ttlSeconds = ttlAt(header, indexOf(eventId));
   return ids.map((destinationId) => {
     const destination = targets.get(destinationId) ?? null;
     const known = stored.get(destinationId);
     const row = known?.row ?? rowIn(known?.pack, eventId, destination);
-    return foundOf({ eventId, destinationId, acceptedAt, deliverAt }, row, destination);
+    return foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
   });
 }
 
@@ -179,7 +195,7 @@ function rowIn(pack: PackRow | undefined, eventId: number, destination: Destinat
   return pack && packedRows(pack, destination).find((row) => row.eventId === eventId);
 }
 
-function foundOf(
+export function foundOf(
   { eventId, destinationId, ...times }: Planned,
   row: DeliveryRow | undefined,
   destination: Destination | null,
@@ -233,7 +249,7 @@ const BOUNDS = `
     coalesce((SELECT max(id) FROM bundles), 0) AS newest`;
 
 const UNSCHEDULED = `
-  SELECT ${COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
+  SELECT ${BUNDLE_COLUMNS} FROM bundles WHERE id > ?1 AND id <= ?2 AND deliver_at IS NULL ORDER BY id DESC`;
 
 async function unscheduledIn(place: Place, filter: DeliveryFilter): Promise<DeliveryPage> {
   const { d1 } = place;
@@ -302,7 +318,7 @@ async function scheduledIn(place: Place, filter: DeliveryFilter, from?: Position
 
 async function bundlesById(d1: D1Database, ids: readonly number[]): Promise<readonly BundleRow[]> {
   if (ids.length === 0) return [];
-  const statement = `SELECT ${COLUMNS} FROM ${LISTED_BUNDLES}`;
+  const statement = `SELECT ${BUNDLE_COLUMNS} FROM ${LISTED_BUNDLES}`;
   return (await d1.prepare(statement).bind(JSON.stringify(ids)).all<BundleRow>()).results;
 }
 
@@ -311,12 +327,12 @@ function scheduledOrder(planned: readonly Planned[]): Planned[] {
   return planned.toSorted((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? 1 : -1));
 }
 
-type Planned = DeliveryKey & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+export type Planned = DeliveryKey & Times & Readonly<{ ttlSeconds: number | undefined }>;
 
 /** The planned deliveries of a bundle that pass the filter, by event and destination ascending. */
-function plannedIn(
+export function plannedIn(
   row: BundleRow,
-  { destinationId: only, tenant, type, accepted }: DeliveryFilter,
+  { destinationId: only, tenant, type, tag, accepted }: DeliveryFilter,
 ): Planned[] {
   const { id, acceptedAt, deliverAt } = row;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted ?? {};
@@ -324,6 +340,7 @@ function plannedIn(
   const header: StoredHeader = JSON.parse(row.header);
   const isWanted = (index: number) => {
     const about = headerAt(header, index);
+    if (tag !== undefined && !tagsAt(header, index).includes(tag)) return false;
     return (tenant === undefined || about?.tenant === tenant) && (type === undefined || about?.type === type);
   };
   return Object.entries(JSON.parse(row.plan) as Plan)
@@ -331,7 +348,10 @@ function plannedIn(
     .flatMap(([destinationId, runs]) =>
       indexesOf(runs)
         .filter(isWanted)
-        .map((index) => ({ eventId: eventAt(id, index), destinationId, acceptedAt, deliverAt })),
+        .map((index) => {
+          const key = { eventId: eventAt(id, index), destinationId };
+          return { ...key, acceptedAt, deliverAt, ttlSeconds: ttlAt(header, index) };
+        }),
     )
     .sort((a, b) => a.eventId - b.eventId || (a.destinationId < b.destinationId ? -1 : 1));
 }

@@ -6,7 +6,7 @@
  * posts. Bodies are read only of the bundles that are asked for, in portions, and up to a bound.
  */
 import { bundleOf, eventAt, headersOf, indexOf, isIn, type Runs, type StoredHeader } from "../core/bundle.ts";
-import { LISTED_BUNDLES, readBodies } from "./bundles.ts";
+import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
 /** Events found at most; and bundles that are looked at for them in each database. */
@@ -107,8 +107,9 @@ export async function eachBody(
         .bind(ids)
         .all<{ id: number; header: string; body: string }>();
       for (const { id, header, body } of results) {
-        const bodies = await readBodies(body, JSON.parse(header) as StoredHeader);
-        for (const event of portion) if (bundleOf(event.id) === id) use(event, bodies?.[indexOf(event.id)]);
+        const contents = await readContents(body, JSON.parse(header) as StoredHeader);
+        for (const event of portion)
+          if (bundleOf(event.id) === id) use(event, contents?.[indexOf(event.id)]?.body);
       }
     }
   }

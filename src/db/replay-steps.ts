@@ -8,7 +8,7 @@
  * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
-import { eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/bundle.ts";
 import { takesType } from "../core/routing.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -24,6 +24,7 @@ import {
   DEAD_ROWS,
   deliveredOf,
   hasBit,
+  hasTag,
   IS_UNDER_WAY,
   typeOf,
 } from "./sql.ts";
@@ -46,8 +47,11 @@ function isOfType(pattern: string, type: string): string {
 const IS_IN_TIME = `b.accepted_at >= r.since AND b.accepted_at < r.until
   AND coalesce(b.deliver_at, b.accepted_at) > r.created_at - ?6`;
 
+/** SQL: whether an event of a bundle `b` has the tag of a replay `r`, if that has one. */
+const isTagged = (event: string) => `(r.tag IS NULL OR ${hasTag("b.header", event, "r.tag")})`;
+
 /** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. */
-const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME}
+const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND ${isTagged("d.event_id")}
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
 
@@ -94,14 +98,18 @@ async function countLate(
     .length;
 }
 
+/** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
+const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
+
 /** How many deliveries are selected of packs without ends after the replay began. */
 const TOTAL_PACKED = `
-  SELECT coalesce(sum(iif(r.event_types IS NULL, ${countIn(deliveredOf("p"))}, (
+  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL, ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
-    WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), "(p.bundle_id * 128 + i.key / 3)")} AND EXISTS (
-      SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", "(b.header ->> ('$.types[' || i.value || ']'))")})
+    WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
+      AND (r.event_types IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", "(b.header ->> ('$.types[' || i.value || ']'))")}))
   ))), 0)
-  FROM (SELECT * FROM ${deliveredPacks("?3 + 1", "?4")} AND ended_at <= ?7 LIMIT ?5) p
+  FROM (SELECT * FROM ${deliveredPacks("(?3 + 1)", "?4")} AND ended_at <= ?7 LIMIT ?5) p
   JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
 
 /** Begins a replay and counts what it selects; undefined when its destination has one under way. */
@@ -131,8 +139,8 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
   return db
     .prepare(
       `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
-         state, cursor, pace, next_step_at, created_at, updated_at)
-       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10) ON CONFLICT DO NOTHING`,
+         state, cursor, pace, next_step_at, created_at, updated_at, tag)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10, ?11) ON CONFLICT DO NOTHING`,
     )
     .bind(
       row.id,
@@ -145,6 +153,7 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
       row.ratePerMinute,
       row.cursor ?? 0,
       row.createdAt,
+      row.tag ?? null,
     );
 }
 
@@ -180,8 +189,8 @@ export async function findPortion(
     isLast,
   });
   let { cursor } = replay;
-  // Without event types a replay often selects nearly everything: read little more than is wanted, until it does not.
-  let page = replay.eventTypes === null ? Math.min(PAGE, size + 1) : PAGE;
+  // Without event types or a tag it often selects nearly everything: read little more than is wanted, until it does not.
+  let page = replay.eventTypes === null && replay.tag === null ? Math.min(PAGE, size + 1) : PAGE;
   for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
     if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
     const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, keptMs });
@@ -251,7 +260,7 @@ const LAST_INDEX = 127;
 
 /** The delivered ones of a pack, each with whether it is selected. */
 function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
-  const { eventTypes = null, since, until, createdAt } = replay;
+  const { eventTypes = null, tag = null, since, until, createdAt } = replay;
   // Without a header an operator has removed the bundle.
   const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
   const acceptedAt = Number(raw.accepted_at);
@@ -262,7 +271,9 @@ function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
     .filter(({ state }) => state === "delivered")
     .map((row) => {
       const about = header && headerAt(header, indexOf(row.eventId));
-      const isSelected = inTime && about !== undefined && takesType(eventTypes, about.type);
+      const isTagged =
+        tag === null || (header && tagsAt(header, indexOf(row.eventId)).includes(tag)) === true;
+      const isSelected = inTime && isTagged && about !== undefined && takesType(eventTypes, about.type);
       return { event: row.eventId, isSelected: isSelected && (row.endedAt ?? 0) <= createdAt, packed: row };
     });
 }

@@ -91,6 +91,42 @@ export const tenants = sqliteTable("tenants", {
   revision: integer().notNull(),
 });
 
+/**
+ * Which bundles have events with a tag, for lists. A row for each tag in a bundle, however many of its events have it: which
+ * ones is in its header. Triggers insert and delete the rows with the bundle, so bundles without tags cost nothing.
+ */
+export const tags = sqliteTable(
+  "tags",
+  {
+    tenant: text().notNull(),
+    tag: text().notNull(),
+    bundleId: integer("bundle_id").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.tenant, t.tag, t.bundleId] })],
+);
+
+/**
+ * The catalogue of event types. Those that are validated raise the revision of the tenant without a name, whatever hand
+ * changes them: so commits notice it by the comparison that they make anyway.
+ */
+export const eventTypes = sqliteTable(
+  "event_types",
+  {
+    name: text().primaryKey(),
+    description: text(),
+    /** A JSON Schema of the events' `data`, as JSON. */
+    schema: text(),
+    /** An example of `data`, as JSON. */
+    example: text(),
+    /** 1: events whose `data` does not fit are refused. */
+    validates: integer().notNull(),
+    archivedAt: integer("archived_at"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [index("event_types_validating").on(t.name).where(sql`validates = 1`)],
+);
+
 /** Idempotency keys, with where the events of their requests are. Kept as long as the events. */
 export const idempotencyKeys = sqliteTable(
   "idempotency_keys",
@@ -328,6 +364,8 @@ export const replays = sqliteTable(
     destinationId: text("destination_id").notNull(),
     include: text().$type<"dead" | "delivered">().notNull(),
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
+    /** Only events with this tag; null: all. */
+    tag: text(),
     since: integer().notNull(),
     until: integer().notNull(),
     ratePerMinute: integer("rate_per_minute").notNull(),

@@ -35,6 +35,13 @@ export function typeOf(header: string, event: string): string {
   return nameOf("types", header, `(${indexOf(event)} * 3 + 1)`);
 }
 
+/** Whether an event has a tag. Only its own tenant's events are in the runs of a tag. @param header that of its bundle */
+export function hasTag(header: string, event: string, tag: string): string {
+  return `EXISTS (SELECT 1 FROM json_each(${header}, '$.tags') tagged JOIN json_each(tagged.value, '$[2]') run
+    WHERE tagged.value ->> 1 = ${tag} AND run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+      AND (tagged.value ->> ('$[2][' || (run.key + 1) || ']')))`;
+}
+
 function nameOf(list: string, header: string, place: string): string {
   return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
 }

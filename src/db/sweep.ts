@@ -6,11 +6,19 @@
  */
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryName, eventAt, indexesOf, type Plan } from "../core/bundle.ts";
+import {
+  type DeliveryName,
+  eventAt,
+  indexesOf,
+  type Plan,
+  type StoredHeader,
+  ttlAt,
+} from "../core/bundle.ts";
 import { findPlans } from "./bundles.ts";
+import { recording } from "./deliveries.ts";
 import type { Destination } from "./destinations.ts";
-import { knownOf, settingBits } from "./packs.ts";
-import { type DeliveryRow, destinations, type SweepPart } from "./schema.ts";
+import { type DeliveryRecord, knownOf, packedStateOf, settingBits } from "./packs.ts";
+import { destinations, type SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, inFlightOf, isInBundle } from "./sql.ts";
 
 /** The id of the only row of `sweeps`. */
@@ -113,8 +121,9 @@ export async function readHeartbeat(db: D1Database): Promise<number | null> {
 
 // ── Lost deliveries ──
 
-/** A planned delivery with neither a bit nor a row, and the times that its age limit counts from. */
-export type LostDelivery = DeliveryName & Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+/** A planned delivery with neither a bit nor a row, and what its age limit follows from. */
+export type LostDelivery = DeliveryName &
+  Readonly<{ acceptedAt: number; deliverAt: number | null; ttlSeconds?: number | undefined }>;
 
 /** The most that one statement looks at: bundles, and planned deliveries of all of them. */
 type Most = Readonly<{ bundles: number; deliveries: number }>;
@@ -141,7 +150,7 @@ const NEXT = `
 /** SQL: pairs of bundle and destination with more planned deliveries than bits and rows: counted, not looked up. */
 const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
-    b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
+    b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.header -> '$.ttls' AS ttls
   FROM bundles b JOIN json_each(b.plan) p
   WHERE ${countInRuns("p.value")} >
     coalesce((SELECT ${countIn(anyOf())} FROM packs WHERE destination_id = p.key AND bundle_id = b.id), 0)
@@ -192,6 +201,8 @@ type LostPart = Readonly<{
   runs: string;
   acceptedAt: number;
   deliverAt: number | null;
+  /** As JSON; null when no event of the bundle has a time to live. */
+  ttls: string | null;
 }>;
 
 /** The deliveries of the parts that have neither a bit nor a row. */
@@ -201,12 +212,15 @@ async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<reado
     db,
     parts.map(({ bundle, destination }) => [bundle, destination]),
   );
-  return parts.flatMap(({ bundle, destination, runs, acceptedAt, deliverAt }) =>
-    indexesOf(JSON.parse(runs))
-      .map((index) => eventAt(bundle, index))
-      .filter((event) => !known.has(`${event} ${destination}`))
-      .map((event) => ({ event, destination, acceptedAt, deliverAt })),
-  );
+  return parts.flatMap(({ bundle, destination, runs, ttls, ...times }) => {
+    const limits: Pick<StoredHeader, "ttls"> = ttls === null ? {} : { ttls: JSON.parse(ttls) };
+    return indexesOf(JSON.parse(runs)).flatMap((index) => {
+      const event = eventAt(bundle, index);
+      if (known.has(`${event} ${destination}`)) return [];
+      const { acceptedAt, deliverAt } = times;
+      return [{ event, destination, acceptedAt, deliverAt, ttlSeconds: ttlAt(limits, index) }];
+    });
+  });
 }
 
 /** The destinations of these ids that are stored, deleted ones too. */
@@ -224,10 +238,16 @@ export async function destinationsNamed(
 /** Deliveries written by one statement: a parameter may have 2 MB. */
 const WRITTEN = 10_000;
 
-/** Sets the waiting bits of lost deliveries in the database of their events. One that has a bit or a row by now keeps it. */
-export async function letWait(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
-  for (let from = 0; from < rows.length; from += WRITTEN)
-    await settingBits(db, rows.slice(from, from + WRITTEN)).run();
+/**
+ * Sets the waiting bits of lost deliveries in the database of their events, or inserts the rows of those that fit no pack.
+ * One that has a bit or a row by now keeps it.
+ */
+export async function letWait(db: D1Database, rows: readonly DeliveryRecord[]): Promise<void> {
+  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
+  for (let from = 0; from < plain.length; from += WRITTEN)
+    await settingBits(db, plain.slice(from, from + WRITTEN)).run();
+  for (let from = 0; from < own.length; from += WRITTEN)
+    await db.batch(recording(db, own.slice(from, from + WRITTEN)));
 }
 
 // ── Overdue deliveries ──

@@ -122,7 +122,14 @@ function failureOf(error: unknown): Exchange {
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
 /** What is sent: all but `attempt`, its number from 1, is the same on every attempt. */
-export type Message = Readonly<{ id: string; type: string; attempt: number }> & Payload;
+export type Message = Readonly<{
+  id: string;
+  type: string;
+  attempt: number;
+  /** The event's own request headers. */
+  headers?: Headers | undefined;
+}> &
+  Payload;
 
 /** The body of a request, and its media type. */
 export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
@@ -160,7 +167,8 @@ export async function send(
   const { body } = event;
   if (!body) throw new Error("A delivery without its body must not be attempted");
   const payload = payloadOf({ ...event, body }, destination);
-  const message = { id: eventId(event.id), type: event.type, ...payload, attempt: (row?.attempts ?? 0) + 1 };
+  const { type, headers } = event;
+  const message = { id: eventId(event.id), type, headers, ...payload, attempt: (row?.attempts ?? 0) + 1 };
   const order = {
     url: destination.url,
     headers: (at: number) => headersOf(message, sender, at),
@@ -172,22 +180,26 @@ export async function send(
 }
 
 /**
- * Ours are set over the destination's own, whose names may be spelled in any case. A plain object: the
- * request makes its `Headers` from it once.
+ * Ours are set over the destination's own, whose names may be spelled in any case, and those over the event's. A plain
+ * object: the request makes its `Headers` from it once.
  */
 export async function headersOf(
-  { attempt, contentType, ...event }: Message,
+  { attempt, contentType, headers: posted = {}, ...event }: Message,
   { signer, ownHeaders }: Sender,
   at: number,
 ): Promise<Record<string, string>> {
-  const own = Object.entries(ownHeaders).map(([name, value]) => [name.toLowerCase(), value]);
   return {
-    ...(Object.fromEntries(own) as Record<string, string>),
+    ...lowerCased(posted),
+    ...lowerCased(ownHeaders),
     "content-type": contentType,
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),
     ...(await signer(event, at)),
   };
+}
+
+function lowerCased(headers: Headers): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 /**

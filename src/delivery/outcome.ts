@@ -9,8 +9,9 @@ import { type AttemptMetric, resultOf } from "../core/metrics.ts";
 import { type Cause, causeOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
-import { dueAtOf, type LoadedDelivery } from "../db/deliveries.ts";
+import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../db/deliveries.ts";
 import { retryPolicyOf } from "../db/destinations.ts";
+import type { DeliveryRecord } from "../db/packs.ts";
 import type { AttemptEntry, DeliveryRow } from "../db/schema.ts";
 import type { Attempt } from "./http.ts";
 
@@ -66,9 +67,10 @@ export function deadAmong(dispositions: readonly Disposition[]) {
 }
 
 /** The row as it is, or as it would be if it had been written at acceptance. */
-export function currentRow({ event, destination, row }: LoadedDelivery): DeliveryRow {
-  return (
-    row ?? {
+export function currentRow({ event, destination, row }: LoadedDelivery): DeliveryRecord {
+  const liveUntil = liveUntilOf(event);
+  return {
+    ...(row ?? {
       destinationId: destination.id,
       eventId: event.id,
       state: "waiting",
@@ -77,14 +79,15 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       nextAttemptAt: event.deliverAt ?? null,
       generation: 0,
       firstAttemptAt: null,
-      giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event)),
+      giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event), liveUntil),
       endedAt: null,
       lastStatus: null,
       lastError: null,
       replay: null,
       log: [],
-    }
-  );
+    }),
+    ...(liveUntil !== undefined && { hasOwnLimit: true }),
+  };
 }
 
 /** Refused: the reason, and when it may be admitted. */
@@ -110,7 +113,7 @@ export function overRow(
 
 function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outcome {
   const { delivery, exchange, startedAt, endedAt } = attempt;
-  const before = withAgeLimit(currentRow(delivery), startedAt, policy);
+  const before = withAgeLimit(currentRow(delivery), startedAt, policy, liveUntilOf(delivery.event));
   const attempts = before.attempts + 1;
   const sameCause = 1 + countOfCause(causeOf(exchange), before);
   const history = { attempts, sameCause, giveUpAt: before.giveUpAt, ...previousDelay(before) };
@@ -126,10 +129,19 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outco
   return { row, transition: next };
 }
 
-/** The first attempt fixes the age limit for good: a policy that is changed later leaves it as it is. */
-function withAgeLimit(row: DeliveryRow, startedAt: number, policy: RetryPolicy): DeliveryRow {
+/**
+ * The first attempt fixes the age limit for good: a policy that is changed later leaves it as it is. What an operator or
+ * a replay sends again is not bound by the time to live, which is over by then.
+ */
+function withAgeLimit(
+  row: DeliveryRow,
+  startedAt: number,
+  policy: RetryPolicy,
+  liveUntil: number | undefined,
+): DeliveryRow {
   if (row.firstAttemptAt !== null) return row;
-  return { ...row, firstAttemptAt: startedAt, giveUpAt: ageLimitOf(policy, startedAt, startedAt) };
+  const bound = row.generation === 0 ? liveUntil : undefined;
+  return { ...row, firstAttemptAt: startedAt, giveUpAt: ageLimitOf(policy, startedAt, startedAt, bound) };
 }
 
 /** How many attempts of this generation had this cause, of those that the log still has. */

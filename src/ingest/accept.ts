@@ -16,10 +16,10 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime, within } from "../time.ts";
-import type { CommitResult, Entry, PreparedEvent } from "./bundle.ts";
+import type { CommitResult, Entry, EventOptions, PreparedEvent } from "./bundle.ts";
 import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { INTAKE_VERSION, type IntakeResult } from "./intake-protocol.ts";
+import { type IntakeResult, versionFor } from "./intake-protocol.ts";
 
 export type PostedEvent = Readonly<{
   tenant: string;
@@ -28,6 +28,7 @@ export type PostedEvent = Readonly<{
   data: unknown;
   /** Not to be delivered before this, epoch ms; at once when it has passed. */
   deliverAt?: number | undefined;
+  options?: EventOptions | undefined;
 }>;
 
 /** Characters of five random bits each. */
@@ -213,22 +214,11 @@ async function commitByIntake(
 ): Promise<CommitResult | undefined> {
   const { intake, config } = services;
   if (!intake || !event) return undefined;
-  const { tenant, type, body, contentType, deliverAt } = event;
+  const { tenant, type, body, deliverAt, options } = event;
   const shard = Math.floor(services.random() * config.intakeShards);
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
-  const version = contentType === undefined ? 1 : INTAKE_VERSION;
-  const posted = {
-    version,
-    database,
-    token,
-    tenant,
-    type,
-    body,
-    contentType,
-    deliverAt,
-    key,
-    deadlineAt,
-  } as const;
+  const version = versionFor(options);
+  const posted = { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
   const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
@@ -257,12 +247,14 @@ async function commitHere(services: Services, database: number, entry: Entry): P
   return outcomes[0] ?? { kind: "unavailable" };
 }
 
-function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: number): PreparedEvent {
-  const content =
-    data instanceof Content
-      ? { data: () => undefined, body: data.bytes, contentType: data.type }
-      : { data: () => data, body: encoder.encode(envelopeOf(type, isoTime(now), data)) };
-  return { tenant, type, ...content, ...(deliverAt > now && { deliverAt }) };
+function prepared({ tenant, type, data, deliverAt = 0, options }: PostedEvent, now: number): PreparedEvent {
+  const scheduled = deliverAt > now && { deliverAt };
+  if (data instanceof Content) {
+    const { bytes: body, type: contentType } = data;
+    return { tenant, type, data: () => undefined, body, ...scheduled, options: { ...options, contentType } };
+  }
+  const body = encoder.encode(envelopeOf(type, isoTime(now), data));
+  return { tenant, type, data: () => data, body, ...scheduled, ...(options && { options }) };
 }
 
 /**
@@ -270,7 +262,9 @@ function prepared({ tenant, type, data, deliverAt = 0 }: PostedEvent, now: numbe
  * whatever the white space; numbers are compared as they were written.
  */
 async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
-  const content = posted.map(({ tenant, type, data, deliverAt }) => [tenant, type, data, deliverAt]);
+  const content = posted.map(({ tenant, type, data, deliverAt, options }) => {
+    return [tenant, type, data, deliverAt, ...(options ? [options] : [])];
+  });
   const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(content)));
   return new Uint8Array(digest).toHex();
 }

@@ -3,10 +3,23 @@
  * arranges entries in the bundles that they are committed in: single events share bundles with those that were posted
  * at the same time.
  */
-import { bundled, planOf, storedHeader } from "../core/bundle.ts";
+import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
 import { routed } from "../core/routing.ts";
 import { type EventPlace, type NewBundle, type NewKey, storeBodies, type Unit } from "../db/bundles.ts";
 import type { Routes } from "./routing-cache.ts";
+
+/** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
+export type EventOptions = Readonly<{
+  /** Of the destinations that take it only these get it. */
+  destinationIds?: readonly string[] | undefined;
+  tags?: readonly string[] | undefined;
+  /** How long its deliveries may take from when it is due. */
+  ttlSeconds?: number | undefined;
+  /** To be sent with its deliveries. */
+  headers?: RequestHeaders | undefined;
+  /** Of content that is sent as it was posted; absent: the body is an envelope. */
+  contentType?: string | undefined;
+}>;
 
 export type PreparedEvent = Readonly<{
   tenant: string;
@@ -15,10 +28,9 @@ export type PreparedEvent = Readonly<{
   data: () => unknown;
   /** The exact bytes that every attempt sends. */
   body: Uint8Array;
-  /** Of content that is sent as it was posted; absent: the body is an envelope. */
-  contentType?: string | undefined;
   /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number | undefined;
+  options?: EventOptions | undefined;
 }>;
 
 /** What one request posts. */
@@ -47,16 +59,28 @@ export type AcceptedEvent = Readonly<{
   isRemoved?: true;
 }>;
 
+/** What is wrong with an event, in view of what is stored. */
+export type EventFault = Readonly<{
+  /** The event's place in its entry. */
+  place: number;
+  /** The path of the field in the event. */
+  field: string;
+  /** Follows the field in a sentence. */
+  fault: string;
+  /** Follows "expected" in a sentence. */
+  expected: string;
+}>;
+
 /** The result of an entry. */
 export type CommitResult =
   /** `replayed`: stored before, by another request under the same key. */
   | Readonly<{ kind: "accepted" | "replayed"; events: readonly AcceptedEvent[] }>
   /** The key was used with other content. */
   | Readonly<{ kind: "conflict" }>
+  /** Some events cannot be accepted as they are: nothing was stored. */
+  | Readonly<{ kind: "invalid"; faults: readonly EventFault[] }>
   /** It would plan more deliveries than a request may: nothing was stored. */
   | Readonly<{ kind: "too_many"; planned: number }>
-  /** Content of its own type, for which there are only destinations that take envelopes: nothing was stored. */
-  | Readonly<{ kind: "needs_envelope"; destinations: readonly string[] }>
   /** Nothing was stored, or the result is uncertain. */
   | Readonly<{ kind: "unavailable" }>;
 
@@ -96,13 +120,18 @@ export function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean
 
 export function draftOf(entries: readonly Entry[]): Draft {
   const items = entries.flatMap((entry) => entry.events.map((event, place) => ({ entry, place, event })));
-  const sizes = items.map(({ event: { body, deliverAt } }) => ({ bytes: body.byteLength, deliverAt }));
+  const sizes = items.map(({ event }) => ({ bytes: sizeOf(event), deliverAt: event.deliverAt }));
   const several = entries.find(({ events }) => events.length > 1);
   const bundles = bundled(sizes).map((places, i) => {
     const own = places.flatMap((place) => items[place] ?? []);
     return { tokens: several ? [`${several.token}.${i}`] : own.map(({ entry }) => entry.token), items: own };
   });
   return { entries, bundles };
+}
+
+/** What the event takes in a bundle, in bytes: its body, and its headers, which are ASCII. */
+export function sizeOf({ body, options }: Pick<PreparedEvent, "body" | "options">): number {
+  return body.byteLength + (options?.headers ? JSON.stringify(options.headers).length : 0);
 }
 
 /** The draft as it is stored, routed by `routes`. */
@@ -122,13 +151,14 @@ async function newBundle(
   routes: ReadonlyMap<string, Routes>,
 ): Promise<NewBundle> {
   const events = items.map(({ event }) => event);
-  const { hex, ...stored } = await storeBodies(events.map(({ body }) => body));
-  const headers = events.map(({ tenant, type, body, contentType }) => ({
-    tenant,
-    type,
-    bytes: body.byteLength,
-    contentType,
-  }));
+  const own = headersText(events.map(({ options }) => options?.headers));
+  const behind = own === undefined ? undefined : new TextEncoder().encode(own);
+  const bodies = events.map(({ body }) => body);
+  const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
+  const headers = events.map(({ tenant, type, body, options = {} }) => {
+    const { tags, ttlSeconds, contentType } = options;
+    return { tenant, type, bytes: body.byteLength, tags, ttlSeconds, contentType };
+  });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
@@ -138,7 +168,11 @@ async function newBundle(
     deliverAt: events[0]?.deliverAt,
     count: events.length,
     plan: planOf(events.map((event) => routeOf(event, routes))),
-    header: storedHeader(headers, { ...stored, ...(keys.length > 0 && { keys }) }),
+    header: storedHeader(headers, {
+      ...stored,
+      ...(keys.length > 0 && { keys }),
+      ...(behind && { headerBytes: behind.byteLength }),
+    }),
     hex,
   };
 }
@@ -160,18 +194,54 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
 }
 
 /** The destinations of an event. */
-export function routeOf(
-  { tenant, type, data, contentType }: PreparedEvent,
-  routes: ReadonlyMap<string, Routes>,
-): string[] {
-  return routed(routes.get(tenant)?.routes ?? [], type, data, contentType !== undefined);
+export function routeOf(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
+  const { type, data, options } = event;
+  return routed(candidatesFor(event, routes), type, data, options?.contentType !== undefined);
 }
 
-/** Of content that no destination gets: those that would, if they did not take envelopes only. */
-export function envelopeOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
-  const { tenant, type, data, contentType } = event;
-  if (contentType === undefined || routeOf(event, routes).length > 0) return [];
-  return routed(routes.get(tenant)?.routes ?? [], type, data);
+/** The routes of the tenant, or of those destinations that the event names. */
+function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<string, Routes>) {
+  const all = routes.get(tenant)?.routes ?? [];
+  const only = options?.destinationIds;
+  return only ? all.filter(({ destination }) => only.includes(destination)) : all;
+}
+
+/**
+ * Those of an entry's faults that its tenants' destinations show: an event that names one which is not there, and
+ * content which is not JSON and for which there are only destinations that take envelopes.
+ */
+export function faultsOf({ events }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
+  return events.flatMap((event, place) => [
+    ...unknownDestinations(event, routes).map((fault) => ({ place, ...fault })),
+    ...envelopesOnly(event, routes).map((fault) => ({ place, ...fault })),
+  ]);
+}
+
+type Fault = Omit<EventFault, "place">;
+
+function unknownDestinations(
+  { tenant, options }: PreparedEvent,
+  routes: ReadonlyMap<string, Routes>,
+): Fault[] {
+  if (!options?.destinationIds) return [];
+  const known = new Set(routes.get(tenant)?.routes.map(({ destination }) => destination));
+  const expected = `the id of a destination of the tenant ${tenant}`;
+  return options.destinationIds.flatMap((id, i) =>
+    known.has(id) ? [] : [{ field: `destination_ids[${i}]`, fault: `is ${JSON.stringify(id)}`, expected }],
+  );
+}
+
+/** Destinations that a fault names. */
+const MOST_NAMED = 10;
+
+function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): Fault[] {
+  const { type, data, options } = event;
+  if (options?.contentType === undefined || routeOf(event, routes).length > 0) return [];
+  const refusing = routed(candidatesFor(event, routes), type, data);
+  if (refusing.length === 0) return [];
+  const named = refusing.slice(0, MOST_NAMED).join(", ");
+  const fault = `is not JSON, and is taken only by destinations that get envelopes: ${named}`;
+  return [{ field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' }];
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */

@@ -29,7 +29,7 @@ import {
   draftOf,
   draftsOf,
   type Entry,
-  envelopeOnly,
+  faultsOf,
   kept,
   ownerOf,
   routeOf,
@@ -180,8 +180,8 @@ function beforeDeadline({ services }: Context, drafts: readonly Draft[]): readon
 async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
   if (given.length === 0) return [];
   const { services, database, acceptedAt, floor } = context;
-  const routes = await routesFor(services, database, tenantsOf(given.flatMap((draft) => draft.entries)));
-  const drafts = withinCap(context, await withTakers(context, given, routes), routes);
+  const { routes, valid } = await routedFor(context, given);
+  const drafts = withinCap(context, valid, routes);
   if (drafts.length === 0) return [];
   const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
   const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
@@ -197,23 +197,25 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
   });
 }
 
-/** The drafts without content that only destinations that take envelopes would get. */
-async function withTakers(
-  { services, outcomes }: Context,
-  drafts: readonly Draft[],
-  routes: ReadonlyMap<string, Routes>,
-): Promise<readonly Draft[]> {
-  const doubtful = drafts
-    .flatMap((draft) => draft.entries)
-    .filter(({ events }) => events.some((event) => envelopeOnly(event, routes).length > 0));
-  if (doubtful.length === 0) return drafts;
-  // Before a refusal, what is cached is compared with D1: nothing later would find that it is stale.
-  const fresh = await withTimeout(services, services.routing.fresh(services.db, tenantsOf(doubtful)));
-  for (const entry of doubtful) {
-    const destinations = entry.events.flatMap((event) => envelopeOnly(event, fresh));
-    if (destinations.length > 0) outcomes.set(entry, { kind: "needs_envelope", destinations });
-  }
-  return kept(drafts, (entry) => !outcomes.has(entry));
+type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
+
+/**
+ * The destinations of the drafts' tenants, and the drafts without the entries that do not agree with them. Before one is
+ * refused, the destinations are read again, if they may be out of date, and it is looked up: a repeat of what is stored
+ * already gets the first result, whatever has changed since.
+ */
+async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Routed> {
+  const { services, database, outcomes } = context;
+  const entries = drafts.flatMap((draft) => draft.entries);
+  const tenants = tenantsOf(entries);
+  let routes = await routesFor(services, database, tenants);
+  const isFaulty = (entry: Entry) => faultsOf(entry, routes).length > 0;
+  if (!entries.some(isFaulty)) return { routes, valid: drafts };
+  if (database === 0) routes = await withTimeout(services, services.routing.read(services.db, tenants));
+  const faulty = entries.filter(isFaulty);
+  for (const entry of faulty.length > 0 ? await lookUp(context, faulty) : [])
+    outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
+  return { routes, valid: kept(drafts, (entry) => !outcomes.has(entry)) };
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */

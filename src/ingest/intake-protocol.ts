@@ -2,20 +2,26 @@
  * The RPC of intake. A request carries a version, because after a deployment an object may run the former code for
  * some minutes: an unknown version is answered `unknown`, and the Worker commits the event itself.
  */
-import type { CommitResult, Entry } from "./bundle.ts";
+import type { CommitResult, Entry, EventOptions } from "./bundle.ts";
 
-/** 2 knows of content types. A request says the lowest version that can read it. */
+/** The latest version that an object takes. */
 export const INTAKE_VERSION = 2;
+
+/** Version 2 has options, which an object that knows only version 1 would lose. */
+export function versionFor(options: EventOptions | undefined): number {
+  return options ? 2 : 1;
+}
 
 /** An entry of one event. */
 export type IntakeRequest = Readonly<{
-  version: 1 | 2;
+  version: number;
   database: number;
   tenant: string;
   type: string;
   body: Uint8Array;
   contentType?: string | undefined;
   deliverAt?: number | undefined;
+  options?: EventOptions | undefined;
 }> &
   Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
 

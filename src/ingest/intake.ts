@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type Entry, ownerOf } from "./bundle.ts";
+import { type Entry, ownerOf, sizeOf } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
@@ -52,8 +52,8 @@ export class GroupCommit {
   }
 
   accept(request: IntakeRequest): Promise<IntakeResult> {
-    if (request.version > INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
-    const bytes = request.body.byteLength;
+    if (!(request.version <= INTAKE_VERSION)) return Promise.resolve({ kind: "unknown" });
+    const bytes = sizeOf(request);
     const isFull = this.#pending.length >= MOST_PENDING || this.#bytes + bytes > MOST_BYTES;
     if (isFull) return Promise.resolve({ kind: "full" });
     return new Promise((resolve) => {
@@ -64,21 +64,16 @@ export class GroupCommit {
   }
 
   #entryOf(request: IntakeRequest): Entry {
-    const { database, token, tenant, type, body, contentType, deliverAt, key, deadlineAt, triedAt } = request;
+    const { database, token, key, deadlineAt, triedAt, ...posted } = request;
+    const { tenant, type, body, deliverAt, options } = posted;
     const data = () =>
-      contentType === undefined
+      options?.contentType === undefined
         ? (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data
         : undefined;
     const { routing } = this.#services;
     const floor = routing.hasFloor(database) ? routing.floor(database) : undefined;
-    return {
-      token,
-      events: [{ tenant, type, data, body, contentType, deliverAt }],
-      key,
-      deadlineAt,
-      triedAt,
-      floor,
-    };
+    const event = { tenant, type, data, body, deliverAt, options };
+    return { token, events: [event], key, deadlineAt, triedAt, floor };
   }
 
   async #commitPending(database: number): Promise<void> {

@@ -201,10 +201,10 @@ async function makeLostWait(
   if (lost.length === 0) return;
   const ids = new Set(lost.map(({ destination }) => destination));
   const known = new Map((await destinationsNamed(services.db, ids)).map((one) => [one.id, one]));
-  const rows = lost.flatMap(({ event: id, destination: name, acceptedAt, deliverAt }) => {
+  const rows = lost.flatMap(({ event: id, destination: name, ...limits }) => {
     const destination = known.get(name);
     // The row has nothing of the event's content in it.
-    const event = { id, acceptedAt, deliverAt, tenant: "", type: "", body: undefined };
+    const event = { id, ...limits, tenant: "", type: "", body: undefined };
     return destination
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];

@@ -10,7 +10,7 @@ import { utf8 } from "../support/utf8.ts";
 import { newDestination, newWorld, SECRET, urlOf, type World } from "../support/world.ts";
 
 const XML = "<?xml version='1.0'?>\r\n<invoice>\tGrüße</invoice>\n";
-const BINARY = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+const BINARY = Uint8Array.from({ length: 256 }, (_, byte) => 255 - byte);
 
 describe("POST /v1/events with a type in the query", () => {
   beforeEach(emptyDatabase);
@@ -42,11 +42,14 @@ describe("POST /v1/events with a type in the query", () => {
     expect("data" in json).toBe("data" in shown);
   });
 
-  test("takes tenant and time from the query too", async () => {
-    const { call } = await withDestination({ body: "data", tenant: "acme" });
-    const path = "/v1/events?type=a&tenant=acme&deliver_at=2026-11-21T10:00:00Z";
-    const { json } = await call("POST", path, utf8("x"), posting("text/plain"));
-    expect(json).toMatchObject({ deliver_at: "2026-11-21T10:00:00.000Z", deliveries: [{}] });
+  test("takes the other fields of an event from the query", async () => {
+    const { call, destination } = await withDestination({ body: "data", tenant: "acme" });
+    await call("POST", "/v1/destinations", { url: "https://example.com/2", body: "data", tenant: "acme" });
+    const fields = `tenant=acme&deliver_at=2026-11-21T10:00:00Z&ttl=60&tags=x&tags=y&destination_ids=${destination}`;
+    const { json } = await call("POST", `/v1/events?type=a&${fields}`, utf8("x"), posting("text/plain"));
+    expect(json.deliveries).toMatchObject([{ destination_id: destination }]);
+    const shown = (await call("GET", `/v1/events/${json.id}`)).json;
+    expect(shown).toMatchObject({ deliver_at: "2026-11-21T10:00:00.000Z", tags: ["x", "y"], ttl: 60 });
   });
 
   test("tells repeats by their bytes", async () => {
@@ -64,6 +67,7 @@ describe("POST /v1/events with a type in the query", () => {
     ["no media type", "type=a", utf8("x"), "nonsense", 422, "content-type"],
     ["a type that is none", "type=a%20b", utf8("x"), "text/plain", 422, "type"],
     ["a time that is none", "type=a&deliver_at=soon", utf8("x"), "text/plain", 422, "deliver_at"],
+    ["a time to live that is none", "type=a&ttl=soon", utf8("x"), "text/plain", 422, "ttl"],
     ["data beside it", "type=a&data=1", utf8("x"), "text/plain", 422, "data"],
     ["an unknown field", "type=a&colour=red", utf8("x"), "text/plain", 422, "colour"],
     ["too many bytes", "type=a", new Uint8Array(256 * 1024 + 1), "text/plain", 413, undefined],

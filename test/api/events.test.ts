@@ -291,7 +291,12 @@ describe("POST /v1/events/batch", () => {
     [
       "a number",
       { events: [3] },
-      { field: "events[0]", fault: "is 3", expected: "an object of type, data, tenant, deliver_at" },
+      {
+        field: "events[0]",
+        fault: "is 3",
+        expected:
+          "an object of type, data, tenant, deliver_at, destination_ids, tags, ttl, headers, validate",
+      },
     ],
     [
       "an unknown field",
@@ -299,7 +304,7 @@ describe("POST /v1/events/batch", () => {
       {
         field: "events[0].x",
         fault: "is not a known field",
-        expected: "one of type, data, tenant, deliver_at",
+        expected: "one of type, data, tenant, deliver_at, destination_ids, tags, ttl, headers, validate",
       },
     ],
   ])("refuses %s", async (_what, body, error) => {

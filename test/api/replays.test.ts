@@ -13,7 +13,7 @@ beforeEach(async () => {
   await emptyDatabase();
   const at = { created_at: NOW, updated_at: NOW };
   for (const id of [PLACE, OTHER]) {
-    const place = { id, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
+    const place = { id, tag: null, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
     await insertRow("destinations", place);
   }
   // One event an hour, the first 20 hours ago; of the odd ones the delivery is dead, of the others done.

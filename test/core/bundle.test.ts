@@ -17,6 +17,8 @@ import {
   planOf,
   runsOf,
   storedHeader,
+  tagsAt,
+  ttlAt,
 } from "../../src/core/bundle.ts";
 
 const indexes = fc.uniqueArray(fc.nat(99), { maxLength: 100 }).map((list) => list.sort((a, b) => a - b));
@@ -76,6 +78,31 @@ describe("a header", () => {
     tenant: fc.constantFrom("a", "b"),
     type: fc.constantFrom("x", "y", "z"),
     bytes: fc.nat(1_000),
+  });
+  const withOptions = fc.record({
+    event,
+    tags: fc.option(fc.uniqueArray(fc.constantFrom("p", "q", "r"), { minLength: 1 }), { nil: undefined }),
+    ttlSeconds: fc.option(fc.constantFrom(1, 60, 3_600), { nil: undefined }),
+  });
+
+  test("tells of each event its tags and its time to live, and is no longer without them", () => {
+    fc.assert(
+      fc.property(fc.array(withOptions, { maxLength: 100 }), (events) => {
+        const given = events.map(({ event, ...options }) => ({ ...event, ...options }));
+        const header = JSON.parse(JSON.stringify(storedHeader(given, { encoding: "gzip" })));
+        expect(events.map((_, i) => tagsAt(header, i).toSorted())).toEqual(
+          events.map(({ tags = [] }) => tags.toSorted()),
+        );
+        expect(events.map((_, i) => ttlAt(header, i))).toEqual(events.map(({ ttlSeconds }) => ttlSeconds));
+        const { tags: _, ttls: __, ...rest } = header;
+        const plain = storedHeader(
+          events.map(({ event }) => event),
+          { encoding: "gzip" },
+        );
+        expect({ ...rest, version: 1 }).toEqual(plain);
+        expect(header.version).toBe(events.some(({ ttlSeconds }) => ttlSeconds !== undefined) ? 2 : 1);
+      }),
+    );
   });
 
   test("tells of each event what it was given, and nothing of one that is not there", () => {

@@ -1,7 +1,7 @@
 /** Bodies are read from a bundle byte for byte, or not at all. */
 import { describe, expect, test } from "vitest";
 import { type StoredHeader, storedHeader } from "../../src/core/bundle.ts";
-import { readBodies, storeBodies } from "../../src/db/bundles.ts";
+import { readContents, storeBodies } from "../../src/db/bundles.ts";
 
 const encoder = new TextEncoder();
 
@@ -42,7 +42,7 @@ describe("bodies", () => {
     for (const texts of bundles) {
       const bodies = bytesOf(texts);
       const { hex, header } = await stored(bodies);
-      expect((await readBodies(hex, header))?.map((body) => body.toHex())).toEqual(
+      expect((await readContents(hex, header))?.map(({ body }) => body.toHex())).toEqual(
         bodies.map((body) => body.toHex()),
       );
     }
@@ -77,12 +77,12 @@ describe("damaged bodies", () => {
       "no hexadecimal": "zz",
     };
     for (const [how, text] of Object.entries(damaged))
-      expect(await readBodies(text, header), how).toBeUndefined();
+      expect(await readContents(text, header), how).toBeUndefined();
   });
 
   test("are undefined when the header has other sizes", async () => {
     const { hex, header } = await stored(compressible);
     const other = { ...header, events: [0, 0, 1, 0, 0, 1] };
-    expect(await readBodies(hex, other)).toBeUndefined();
+    expect(await readContents(hex, other)).toBeUndefined();
   });
 });

@@ -1,6 +1,6 @@
 /** The operational events, in order. */
 import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
-import { readBodies } from "../../src/db/bundles.ts";
+import { readContents } from "../../src/db/bundles.ts";
 
 export type OperationalEvent = Readonly<{
   type: string;
@@ -15,9 +15,9 @@ export async function operationalEvents(db: D1Database): Promise<OperationalEven
     .all<{ id: number; header: string; body: string }>();
   const bundles = results.map(async ({ id, header, body }) => {
     const stored: StoredHeader = JSON.parse(header);
-    const bodies = (await readBodies(body, stored)) ?? [];
+    const contents = (await readContents(body, stored)) ?? [];
     return headersOf(stored).flatMap(({ tenant, type }, index) => {
-      const { data = {} } = JSON.parse(new TextDecoder().decode(bodies[index]));
+      const { data = {} } = JSON.parse(new TextDecoder().decode(contents[index]?.body));
       return tenant === "operator" ? [{ type, key: keys.get(eventAt(id, index)) ?? null, data }] : [];
     });
   });

@@ -1,6 +1,6 @@
 /** The bodies as they are stored, for whoever compares them with what was posted or sent. */
 import type { StoredHeader } from "../../src/core/bundle.ts";
-import { readBodies } from "../../src/db/bundles.ts";
+import { readContents } from "../../src/db/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
 /** As text, of all events of the databases. */
@@ -17,9 +17,9 @@ export async function storedBytes(databases: readonly D1Database[] = testDatabas
       .prepare("SELECT id, header, hex(body) AS hex FROM bundles ORDER BY id")
       .all<{ id: number; header: string; hex: string }>();
     for (const { id, header, hex } of results) {
-      const some = await readBodies(hex, JSON.parse(header) as StoredHeader);
+      const some = await readContents(hex, JSON.parse(header) as StoredHeader);
       if (!some) throw new Error(`The bodies of bundle ${id} cannot be read`);
-      bodies.push(...some);
+      bodies.push(...some.map(({ body }) => body));
     }
   }
   return bodies;

@@ -28,6 +28,7 @@ import { sealedHeaders } from "../../src/delivery/authorization.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
+import type { EventOptions } from "../../src/ingest/bundle.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
@@ -50,7 +51,7 @@ export const GRACE_MS = 20_000;
 /** The first event of a world. */
 export const FIRST_EVENT = eventAt(1, 0);
 
-type Posted = Readonly<{ type?: string; data?: unknown }>;
+type Posted = Readonly<{ type?: string; data?: unknown; options?: EventOptions }>;
 
 export type World = Awaited<ReturnType<typeof newWorld>>;
 
@@ -107,11 +108,11 @@ export async function newWorld() {
   /** Posts so many events in one request, and takes their messages off the queue. */
   async function postBundles(
     count = 1,
-    { type = "order.paid", data = {} }: Posted = {},
+    { type = "order.paid", data = {}, options }: Posted = {},
   ): Promise<DeliveryMessage[]> {
     await accept(
       services,
-      Array.from({ length: count }, () => ({ tenant: TENANT, type, data })),
+      Array.from({ length: count }, () => ({ tenant: TENANT, type, data, options })),
     );
     await settled();
     return deliveryQueue.taken().map(({ body }) => body);

@@ -61,12 +61,13 @@ const RESERVED_EXPECTED =
   "x-forwarded-*, x-real-ip)";
 const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once`;
 
-const headerName = z
+/** A header that a caller may have sent to receivers. */
+export const headerName = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, { error: NAME_EXPECTED, abort: true })
   .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
 
-const headerValue = z
+export const headerValue = z
   .string({ error: VALUE_EXPECTED })
   .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED, abort: true })
   .refine((given) => given !== MASK, { error: MASK_EXPECTED });
@@ -85,9 +86,12 @@ function isReserved(lowerName: string): boolean {
 }
 
 function areFewAndDistinct(names: readonly string[]): boolean {
-  return (
-    names.length <= MAX_HEADERS && new Set(names.map((given) => given.toLowerCase())).size === names.length
-  );
+  return names.length <= MAX_HEADERS && areDistinct(names);
+}
+
+/** Whether no header is named twice, in whatever case. */
+export function areDistinct(names: readonly string[]): boolean {
+  return new Set(names.map((given) => given.toLowerCase())).size === names.length;
 }
 
 const MAX_METADATA = 50;

@@ -67,6 +67,7 @@ const replay = {
   destination_id: DESTINATION,
   include: "dead",
   event_types: ["invoice.*"],
+  tag: null,
   since: "2026-11-20T09:00:00.000Z",
   until: "2026-11-20T10:00:00.000Z",
   rate_per_minute: 100,

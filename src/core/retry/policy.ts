@@ -180,7 +180,10 @@ function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void
   }
 }
 
-/** When a delivery is given up (epoch ms): counted from its first attempt or, before that, from when it was due. */
+/**
+ * When a delivery is given up (epoch ms): counted from its first attempt or, before that, from when it was due.
+ * @param liveUntil when the time to live of its event ends, epoch ms; undefined: it has none
+ */
 export function ageLimitOf(
   {
     giveUpAfterMs,
@@ -188,8 +191,10 @@ export function ageLimitOf(
   }: Pick<RetryPolicy, "giveUpAfterMs" | "expireUnattemptedAfterMs">,
   firstAttemptAt: number | null | undefined,
   dueAt: number,
+  liveUntil = Number.POSITIVE_INFINITY,
 ): number {
-  return firstAttemptAt == null ? dueAt + expireUnattemptedAfterMs : firstAttemptAt + giveUpAfterMs;
+  const limit = firstAttemptAt == null ? dueAt + expireUnattemptedAfterMs : firstAttemptAt + giveUpAfterMs;
+  return Math.min(limit, liveUntil);
 }
 
 /** One attempt of a delivery that never succeeds, in ms after the first. */
