@@ -12,7 +12,7 @@ import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
 import { queueKindOf } from "./queue-messages.ts";
-import { misconfigurationOf, servicesOf } from "./services.ts";
+import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
 
 export { DestinationGate } from "./gate/durable-object.ts";
 export { Intake } from "./ingest/intake.ts";
@@ -42,22 +42,28 @@ export default {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
-    switch (queueKindOf(batch.queue)) {
-      case "deliveries":
-        return consumeDeliveries(services, batch);
-      case "drains":
-        return consumeDrains(services, batch);
-      case "dead":
-        return consumeDeadLetters(services, batch);
-      default:
-        throw new Error(`No handler for the queue ${batch.queue}`);
-    }
+    await consume(services, batch).finally(services.logOmitted);
   },
 
   async scheduled(_controller, env, ctx) {
     const fault = misconfigurationOf(env);
     if (fault) return logToConsole({ what: "misconfigured", handler: "cron", error: fault.message });
     const services = servicesOf(env, ctx);
-    await runCron(services).finally(() => checkThresholds(services));
+    await runCron(services)
+      .finally(() => checkThresholds(services))
+      .finally(services.logOmitted);
   },
 } satisfies ExportedHandler<Env>;
+
+async function consume(services: Services, batch: MessageBatch): Promise<void> {
+  switch (queueKindOf(batch.queue)) {
+    case "deliveries":
+      return consumeDeliveries(services, batch);
+    case "drains":
+      return consumeDrains(services, batch);
+    case "dead":
+      return consumeDeadLetters(services, batch);
+    default:
+      throw new Error(`No handler for the queue ${batch.queue}`);
+  }
+}
