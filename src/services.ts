@@ -3,11 +3,12 @@
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, hostMisconfiguration, Misconfiguration, parseConfig } from "./config.ts";
+import { repeatingDatabases } from "./db/repeat.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
-import { boundedLog, type Log } from "./log.ts";
+import { boundedLog, faultOf, type Log } from "./log.ts";
 import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import type { Sleep } from "./time.ts";
@@ -74,11 +75,12 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     sleep: (ms: number, signal?: AbortSignal) => scheduler.wait(ms, signal && { signal }),
   };
   const { log, logOmitted } = boundedLog(timing.now);
+  const onRepeat = (error: unknown, statement: string) =>
+    log({ what: "query_repeated", statement: statement.slice(0, 80), error: faultOf(error) });
   return {
     config,
     vault,
-    db: env.DB,
-    further,
+    ...repeatingDatabases({ db: env.DB, further }, { ...timing, onRepeat }),
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
     gates: env.GATES,

@@ -320,7 +320,7 @@ function refused(answer: ProblemResponse<403 | 409 | 422 | 503>): Result {
 /** Whether the events were stored is unknown: with a key, a repeat stores nothing twice. */
 function notStored() {
   const detail = "The events could not be stored now; send them again, preferably with an Idempotency-Key";
-  return problem(503, detail, undefined, { "retry-after": "5" });
+  return problem(503, detail);
 }
 
 function keyTaken() {

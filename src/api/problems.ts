@@ -7,10 +7,17 @@ import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Misconfiguration } from "../config.ts";
+import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
 
-/** A problem document. `detail` is for people to read; `errors` are for the form that sent the fields. */
+/** Seconds after which to come again after a 503, where nothing better is known. */
+const COME_AGAIN_S = 5;
+
+/**
+ * A problem document. `detail` is for people to read; `errors` are for the form that sent the fields. A 503 says when to
+ * come again.
+ */
 export function problem<S extends ProblemStatus>(
   status: S,
   detail: string,
@@ -21,7 +28,11 @@ export function problem<S extends ProblemStatus>(
   const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
   return new Response(JSON.stringify({ type: `/problems/${slug}`, title, status, detail, ...listed }), {
     status,
-    headers: { "content-type": "application/problem+json", ...headers },
+    headers: {
+      "content-type": "application/problem+json",
+      ...(status === 503 && { "retry-after": String(COME_AGAIN_S) }),
+      ...headers,
+    },
   }) as ProblemResponse<S>;
 }
 
@@ -60,16 +71,29 @@ export function misconfigured({ message }: Misconfiguration, log: Log): ProblemR
   return problem(503, message, undefined, { "retry-after": String(MISCONFIGURED_S) });
 }
 
-/** The app's error handler. What Hono refuses keeps its status; any other error is a 500 without details. */
+/**
+ * The app's error handler. What Hono refuses keeps its status; a transient error of the platform is a 503, and any other
+ * error a 500, both without details.
+ */
 export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   if (error instanceof HTTPException && error.status in problemTypes) {
     const status = error.status as ProblemStatus;
     return problem(status, error.message || problemTypes[status].title);
   }
   const log = c.get("services")?.log ?? logToConsole;
-  log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return problem(500, problemTypes[500].example);
+  const status = statusOf(error);
+  log({ what: "request_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
+  return status === 503 ? problem(503, INTERRUPTED) : problem(500, problemTypes[500].example);
 };
+
+/** Whether a write was made is unknown: where the client may name what it creates, a repeat of it is a 409. */
+const INTERRUPTED =
+  "The database cannot be reached at the moment. Look whether the change was made before repeating it";
+
+/** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
+export function statusOf(error: unknown): 500 | 503 {
+  return transientOf(error) === undefined ? 500 : 503;
+}
 
 export type FieldError = Readonly<{
   /** The line of an NDJSON body, from 1. */
@@ -169,27 +193,30 @@ const problemSchema = z
   })
   .openapi("Problem");
 
-/** The `responses` of a route for these problems. What may be 401 may be 429 instead (rate-limit.ts). */
+/** The `responses` of a route for these problems. What may be 401 may be 429 (rate-limit.ts) or 503 instead. */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: ProblemStatus) => ({
     description: problemTypes[status].title,
     content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
     ...(status in problemHeaders && { headers: problemHeaders[status as keyof typeof problemHeaders] }),
   });
-  const all = new Set<ProblemStatus>(statuses.includes(401 as S) ? [...statuses, 429] : statuses);
+  const all = new Set<ProblemStatus>(statuses.includes(401 as S) ? [...statuses, 429, 503] : statuses);
   return Object.fromEntries([...all].map((status) => [status, answer(status)])) as {
     [status in S]: ReturnType<typeof answer>;
   };
 }
 
+const retryAfter = z.object({
+  "retry-after": z
+    .string()
+    .openapi({ description: "Seconds to wait before the next request.", example: "5" }),
+});
+
 /** Headers of problem answers, by status. */
 const problemHeaders = {
   401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
-  429: z.object({
-    "retry-after": z
-      .string()
-      .openapi({ description: "Seconds to wait before the next request.", example: "10" }),
-  }),
+  429: retryAfter,
+  503: retryAfter,
 };
 
 /** The example of a problem in the OpenAPI document and the reference. */

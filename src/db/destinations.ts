@@ -23,6 +23,7 @@ import {
 } from "../core/limits.ts";
 import { type RetryPolicy, resolveRetry, retrySpec } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { repeatable } from "./repeat.ts";
 import { destinations } from "./schema.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 
@@ -234,8 +235,8 @@ export async function sealedSecrets(db: D1Database, after: string, limit: number
     .limit(limit);
 }
 
-const REPLACE_SECRETS = `
-  UPDATE destinations SET secret = ?2, previous_secrets = ?3 WHERE id = ?1 AND secret = ?4`;
+const REPLACE_SECRETS = repeatable(`
+  UPDATE destinations SET secret = ?2, previous_secrets = ?3 WHERE id = ?1 AND secret = ?4`);
 
 type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
 
