@@ -8,7 +8,65 @@ export type LogLine = Readonly<{ what: string } & Record<string, Field>>;
 
 export type Log = (line: LogLine) => void;
 
-export const logToConsole: Log = (line) => console.log(JSON.stringify(line));
+export const logToConsole: Log = (line) => writeToConsole(textOf(line));
+
+const writeToConsole = (text: string): void => console.log(text);
+
+/** Characters of a text in a line: more than any id, name or error has. Lists of ids and paths may be longer. */
+const LONGEST_TEXT = 500;
+
+function textOf(line: LogLine): string {
+  return JSON.stringify(line, (_, value) =>
+    typeof value === "string" && value.length > LONGEST_TEXT ? `${value.slice(0, LONGEST_TEXT)}…` : value,
+  );
+}
+
+/**
+ * Bytes of lines of an invocation. The platform takes 256 KB, request and exception included, and drops what comes after:
+ * https://developers.cloudflare.com/workers/observability/logs/workers-logs/#limits
+ */
+const MOST_BYTES = 200_000;
+/** Those of attempts, which can be a thousand: what an invocation reports beside them has to have room. */
+const MOST_BYTES_OF_ATTEMPTS = 150_000;
+/** An object that lives long may log more, as time passes. */
+const BYTES_PER_SECOND = 500;
+
+export type BoundedLog = Readonly<{
+  log: Log;
+  /** Logs how many lines have been left out so far, unless that has been logged. For when some work has ended. */
+  logOmitted: () => void;
+}>;
+
+/** The log of one invocation, bounded in bytes. Of what is beyond that, the number of lines is logged. */
+export function boundedLog(now: () => number, write = writeToConsole): BoundedLog {
+  const startedAt = now();
+  let bytes = 0;
+  let omitted = 0;
+  let reported = 0;
+
+  function log(line: LogLine): void {
+    const text = textOf(line);
+    const size = encoder.encode(text).byteLength + 1;
+    const grown = ((now() - startedAt) / 1_000) * BYTES_PER_SECOND;
+    const most = (line.what === "attempt" ? MOST_BYTES_OF_ATTEMPTS : MOST_BYTES) + grown;
+    if (bytes + size > most) {
+      omitted += 1;
+      return;
+    }
+    bytes += size;
+    write(text);
+  }
+
+  function logOmitted(): void {
+    if (omitted === reported) return;
+    reported = omitted;
+    write(textOf({ what: "lines_omitted", lines: omitted }));
+  }
+
+  return { log, logOmitted };
+}
+
+const encoder = new TextEncoder();
 
 /** What may be logged of an unexpected error: its message, truncated; never its stack or its data. */
 export function faultOf(error: unknown): string {

@@ -3,11 +3,12 @@
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
+import { repeatingDatabases } from "./db/repeat.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
-import { type Log, logToConsole } from "./log.ts";
+import { boundedLog, faultOf, type Log } from "./log.ts";
 import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import type { Sleep } from "./time.ts";
@@ -57,7 +58,10 @@ export type Services = Readonly<{
   /** Uniform in [0, 1). */
   random: () => number;
   sleep: Sleep;
+  /** Bounded for each invocation. */
   log: Log;
+  /** Logs how many lines have been left out; for handlers that log much, when they end. */
+  logOmitted?: () => void;
   /** The attempts of this invocation, for one log line about all of them; absent where nothing attempts. */
   attemptCounts?: AttemptCounts;
   /** Keeps the invocation alive until the work is done. */
@@ -67,11 +71,18 @@ export type Services = Readonly<{
 /** The services of one invocation. */
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
   const { config, vault, further, routing } = isolateStateOf(env);
+  const timing = {
+    now: () => Date.now(),
+    random: () => Math.random(),
+    sleep: (ms: number, signal?: AbortSignal) => scheduler.wait(ms, signal && { signal }),
+  };
+  const { log, logOmitted } = boundedLog(timing.now);
+  const onRepeat = (error: unknown, statement: string) =>
+    log({ what: "query_repeated", statement: statement.slice(0, 80), error: faultOf(error) });
   return {
     config,
     vault,
-    db: env.DB,
-    further,
+    ...repeatingDatabases({ db: env.DB, further }, { ...timing, onRepeat }),
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
     gates: inJurisdiction(config, env.GATES),
@@ -84,11 +95,10 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     fetch: (input, init) => fetch(input, init),
-    now: () => Date.now(),
-    random: () => Math.random(),
-    sleep: (ms, signal) => scheduler.wait(ms, signal && { signal }),
-    log: logToConsole,
-    background: (work) => ctx.waitUntil(work),
+    ...timing,
+    log,
+    logOmitted,
+    background: (work) => ctx.waitUntil(work.finally(logOmitted)),
   };
 }
 

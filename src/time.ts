@@ -1,4 +1,4 @@
-/** Times in JSON (RFC 3339), and timeouts. */
+/** Times in JSON (RFC 3339), timeouts, and repeats after pauses. */
 
 /** The range of JavaScript's `Date`, in ms before and after 1970 (ECMAScript, Time Range). */
 const FARTHEST_MS = 8.64e15;
@@ -35,5 +35,35 @@ export async function within<T>(
     return await Promise.race([work, late]);
   } finally {
     done.abort();
+  }
+}
+
+type Timing = Readonly<{ now: () => number; random: () => number; sleep: Sleep }>;
+
+export type Repeats = Readonly<{
+  /** At most so many, after the first call. */
+  most?: number;
+  /** None begins later than this, epoch ms. */
+  until: number;
+  /** Before the first repeat, doubled each time; each pause is shortened by up to half, so that callers spread. */
+  pauseMs: number;
+  /** Whether a repeat is safe and of use after this error. */
+  isWorthwhile: (error: unknown) => boolean;
+}>;
+
+/** Makes a call again after pauses, until it succeeds or no repeat is left: then it throws the last error. */
+export async function repeatedly<T>(
+  { now, random, sleep }: Timing,
+  { most = Number.POSITIVE_INFINITY, until, pauseMs, isWorthwhile }: Repeats,
+  call: () => Promise<T>,
+): Promise<T> {
+  for (let repeats = 0; ; repeats += 1) {
+    try {
+      return await call();
+    } catch (error) {
+      const pause = Math.round(pauseMs * 2 ** repeats * (1 - random() / 2));
+      if (repeats >= most || now() + pause > until || !isWorthwhile(error)) throw error;
+      await sleep(pause);
+    }
   }
 }

@@ -13,7 +13,7 @@ import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
 import { batchKindOf } from "./queue-messages.ts";
-import { misconfigurationOf, servicesOf } from "./services.ts";
+import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
 
 export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -43,22 +43,28 @@ export default {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
     const services = servicesOf(env, ctx);
-    switch (batchKindOf(env, batch)) {
-      case "deliveries":
-        return consumeDeliveries(services, batch);
-      case "drains":
-        return consumeDrains(services, batch);
-      case "dead":
-        return consumeDeadLetters(services, batch);
-      case "events":
-        return consumeEvents(services, batch);
-    }
+    await consume(services, env, batch).finally(services.logOmitted);
   },
 
   async scheduled(_controller, env, ctx) {
     const fault = misconfigurationOf(env);
     if (fault) return logToConsole({ what: "misconfigured", handler: "cron", error: fault.message });
     const services = servicesOf(env, ctx);
-    await runCron(services).finally(() => checkThresholds(services));
+    await runCron(services)
+      .finally(() => checkThresholds(services))
+      .finally(services.logOmitted);
   },
 } satisfies ExportedHandler<Env>;
+
+async function consume(services: Services, env: Env, batch: MessageBatch): Promise<void> {
+  switch (batchKindOf(env, batch)) {
+    case "deliveries":
+      return consumeDeliveries(services, batch);
+    case "drains":
+      return consumeDrains(services, batch);
+    case "dead":
+      return consumeDeadLetters(services, batch);
+    case "events":
+      return consumeEvents(services, batch);
+  }
+}

@@ -463,7 +463,7 @@ function refused<S extends 403 | 409 | 422 | 503>(refusal: Refusal<S>) {
 /** Whether the events were stored is unknown: with a key, a repeat stores nothing twice. */
 function notStored(): Refusal<503> {
   const detail = "The events could not be stored now; send them again, preferably with an Idempotency-Key";
-  return { status: 503, detail, retryAfterS: 5 };
+  return { status: 503, detail };
 }
 
 function keyTaken(field: string): Refusal<409> {

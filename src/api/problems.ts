@@ -7,8 +7,12 @@ import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Misconfiguration } from "../config.ts";
+import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
+
+/** Seconds after which to come again after a 503, where nothing better is known. */
+const COME_AGAIN_S = 5;
 
 /** What is refused, and why, before it is an answer over HTTP or the result of a binding's call. */
 export type Refusal<S extends ProblemStatus = ProblemStatus> = Readonly<{
@@ -17,9 +21,14 @@ export type Refusal<S extends ProblemStatus = ProblemStatus> = Readonly<{
   detail: string;
   /** For the form that sent the fields. */
   errors?: readonly FieldError[];
-  /** When to try again, in seconds from now. */
+  /** When to try again, in seconds from now; a 503 always says so. */
   retryAfterS?: number;
 }>;
+
+/** When to try again what was refused, in seconds from now; undefined when that would change nothing. */
+export function retryAfterOf({ status, retryAfterS }: Refusal): number | undefined {
+  return retryAfterS ?? (status === 503 ? COME_AGAIN_S : undefined);
+}
 
 /** The problem document of a refusal. */
 export function problemOf({ status, detail, errors }: Refusal): Problem {
@@ -29,15 +38,13 @@ export function problemOf({ status, detail, errors }: Refusal): Problem {
 }
 
 /** The answer of a refusal over HTTP. */
-export function answerOf<S extends ProblemStatus>({
-  retryAfterS,
-  ...refusal
-}: Refusal<S>): ProblemResponse<S> {
+export function answerOf<S extends ProblemStatus>(refusal: Refusal<S>): ProblemResponse<S> {
+  const { status, detail, errors, retryAfterS } = refusal;
   const headers = retryAfterS === undefined ? undefined : { "retry-after": String(retryAfterS) };
-  return problem(refusal.status, refusal.detail, refusal.errors, headers);
+  return problem(status, detail, errors, headers);
 }
 
-/** A problem document as an answer. */
+/** A problem document as an answer. A 503 says when to come again. */
 export function problem<S extends ProblemStatus>(
   status: S,
   detail: string,
@@ -47,7 +54,11 @@ export function problem<S extends ProblemStatus>(
   const document = problemOf({ status, detail, ...(errors && { errors }) });
   return new Response(JSON.stringify(document), {
     status,
-    headers: { "content-type": "application/problem+json", ...headers },
+    headers: {
+      "content-type": "application/problem+json",
+      ...(status === 503 && { "retry-after": String(COME_AGAIN_S) }),
+      ...headers,
+    },
   }) as ProblemResponse<S>;
 }
 
@@ -95,20 +106,35 @@ export function misconfigured({ message }: Misconfiguration, handler: string, lo
   return { status: 503, detail: message, retryAfterS: MISCONFIGURED_S };
 }
 
-/** The app's error handler. What Hono refuses keeps its status; any other error is a 500 without details. */
+/**
+ * The app's error handler. What Hono refuses keeps its status; a transient error of the platform is a 503, and any other
+ * error a 500, both without details.
+ */
 export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   if (error instanceof HTTPException && error.status in problemTypes) {
     const status = error.status as ProblemStatus;
     return problem(status, error.message || problemTypes[status].title);
   }
   const log = c.get("services")?.log ?? logToConsole;
-  log({ what: "request_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-  return answerOf(internalError());
+  const refusal = unexpectedError(error);
+  const { status } = refusal;
+  log({ what: "request_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
+  return answerOf(refusal);
 };
 
-/** 500: an error of our own, which is in the log and not described. */
-export function internalError(): Refusal<500> {
-  return { status: 500, detail: problemTypes[500].example };
+/** Whether a write was made is unknown: where the client may name what it creates, a repeat of it is a 409. */
+const INTERRUPTED =
+  "The database cannot be reached at the moment. Look whether the change was made before repeating it";
+
+/** What a request is refused with that an unexpected error has ended: the error is in the log, and not described. */
+export function unexpectedError(error: unknown): Refusal<500 | 503> {
+  const status = statusOf(error);
+  return { status, detail: status === 503 ? INTERRUPTED : problemTypes[500].example };
+}
+
+/** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
+export function statusOf(error: unknown): 500 | 503 {
+  return transientOf(error) === undefined ? 500 : 503;
 }
 
 export type FieldError = Readonly<{
@@ -211,27 +237,30 @@ const problemSchema = z
 
 export type Problem = z.infer<typeof problemSchema>;
 
-/** The `responses` of a route for these problems. What may be 401 may be 429 instead (rate-limit.ts). */
+/** The `responses` of a route for these problems. What may be 401 may be 429 (rate-limit.ts) or 503 instead. */
 export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   const answer = (status: ProblemStatus) => ({
     description: problemTypes[status].title,
     content: { "application/problem+json": { schema: problemSchema, example: problemExample(status) } },
     ...(status in problemHeaders && { headers: problemHeaders[status as keyof typeof problemHeaders] }),
   });
-  const all = new Set<ProblemStatus>(statuses.includes(401 as S) ? [...statuses, 429] : statuses);
+  const all = new Set<ProblemStatus>(statuses.includes(401 as S) ? [...statuses, 429, 503] : statuses);
   return Object.fromEntries([...all].map((status) => [status, answer(status)])) as {
     [status in S]: ReturnType<typeof answer>;
   };
 }
 
+const retryAfter = z.object({
+  "retry-after": z
+    .string()
+    .openapi({ description: "Seconds to wait before the next request.", example: "5" }),
+});
+
 /** Headers of problem answers, by status. */
 const problemHeaders = {
   401: z.object({ "www-authenticate": z.string().openapi({ example: 'Bearer error="invalid_token"' }) }),
-  429: z.object({
-    "retry-after": z
-      .string()
-      .openapi({ description: "Seconds to wait before the next request.", example: "10" }),
-  }),
+  429: retryAfter,
+  503: retryAfter,
 };
 
 /** The example of a problem in the OpenAPI document and the reference. */

@@ -24,13 +24,14 @@ import {
 import { idempotencyKey, strict, tenantName } from "../api/parameters.ts";
 import {
   checked,
-  internalError,
   invalidFields,
   misconfigured,
   notFoundRefusal,
   problemOf,
   type Refusal,
+  retryAfterOf,
   summarize,
+  unexpectedError,
 } from "../api/problems.ts";
 import { overCallerLimit } from "../api/rate-limit.ts";
 import { faultOf, logToConsole } from "../log.ts";
@@ -87,7 +88,7 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
       return over ? refused(over) : await work(principal);
     } catch (error) {
       services.log({ what: "call_failed", method, fault: faultOf(error) });
-      return refused(internalError());
+      return refused(unexpectedError(error));
     }
   }
 
@@ -175,7 +176,8 @@ function acceptedResult<T>(value: T, isReplayed: boolean): Result<T> {
   return { ok: true, value, ...(isReplayed && { idempotent_replayed: true }) };
 }
 
-function refused({ retryAfterS, ...refusal }: Refusal): Result<never> {
+function refused(refusal: Refusal): Result<never> {
+  const retryAfterS = retryAfterOf(refusal);
   const later = retryAfterS !== undefined && { retry_after_s: retryAfterS };
   return { ok: false, problem: { ...problemOf(refusal), ...later } };
 }

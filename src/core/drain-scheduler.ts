@@ -14,11 +14,9 @@
 import { widthOf } from "./concurrency-window.ts";
 import { blockedBy } from "./destination-state.ts";
 import { type DrainSchedule, type GateState, sideOf } from "./gate-state.ts";
-import { type Lease, live, tatOf } from "./lease.ts";
+import { CONNECTIONS, type Lease, live, tatOf } from "./lease.ts";
 import { effectiveRate, sendsBy } from "./rate-limit.ts";
 
-/** Connections of one drain: what one invocation of a Worker can have open. */
-export const DRAIN_CONNECTIONS = 6;
 /** A refused delivery is written to D1 right after the refusal: a drain should find it there. */
 const WRITE_MS = 1_000;
 /** It is written with its whole batch at the latest: until then a drain that finds nothing proves nothing. */
@@ -119,10 +117,10 @@ function drainsWanted(
   { destinationState, maxConcurrency, rate: owners, leases, tat }: GateState,
   now: number,
 ): number {
-  const byWindow = Math.ceil(widthOf(destinationState.window, maxConcurrency) / DRAIN_CONNECTIONS);
+  const byWindow = Math.ceil(widthOf(destinationState.window, maxConcurrency) / CONNECTIONS);
   const limits = { ratePerSecond: owners.perSecond, rateBurst: owners.burst };
   const rate = effectiveRate(destinationState.adaptiveLimit, limits, now);
-  const byRate = Math.ceil(sendsBy(now + AHEAD_MS, tatOf(leases, tat), rate, now) / DRAIN_CONNECTIONS);
+  const byRate = Math.ceil(sendsBy(now + AHEAD_MS, tatOf(leases, tat), rate, now) / CONNECTIONS);
   return Math.max(1, Math.min(byWindow, byRate));
 }
 

@@ -70,8 +70,11 @@ export type LeaseEffects = Readonly<{
   random: () => number;
   /** Calls back at that time, epoch ms, or at once when it has passed. */
   at: (time: number, then: () => void) => void;
-  /** Runs the task as soon as a connection is free; calls back when it is done and the connection is free again. */
-  withConnection: (task: (done: Done) => void, then: () => void) => void;
+  /**
+   * Runs the task as soon as a connection is free; calls back when it is done. The connection is free again then, or
+   * before, when the task calls `free`.
+   */
+  withConnection: (task: (done: Done, free: () => void) => void, then: () => void) => void;
   /** Asks the gate for the destination's state; undefined when it cannot be reached. */
   readState: (then: (state: DestinationState | undefined) => void) => void;
   /** Tells the gate at once that the receiver has asked for quiet until then. */
@@ -96,8 +99,8 @@ export type LeaseTerms = Readonly<{
 export type LeaseOrder<Delivery, Result> = LeaseTerms &
   Readonly<{
     deliveries: readonly Delivery[];
-    /** Makes an attempt. */
-    send: (delivery: Delivery, then: (result: Result) => void, failed: Done) => void;
+    /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
+    send: (delivery: Delivery, then: (result: Result) => void, failed: Done, free: () => void) => void;
     /** True when the rest takes no longer than to be admitted again; false when it is over without that. Once. */
     nearlyOver: (isNear: boolean) => void;
     /**
@@ -194,7 +197,8 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
       this.#lookAtAll();
       return;
     }
-    const attempt = (done: Done) => this.#refresh(() => this.#attemptNext(lease, done));
+    const attempt = (done: Done, free: () => void) =>
+      this.#refresh(() => this.#attemptNext(lease, done, free));
     const goOn = () => {
       this.#openSenders();
       this.#lookAtAll();
@@ -228,7 +232,7 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     });
   }
 
-  #attemptNext(lease: Lease<Delivery, Result>, done: Done): void {
+  #attemptNext(lease: Lease<Delivery, Result>, done: Done, free: () => void): void {
     const startedAt = this.#effects.now();
     const delivery = lease.take(this.#mayStart(lease), startedAt);
     if (delivery === undefined) {
@@ -242,7 +246,7 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
       lease.ended(delivery, result, this.#learn(result));
       done();
     };
-    lease.order.send(delivery, ended, done);
+    lease.order.send(delivery, ended, done, free);
   }
 
   #learn(result: Result): AttemptSignal {

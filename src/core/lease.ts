@@ -7,6 +7,13 @@ import type { DestinationState } from "./destination-state.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Pace } from "./rate-limit.ts";
 
+/**
+ * Attempts of one invocation that may wait for their headers at the same time. The platform queues the seventh request of
+ * an invocation; the sixth is left to sends to queues, and to calls of D1 and gates, in case these count too.
+ * https://developers.cloudflare.com/workers/platform/limits/#simultaneous-open-connections
+ */
+export const CONNECTIONS = 5;
+
 /** `fresh`: first attempts. `retry`: later ones. `backlog`: deliveries that waited in D1, sent by drains. */
 export type Lane = "fresh" | "retry" | "backlog";
 

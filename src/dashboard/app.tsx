@@ -8,6 +8,7 @@ import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import { type Authenticate, byKey } from "../api/auth.ts";
+import { statusOf } from "../api/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
@@ -61,8 +62,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   app.onError((error, c) => {
     const log = c.get("services")?.log ?? logToConsole;
     if ("getResponse" in error) return error.getResponse();
-    log({ what: "page_failed", method: c.req.method, path: c.req.path, fault: faultOf(error) });
-    return showServerError(c);
+    const status = statusOf(error);
+    log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
+    return showServerError(c, status);
   });
   return app;
 }

@@ -16,6 +16,11 @@ export type Refused = Readonly<{
   errors: readonly FieldError[];
 }>;
 
+/** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
+export function statusOfRefused({ status }: Pick<Refused, "status">): 422 | 500 | 503 {
+  return status === 500 || status === 503 ? status : 422;
+}
+
 /** `json` is as described in the API's OpenAPI document. */
 type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 

@@ -35,6 +35,7 @@ import {
 } from "../core/limits.ts";
 import { type RetryPolicy, resolveRetry, retrySpec } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { repeatable } from "./repeat.ts";
 import { destinations } from "./schema.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 
@@ -280,13 +281,13 @@ export async function sealedSecrets(db: D1Database, after: string, limit: number
     .limit(limit);
 }
 
-const REPLACE_SECRETS = `
-  UPDATE destinations SET secret = ?3, previous_secrets = ?4 WHERE id = ?1 AND secret = ?2`;
+const REPLACE_SECRETS = repeatable(`
+  UPDATE destinations SET secret = ?3, previous_secrets = ?4 WHERE id = ?1 AND secret = ?2`);
 
 /** Plain headers are cleared when they have been sealed. */
-const REPLACE_HEADERS = `
+const REPLACE_HEADERS = repeatable(`
   UPDATE destinations SET headers = NULL, sealed_headers = ?4
-  WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`;
+  WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`);
 
 /** What is sealed anew of a destination. */
 export type Replacement = Readonly<{

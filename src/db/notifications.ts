@@ -8,6 +8,7 @@
  */
 import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
+import { repeatable } from "./repeat.ts";
 
 /** Only destinations that are active: an operator may have paused or resumed them since. */
 const PAUSE = `
@@ -48,11 +49,11 @@ const OF_SOME = `
   WHERE changed_at = ?1 AND destination_id IN (SELECT value FROM json_each(?2))`;
 const UNTIL = `
   SELECT ${COLUMNS} FROM status_changes WHERE changed_at <= ?1 ORDER BY changed_at LIMIT ${MOST}`;
-const FORGET_CHANGES = `
+const FORGET_CHANGES = repeatable(`
   DELETE FROM status_changes WHERE EXISTS (
     SELECT 1 FROM json_each(?1) t WHERE t.value ->> 'changedAt' = status_changes.changed_at
       AND t.value ->> 'id' = status_changes.destination_id AND t.value ->> 'status' = status_changes.status)
-    AND changed_at BETWEEN ?2 AND ?3`;
+    AND changed_at BETWEEN ?2 AND ?3`);
 
 /** The statement that finds unpublished changes, the oldest first. */
 export function unpublishedChanges(db: D1Database, which: UnpublishedChanges): D1PreparedStatement {

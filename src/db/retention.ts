@@ -11,6 +11,7 @@
  */
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
+import { repeatable } from "./repeat.ts";
 import { allOf, type Databases } from "./shards.ts";
 import { anyOf, countIn, endedOf, IS_UNDER_WAY, isInBundle } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
@@ -211,8 +212,8 @@ export async function withoutDeliveries(
   return ids.filter((id) => !referred.has(id));
 }
 
-const REMOVE_TOMBSTONES = `
-  DELETE FROM destinations WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NOT NULL`;
+const REMOVE_TOMBSTONES = repeatable(`
+  DELETE FROM destinations WHERE id IN (SELECT value FROM json_each(?1)) AND deleted_at IS NOT NULL`);
 
 export async function removeTombstones(first: D1Database, ids: readonly string[]): Promise<void> {
   if (ids.length > 0) await first.prepare(REMOVE_TOMBSTONES).bind(JSON.stringify(ids)).run();

@@ -6,6 +6,7 @@
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { HOUR_MS } from "../core/rollups.ts";
 import { OPERATOR } from "./notifications.ts";
+import { repeatable } from "./repeat.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
 import { bundleIdOf, countIn, countUpTo, DEAD_ROWS, inFlightOf, tenantOf } from "./sql.ts";
 import { HEARTBEAT } from "./sweep.ts";
@@ -165,18 +166,18 @@ const NEXT = `
     SELECT since, min(since + ${LOOKED_AT}, (SELECT max(id) FROM bundles)) FROM begin
   )`;
 
-const COUNT_KEYED = `
+const COUNT_KEYED = repeatable(`
   INSERT INTO counts (name, count) ${NEXT}
   SELECT 'keyed', keyed.n FROM (
     SELECT count(*) AS n FROM next JOIN bundles b ON b.id > next.since AND b.id <= next.until
     JOIN json_each(b.header, '$.keys') k WHERE k.value ->> 0 <> '${OPERATOR}') keyed
   WHERE keyed.n > 0
-  ${ADDED}`;
+  ${ADDED}`);
 
-const MOVE = `
+const MOVE = repeatable(`
   INSERT INTO cursors (name, at, row_id) ${NEXT}
   SELECT 'keyed', 0, until FROM next WHERE until > since
-  ON CONFLICT (name) DO UPDATE SET row_id = excluded.row_id`;
+  ON CONFLICT (name) DO UPDATE SET row_id = excluded.row_id`);
 
 /**
  * Counts the requests that were stored under a key since the last call. They are counted from the headers of bundles, so
@@ -212,8 +213,10 @@ export async function backlogOf(
   return new Map(rows.map(({ id }) => [id, { waiting: upTo(waiting.get(id)), dead: upTo(dead.get(id)) }]));
 }
 
-const SAVE_SNAPSHOT = `
-  INSERT INTO backlog_snapshots (at, backlogs) VALUES (?1, ?2) ON CONFLICT (at) DO UPDATE SET backlogs = excluded.backlogs`;
+const FORGET_SNAPSHOTS = repeatable("DELETE FROM backlog_snapshots WHERE at <= ?1 OR at > ?2");
+
+const SAVE_SNAPSHOT = repeatable(`
+  INSERT INTO backlog_snapshots (at, backlogs) VALUES (?1, ?2) ON CONFLICT (at) DO UPDATE SET backlogs = excluded.backlogs`);
 
 /**
  * Saves a snapshot of the backlogs, by which alerts tell how fast they grow, and returns the others of the last hour.
@@ -224,7 +227,7 @@ export async function saveBacklogSnapshot(
   { at, backlogs }: BacklogSnapshot,
 ): Promise<readonly BacklogSnapshot[]> {
   const [, found] = await db.batch<{ at: number; backlogs: string }>([
-    db.prepare("DELETE FROM backlog_snapshots WHERE at <= ?1 OR at > ?2").bind(at - HOUR_MS, at),
+    db.prepare(FORGET_SNAPSHOTS).bind(at - HOUR_MS, at),
     db.prepare("SELECT at, backlogs FROM backlog_snapshots WHERE at < ?1").bind(at),
     db.prepare(SAVE_SNAPSHOT).bind(at, JSON.stringify(backlogs)),
   ]);

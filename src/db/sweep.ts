@@ -18,6 +18,7 @@ import { findPlans } from "./bundles.ts";
 import { recording } from "./deliveries.ts";
 import type { Destination } from "./destinations.ts";
 import { type DeliveryRecord, knownOf, packedStateOf, settingBits } from "./packs.ts";
+import { repeatable } from "./repeat.ts";
 import { destinations, type SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, inFlightOf, isInBundle } from "./sql.ts";
 
@@ -33,9 +34,9 @@ export async function readWatermark(db: D1Database): Promise<number> {
   return (await db.prepare(WATERMARK).first<number>("watermark")) ?? 0;
 }
 
-const MOVE_WATERMARK = `
+const MOVE_WATERMARK = repeatable(`
   INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (${ID}, ?1, 0)
-  ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark)`;
+  ON CONFLICT (id) DO UPDATE SET watermark = max(watermark, excluded.watermark)`);
 
 /** Records that every plan up to this bundle has been checked, and that lost deliveries of it wait. */
 export async function moveWatermark(db: D1Database, watermark: number): Promise<void> {
@@ -75,9 +76,9 @@ export async function beginSweepPage(
   return partsFrom(await db.prepare(BEGIN_PAGE).bind(lease, page, until).first<string>("parts"));
 }
 
-const SAVE = `
+const SAVE = repeatable(`
   UPDATE sweeps SET parts = ?3, heartbeat_at = max(heartbeat_at, ?4), leased_until = ?5
-  WHERE id = ${ID} AND lease = ?1 AND page = ?2`;
+  WHERE id = ${ID} AND lease = ?1 AND page = ?2`);
 
 type Saved = Readonly<{
   parts: SweepParts;
@@ -315,9 +316,9 @@ export async function readCursor(db: D1Database, walk: Walk): Promise<Position> 
   return (await db.prepare(READ_CURSOR).bind(walk).first<Position>()) ?? { at: 0, row: 0 };
 }
 
-const MOVE_CURSOR = `
+const MOVE_CURSOR = repeatable(`
   INSERT INTO cursors (name, at, row_id) VALUES (?1, ?2, ?3)
-  ON CONFLICT (name) DO UPDATE SET at = excluded.at, row_id = excluded.row_id`;
+  ON CONFLICT (name) DO UPDATE SET at = excluded.at, row_id = excluded.row_id`);
 
 export async function moveCursor(db: D1Database, walk: Walk, { at, row }: Position): Promise<void> {
   await db.prepare(MOVE_CURSOR).bind(walk, at, row).run();

@@ -3,7 +3,7 @@
  * gate admits. The queue's consumer and the drain both start their leases here.
  */
 import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
-import type { Grant } from "../core/lease.ts";
+import { CONNECTIONS, type Grant } from "../core/lease.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
@@ -11,7 +11,7 @@ import { admitAtGate, settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { ownHeaders } from "./authorization.ts";
-import { CONNECTIONS, type Connections, type Sender } from "./http.ts";
+import type { Connections, Sender } from "./http.ts";
 import { type LeaseRun, runLease } from "./lease-runner.ts";
 import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
 import { signerFor } from "./signature.ts";

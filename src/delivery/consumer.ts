@@ -13,7 +13,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { admitBatch, type BatchRun, refusedDispositions, triage } from "./admission.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
-import { connections } from "./http.ts";
+import { type Connections, connections, sendingInTurn } from "./http.ts";
 import {
   ackOrRetry,
   distinct,
@@ -32,7 +32,7 @@ const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
-  const services = withCounts(given, "queue");
+  const services = sendingInTurn(withCounts(given, "queue"));
   const messages = groupMessages(services, batch);
   try {
     await deliver(services, messages);
@@ -50,7 +50,7 @@ async function deliver(services: Services, messages: readonly MessageGroup[]): P
   while (batch.parts.length > 0) {
     const { deliveries, lookedUpAt } = await load(services, batch);
     const { due, dispositions } = triage(services, deliveries, "queue");
-    const runs = await admitAndAttempt(services, due, lookedUpAt);
+    const runs = await admitAndAttempt(services, batch.connections, due, lookedUpAt);
     const decided = [...dispositions, ...refusedAmong(services, runs)];
     const recorded = await recordAndSettle(services, batch.recorder, [...runs.keys()], {
       decided,
@@ -68,6 +68,8 @@ type Batch = {
   readonly messages: readonly MessageGroup[];
   readonly messageOf: (delivery: LoadedDelivery) => MessageGroup | undefined;
   readonly recorder: Recorder;
+  /** Of the whole batch: attempts of a portion may still be awaited while the next one is attempted. */
+  readonly connections: Connections;
   /** To be loaded. */
   parts: readonly BundlePart[];
   /** What a message must come again for. */
@@ -81,6 +83,7 @@ function newBatch(services: Services, messages: readonly MessageGroup[]): Batch 
     messages,
     messageOf: messageGroupFinder(messages, services.now()),
     recorder: new Recorder(services),
+    connections: connections(),
     parts: messages.flatMap(({ parts }) => parts),
     retries: new Map(),
     postponed: new Set(),
@@ -133,13 +136,14 @@ type Runs = ReadonlyMap<BatchRun, readonly LoadedDelivery[]>;
 /** Asks all gates at once, and starts what they admit, over connections that the destinations share fairly. */
 async function admitAndAttempt(
   services: Services,
+  shared: Connections,
   due: readonly LoadedDelivery[],
   lookedUpAt: number,
 ): Promise<Runs> {
   const batches = [
     ...Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`).values(),
   ];
-  const shared = connections(new Set(due.map(({ destination }) => destination.id)).size);
+  shared.shareAmong(new Set(due.map(({ destination }) => destination.id)).size);
   const admit = async (deliveries: readonly LoadedDelivery[]) => {
     const [first] = deliveries;
     if (!first) throw new Error("A batch has at least one delivery");

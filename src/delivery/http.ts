@@ -4,6 +4,7 @@
  * needs to see.
  */
 import { bodyFormOf, dataIn } from "../core/content.ts";
+import { CONNECTIONS } from "../core/lease.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
@@ -36,20 +37,23 @@ type Order = Readonly<{
   /** Values among the headers that a receiver may repeat, and nobody else may see. */
   secrets: readonly string[];
   timeoutMs: number;
+  /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
+  answered?: (() => void) | undefined;
 }>;
 
 /** As much of a refusal as its operator needs to see; the rest is never read. */
 const EXCERPT_BYTES = 512;
 
-/** The timeout starts here. */
+/** The timeout starts here. It is for the whole exchange, what is read of the body included. */
 export async function call(services: Services, order: Order): Promise<Call> {
-  const { url, headers, secrets, body, timeoutMs } = order;
+  const { url, headers, secrets, body, timeoutMs, answered } = order;
   const startedAt = services.now();
   try {
     const signed = await headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
     const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
     const response = await services.fetch(url, request);
+    answered?.();
     const answer = await readAnswer(response, services.now(), secrets);
     return { startedAt, endedAt: services.now(), ...answer };
   } catch (error) {
@@ -153,7 +157,7 @@ export function payloadOf(
 /** What a destination's requests are made with: its signature, and its own headers, opened. */
 export type Sender = Readonly<{ signer: Signer; ownHeaders: Headers }>;
 
-export type How = Readonly<{ timeoutMs: number; sender: Sender }>;
+export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
 
 const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
@@ -161,7 +165,7 @@ const USER_AGENT = "Breakwater/0.1 (webhooks)";
 export async function send(
   services: Services,
   delivery: LoadedDelivery,
-  { timeoutMs, sender }: How,
+  { sender, ...how }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { body } = event;
@@ -174,7 +178,7 @@ export async function send(
     headers: (at: number) => headersOf(message, sender, at),
     secrets: Object.values(sender.ownHeaders),
     body: payload.body,
-    timeoutMs,
+    ...how,
   };
   return { delivery, ...(await call(services, order)) };
 }
@@ -203,24 +207,31 @@ function lowerCased(headers: Headers): Record<string, string> {
 }
 
 /**
- * The six connections of one invocation, fairly shared between destinations.
+ * The connections of one invocation (`CONNECTIONS`), fairly shared between destinations.
  *
- * The platform silently queues the seventh fetch of an invocation, and a timeout that is already running would then
+ * The platform silently queues the seventh request of an invocation, and a timeout that is already running would then
  * blame a healthy destination. So the limit is enforced here, before any timeout starts. Where several destinations
  * share the connections, the last free one goes only to one that holds none: a destination that hangs can slow its own
  * deliveries, and nobody else's.
+ *
+ * What counts is requests that wait for their headers: a task may free its connection before it ends.
  */
-export const CONNECTIONS = 6;
 
 type Waiter = Readonly<{ destination: string; start: () => void }>;
 
 export type Connections = Readonly<{
-  /** Runs the task as soon as it is its destination's turn for a connection. */
-  run: <T>(destination: string, task: () => Promise<T>) => Promise<T>;
+  /**
+   * Runs the task as soon as it is its destination's turn for a connection, which is free again when the task calls
+   * `free`, and at the latest when it ends.
+   */
+  run: <T>(destination: string, task: (free: () => void) => Promise<T>) => Promise<T>;
+  /** So many destinations share them from now on, including those that have no task at the moment. */
+  shareAmong: (destinations: number) => void;
 }>;
 
-/** @param destinations how many will share them, including those that have no task at the moment */
-export function connections(destinations: number): Connections {
+/** An invocation makes one, because what it began earlier may still hold connections. One destination has all of them. */
+export function connections(destinations = 1): Connections {
+  let sharing = destinations;
   const held = new Map<string, number>();
   const waiting: Waiter[] = [];
   let free = CONNECTIONS;
@@ -237,7 +248,7 @@ export function connections(destinations: number): Connections {
 
   function assignNext(): void {
     const next = free > 0 ? fewestFirst() : undefined;
-    if (!next || (free === 1 && heldBy(next.destination) > 0 && destinations > 1)) return;
+    if (!next || (free === 1 && heldBy(next.destination) > 0 && sharing > 1)) return;
     waiting.splice(waiting.indexOf(next), 1);
     take(next.destination, 1);
     next.start();
@@ -251,18 +262,47 @@ export function connections(destinations: number): Connections {
     else held.delete(destination);
   }
 
-  async function run<T>(destination: string, task: () => Promise<T>): Promise<T> {
+  async function run<T>(destination: string, task: (free: () => void) => Promise<T>): Promise<T> {
     await new Promise<void>((start) => {
       waiting.push({ destination, start });
       assignNext();
     });
-    try {
-      return await task();
-    } finally {
+    let isHeld = true;
+    const giveBack = () => {
+      if (!isHeld) return;
+      isHeld = false;
       take(destination, -1);
       assignNext();
+    };
+    try {
+      return await task(giveBack);
+    } finally {
+      giveBack();
     }
   }
 
-  return { run };
+  function shareAmong(count: number): void {
+    sharing = count;
+  }
+
+  return { run, shareAmong };
+}
+
+/**
+ * The same services, which send to queues one batch after the other: beside attempts on all of its connections, an
+ * invocation has one left.
+ */
+export function sendingInTurn(services: Services): Services {
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = <T>(send: () => Promise<T>): Promise<T> => {
+    const sent = last.then(send);
+    last = sent.catch(() => {});
+    return sent;
+  };
+  const wrapped = <T>(queue: Queue<T>): Queue<T> => ({
+    metrics: () => queue.metrics(),
+    send: (body, options) => inTurn(() => queue.send(body, options)),
+    sendBatch: (messages, options) => inTurn(() => queue.sendBatch(messages, options)),
+  });
+  return { ...services, deliveries: wrapped(services.deliveries), drains: wrapped(services.drains) };
 }

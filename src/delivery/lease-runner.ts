@@ -43,7 +43,7 @@ export function runLease(services: Services, connections: Connections, order: Le
     at: (time, then) => after(services.sleep(Math.max(0, time - services.now())), then),
     withConnection: (task, then) =>
       after(
-        connections.run(destination, () => asPromise(task)),
+        connections.run(destination, (free) => asPromise(task, free)),
         then,
       ),
     readState: (then) => after(destinationStateAtGate(services, destination), then),
@@ -63,8 +63,8 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
   const finished = Promise.withResolvers<void>();
   const progress = runner.begin({
     ...order,
-    send: (delivery, then, failed) => {
-      const attempt = send(services, delivery, { timeoutMs, sender });
+    send: (delivery, then, failed, free) => {
+      const attempt = send(services, delivery, { timeoutMs, sender, answered: free });
       attempt.then((made) => then(finish(made, policy, services.random()))).catch(failed);
     },
     nearlyOver: nearlyOver.resolve,
@@ -87,8 +87,11 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
   };
 }
 
-function asPromise(task: (done: (error?: unknown) => void) => void): Promise<void> {
+function asPromise(
+  task: (done: (error?: unknown) => void, free: () => void) => void,
+  free: () => void,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    task((error) => (error === undefined ? resolve() : reject(error)));
+    task((error) => (error === undefined ? resolve() : reject(error)), free);
   });
 }

@@ -10,6 +10,7 @@ import type { Services } from "../services.ts";
 import type { Disposition } from "./outcome.ts";
 
 const TRIES = 3;
+/** Before the second try, doubled before the third; each is shortened by up to half, so that invocations spread. */
 const PAUSE_MS = 250;
 /** No longer than a write takes: without it, whoever reports in that time waits for this write, and then for its own. */
 const LINGER_MS = 10;
@@ -93,7 +94,7 @@ async function write(services: Services, entries: readonly Entry[], now: number,
   } catch (error) {
     services.log({ what: "record_failed", deliveries: rows.length, attempt, error: faultOf(error) });
     if (attempt === TRIES) return rejectAll(entries, error);
-    await services.sleep(PAUSE_MS * attempt);
+    await services.sleep(Math.round(PAUSE_MS * 2 ** (attempt - 1) * (1 - services.random() / 2)));
     const portions = attempt + 1 < TRIES ? [entries] : entries.map((entry) => [entry]);
     for (const portion of portions) await write(services, portion, now, attempt + 1);
   }

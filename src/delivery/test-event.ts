@@ -30,7 +30,7 @@ export async function sendTestEvent(services: Services, destination: Destination
   const { config, now } = services;
   const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault) return { kind: "not_made", fault };
-  const prepared = await prepare(services, connections(1), destination);
+  const prepared = await prepare(services, connections(), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
   const { sender } = prepared;
   const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);

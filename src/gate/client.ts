@@ -12,17 +12,29 @@ import type { Pause } from "../core/gate-state.ts";
 import type { FiguresQuery, GateFigures, GateView } from "../core/gate-view.ts";
 import type { GateSettings } from "../core/limits.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
+import { transientOf } from "../core/transient.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { within } from "../time.ts";
+import { repeatedly, within } from "../time.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-type GateServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep">;
+type GateServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep" | "now" | "random">;
 
 /** A gate that takes longer to answer counts as unreachable. */
 const TIMEOUT_MS = 10_000;
+/**
+ * A call that was interrupted, as by a reset on deploy, is repeated so often. The runtime repeats only calls that have
+ * certainly not reached the gate: https://developers.cloudflare.com/durable-objects/best-practices/automatic-retries/
+ */
+const REPEATS = 2;
+const PAUSE_MS = 200;
+/** No repeat begins later than this after the first call. */
+const WITHIN_MS = 3_000;
 
-/** Asks for a lease; undefined when the gate cannot be reached. */
+/**
+ * Asks for a lease; undefined when the gate cannot be reached. A repeat never has the same deliveries granted twice: if the
+ * first call was granted and its answer got lost, the gate holds them in flight, and says so, until that lease expires.
+ */
 export async function admitAtGate(
   services: GateServices,
   destination: string,
@@ -60,7 +72,7 @@ export function claimTestAtGate(
   services: GateServices,
   destination: string,
 ): Promise<number | null | undefined> {
-  return call(services, destination, (gate) => gate.claimTest());
+  return call(services, destination, (gate) => gate.claimTest(), "once");
 }
 
 /**
@@ -101,7 +113,7 @@ export async function resumeAtGate(
   destination: string,
   pause?: Pause,
 ): Promise<void> {
-  await call(services, destination, (gate) => gate.resume(pause));
+  await call(services, destination, (gate) => gate.resume(pause), "once");
 }
 
 /** A drain that read D1 at `lookedAt` (epoch ms) found nothing waiting. */
@@ -110,7 +122,7 @@ export async function reportEmptyDrain(
   destination: string,
   lookedAt: number,
 ): Promise<void> {
-  await call(services, destination, (gate) => gate.reportEmptyDrain(lookedAt));
+  await call(services, destination, (gate) => gate.reportEmptyDrain(lookedAt), "once");
 }
 
 /** So many of its deliveries ended dead without an attempt. Returns whether to schedule its dead-letter digest. */
@@ -119,7 +131,7 @@ export async function reportUnattemptedDead(
   destination: string,
   deliveries: number,
 ): Promise<boolean> {
-  return (await call(services, destination, (gate) => gate.countDead(deliveries))) ?? false;
+  return (await call(services, destination, (gate) => gate.countDead(deliveries), "once")) ?? false;
 }
 
 /** The dead deliveries that are not published yet; undefined when the gate cannot be reached. */
@@ -176,15 +188,25 @@ export function figuresAtGate(
   return call(services, destination, (gate) => gate.figures(query, settings));
 }
 
+/** @param times `once` for what would count, or claim, a second time where the answer alone got lost */
 async function call<T>(
   services: GateServices,
   destination: string,
   method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
+  times: "repeatedly" | "once" = "repeatedly",
 ): Promise<T | undefined> {
-  const { gates, gateLocation: locationHint, log } = services;
+  const { gates, gateLocation: locationHint, log, now } = services;
+  const isWorthwhile = (error: unknown) => {
+    const transient = transientOf(error);
+    return transient === "not_reached" || (transient === "interrupted" && times === "repeatedly");
+  };
+  const repeats = { most: REPEATS, until: now() + WITHIN_MS, pauseMs: PAUSE_MS, isWorthwhile };
   try {
-    const gate = gates.get(gates.idFromName(destination), locationHint && { locationHint });
-    return await within(services, TIMEOUT_MS, method(gate), "The gate does not answer");
+    // A new stub for each call, because an error may have broken the one before.
+    return await repeatedly(services, repeats, () => {
+      const gate = gates.get(gates.idFromName(destination), locationHint && { locationHint });
+      return within(services, TIMEOUT_MS, method(gate), "The gate does not answer");
+    });
   } catch (error) {
     log({ what: "gate_unreachable", destination, error: faultOf(error) });
     return undefined;

@@ -35,6 +35,8 @@ export type PostedEvent = Readonly<{
 const TOKEN_LENGTH = 16;
 /** Calls to intake for one entry. */
 const INTAKE_ATTEMPTS = 2;
+/** The pause before the second, shortened by up to half: after a deploy all who wait for the object call it again. */
+const INTAKE_PAUSE_MS = 200;
 
 const encoder = new TextEncoder();
 
@@ -236,6 +238,8 @@ async function commitByIntake(
       // An overloaded object has taken nothing: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
       if ((error as { overloaded?: boolean }).overloaded) return notTaken;
       triedAt ??= calledAt;
+      if (attempt < INTAKE_ATTEMPTS)
+        await services.sleep(Math.round(INTAKE_PAUSE_MS * (1 - services.random() / 2)));
     }
   }
   return unavailable;

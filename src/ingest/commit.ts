@@ -7,6 +7,7 @@
  */
 import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
+import { transientOf } from "../core/transient.ts";
 import {
   commitUnits,
   findCommitted,
@@ -19,7 +20,7 @@ import {
 import { databaseAt } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { within } from "../time.ts";
+import { repeatedly, within } from "../time.ts";
 import {
   type AcceptedEvent,
   apart,
@@ -61,8 +62,8 @@ const CALL_TIMEOUT_MS = 5_000;
  * for slow commits.
  */
 const CLOCK_MARGIN_MS = 60_000;
-/** The pause before an uncertain commit is repeated, with as much again as jitter. */
-const PAUSE_MS = 50;
+/** The pause before an uncertain commit is repeated, shortened by up to half. */
+const PAUSE_MS = 100;
 
 type Context = Readonly<{
   services: Services;
@@ -417,17 +418,18 @@ async function routesFor(
   );
 }
 
-/** Repeats the commit once after an uncertain result: the tokens keep it from being stored twice. */
-async function repeatedOnce<T>(services: Services, deadlineAt: number, commit: () => Promise<T>): Promise<T> {
-  try {
-    return await withTimeout(services, commit());
-  } catch (error) {
-    if (isDeterministic(error)) throw error;
+/**
+ * Repeats the commit once after an uncertain result: the tokens keep it from being stored twice. An overloaded database
+ * is not asked again: the sender is told when to come again.
+ */
+function repeatedOnce<T>(services: Services, until: number, commit: () => Promise<T>): Promise<T> {
+  const isWorthwhile = (error: unknown) => {
+    if (isDeterministic(error) || transientOf(error) === "overloaded") return false;
     services.log({ what: "commit_repeated", error: faultOf(error) });
-    await services.sleep(PAUSE_MS * (1 + services.random()));
-    if (services.now() > deadlineAt) throw error;
-    return withTimeout(services, commit());
-  }
+    return true;
+  };
+  const repeats = { most: 1, until, pauseMs: PAUSE_MS, isWorthwhile };
+  return repeatedly(services, repeats, () => withTimeout(services, commit()));
 }
 
 function withTimeout<T>(services: Services, call: Promise<T>): Promise<T> {

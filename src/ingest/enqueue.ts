@@ -3,6 +3,7 @@ import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { repeatedly } from "../time.ts";
 import type { CommittedBundle } from "./commit.ts";
 
 /** Deliveries that one message names: as many as an invocation attempts in a few seconds. */
@@ -39,19 +40,25 @@ export async function enqueueCommitted(
 }
 
 /**
- * Enqueues bundles. A failure is logged: the sweep finds deliveries without an outcome.
+ * Enqueues bundles; returns whether all are on the queue. A failure is logged: the sweep finds deliveries without an
+ * outcome.
  * @param repeatMs how long failed sends are repeated, of all messages together
  */
 export async function enqueueBundles(
   services: Services,
   bundles: readonly CommittedBundle[],
-  repeatMs = 0,
-): Promise<void> {
+  repeatMs: number,
+): Promise<boolean> {
   const now = services.now();
   let until = now + repeatMs;
-  // When one has been given up, the others are tried once.
-  for (const batch of batchesOf(messagesFor(bundles, now)))
-    if (!(await sendRepeatedly(services, batch, until))) until = now;
+  let isComplete = true;
+  for (const batch of batchesOf(messagesFor(bundles, now))) {
+    if (await sendRepeatedly(services, batch, until)) continue;
+    isComplete = false;
+    // When one has been given up, the others are tried once.
+    until = now;
+  }
+  return isComplete;
 }
 
 /** Sends a batch, again and again until it is sent or the next repeat would come too late: false. Never throws. */
@@ -60,19 +67,18 @@ async function sendRepeatedly(
   batch: MessageSendRequest<DeliveryMessage>[],
   until: number,
 ): Promise<boolean> {
-  for (let sends = 1; ; sends += 1) {
-    try {
-      await services.deliveries.sendBatch(batch);
-      if (sends > 1) services.log({ what: "enqueue_repeated", messages: batch.length, sends });
-      return true;
-    } catch (error) {
-      const pauseMs = Math.round(PAUSE_MS * 2 ** (sends - 1) * (1 - services.random() / 2));
-      if (services.now() + pauseMs > until) {
-        services.log({ what: "enqueue_failed", messages: batch.length, sends, error: faultOf(error) });
-        return false;
-      }
-      await services.sleep(pauseMs);
-    }
+  let sends = 0;
+  const send = () => {
+    sends += 1;
+    return services.deliveries.sendBatch(batch);
+  };
+  try {
+    await repeatedly(services, { until, pauseMs: PAUSE_MS, isWorthwhile: () => true }, send);
+    if (sends > 1) services.log({ what: "enqueue_repeated", messages: batch.length, sends });
+    return true;
+  } catch (error) {
+    services.log({ what: "enqueue_failed", messages: batch.length, sends, error: faultOf(error) });
+    return false;
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { logCounts, withCounts } from "../delivery/attempt-log.ts";
 import { type DrainContext, drain } from "../delivery/drain.ts";
-import { connections } from "../delivery/http.ts";
+import { connections, sendingInTurn } from "../delivery/http.ts";
 import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
 import { publishDigest } from "../notifications/publish.ts";
@@ -18,7 +18,7 @@ import { continueUpkeep } from "./cron.ts";
 const PAUSE_S = 10;
 
 export async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
-  const services = withCounts(given, "drain");
+  const services = sendingInTurn(withCounts(given, "drain"));
   const shared = connections(batch.messages.length);
   const context = { services, connections: shared, recorder: new Recorder(services) };
   await Promise.all(

@@ -12,6 +12,7 @@
  * the same bundles, once.
  */
 
+import { CONNECTIONS } from "../core/lease.ts";
 import {
   destinationFacts,
   oldBundles,
@@ -39,8 +40,8 @@ const PAGES_MS = 35_000;
 const MOST_PAGES = 20;
 /** Deleted destinations checked each minute. */
 const TOMBSTONES = 100;
-/** Gates called at once. */
-const GATES = 6;
+/** Gates called at once: as many as there are connections, in case the calls count as such. */
+const GATES = CONNECTIONS;
 
 /** The cron's step. */
 export async function removeOld(services: Services): Promise<void> {

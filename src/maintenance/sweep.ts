@@ -53,6 +53,8 @@ const SLOW_MS = 15 * 60_000;
 /** What one statement looks at. */
 const LOST_PAGE = { bundles: 1_000, deliveries: 20_000 };
 const SCHEDULED_PAGE = { bundles: 500, deliveries: 2_000 };
+/** How long the sends of a page of scheduled bundles are repeated: a step has other parts to run. */
+const ENQUEUE_REPEAT_MS = 2_000;
 /** Pages of the walk by time in one step, so that queries are left for the walk by id. */
 const PAGES_BY_TIME = 5;
 /** Retrying rows, and packs with deliveries in flight, that one statement makes wait. */
@@ -111,7 +113,7 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
  * Enqueues scheduled bundles that fall due before the next sweep can be counted on. A queue keeps a message for a day at
  * most, and may lose it, so a scheduled bundle is in D1 alone until shortly before its time, and is then enqueued with
  * the rest as a delay. A bundle due sooner is enqueued when it is accepted; where both happen, the second message finds
- * nothing to do.
+ * nothing to do. Where the queue does not take them, the cursor stays, and the next sweep enqueues them again.
  */
 async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
   let scheduled = 0;
@@ -121,7 +123,8 @@ async function enqueueScheduled(services: Services, turn: PartTurn): Promise<Par
     do {
       const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
       if (due.bundles.length === 0) return false;
-      await enqueueBundles(services, due.bundles);
+      if (!(await enqueueBundles(services, due.bundles, ENQUEUE_REPEAT_MS)))
+        throw new Error("Scheduled bundles could not be enqueued");
       after = due.upto;
       await moveCursor(db, "scheduled", after);
       scheduled += due.bundles.length;

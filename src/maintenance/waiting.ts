@@ -7,6 +7,7 @@
  * ever waits; the walk costs rows read, of which a thousand are billed like one written.
  */
 import type { DeliveryName } from "../core/bundle.ts";
+import { CONNECTIONS } from "../core/lease.ts";
 import { inTurn } from "../db/shards.ts";
 import {
   expireWaiting,
@@ -28,8 +29,8 @@ import type { PartResult, PartTurn } from "./sweep-step.ts";
  * `n / 1,000` minutes, and within `n / 500` even if the queue loses every page.
  */
 const DESTINATIONS = 500;
-/** Gates called at once: as many connections as an invocation has. */
-const GATES = 6;
+/** Gates called at once: as many as there are connections, in case the calls count as such. */
+const GATES = CONNECTIONS;
 /** Waiting deliveries, or packs of them, that one statement checks for their age limits. */
 const CHECKED = 2_000;
 /**

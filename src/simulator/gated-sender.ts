@@ -5,9 +5,9 @@
  * compares it with the whole of the production code in virtual time.
  */
 import { admit } from "../core/admit.ts";
-import { DRAIN_CONNECTIONS, drainsDue, LEASED } from "../core/drain-scheduler.ts";
+import { drainsDue, LEASED } from "../core/drain-scheduler.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
-import type { Grant, Lane } from "../core/lease.ts";
+import { CONNECTIONS, type Grant, type Lane } from "../core/lease.ts";
 import {
   type AttemptResult,
   CONSUMER_STARTS_MS,
@@ -60,7 +60,7 @@ export class GatedSender implements Sender {
       now,
       random,
       at,
-      withConnection: (task, then) => task(then),
+      withConnection: (task, then) => task(then, () => {}),
       readState: (then) => then(this.#gate.destinationState),
       hold: (until) => this.#save(afterHold(this.#gate, until, now()).state),
     };
@@ -125,7 +125,7 @@ export class GatedSender implements Sender {
     const deliveries = jobs.map(({ delivery }) => delivery);
     const [first] = jobs.toSorted((a, b) => a.attempts - b.attempts);
     const probe = first ? { probe: first.delivery } : {};
-    const request = { lane, deliveries, connections: DRAIN_CONNECTIONS, startWithinMs, ...probe };
+    const request = { lane, deliveries, connections: CONNECTIONS, startWithinMs, ...probe };
     const { state: next, result } = admit(this.#gate, request, this.#settings, this.#now());
     this.#save(next);
     const of = (ids: readonly number[] = []) => jobs.filter(({ delivery }) => ids.includes(delivery));

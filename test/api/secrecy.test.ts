@@ -60,7 +60,7 @@ test("a database error reveals nothing of the values to write", async () => {
   const { call, log } = testApi({ services: { db: { ...env.DB, prepare } as unknown as D1Database } });
   const headers = { authorization: "Bearer of a secret" };
   const { status, text } = await call("POST", "/v1/destinations", { url: URL_, secret: own, headers });
-  expect(status).toBe(500);
+  expect(status).toBe(503);
   expect(text + JSON.stringify(log)).not.toMatch(/Bearer of|whsec_/);
 });
 

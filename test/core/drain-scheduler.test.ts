@@ -7,18 +7,23 @@ import {
   afterRefusal,
   afterRelease,
   alarmBy,
-  DRAIN_CONNECTIONS,
   drainsDue,
   withExpected,
 } from "../../src/core/drain-scheduler.ts";
 import { type DrainSchedule, type GateState, newGateState } from "../../src/core/gate-state.ts";
+import { CONNECTIONS } from "../../src/core/lease.ts";
 import { scheduleDrain, settle } from "../../src/core/settle.ts";
 import { historyArbitrary, momentsOf, start as now, steady } from "../support/gate-arbitraries.ts";
 
 const lostMs = 30_000;
 const silent: DrainSchedule = { waitingSince: 0, at: null, expectedSince: 0, expected: 0 };
 const waiting: DrainSchedule = { ...silent, waitingSince: now - 60_000 };
-const drain: AdmitRequest = { lane: "backlog", deliveries: [1], connections: 6, startWithinMs: 1000 };
+const drain: AdmitRequest = {
+  lane: "backlog",
+  deliveries: [1],
+  connections: CONNECTIONS,
+  startWithinMs: 1000,
+};
 
 function gate(
   drainSchedule: DrainSchedule,
@@ -72,7 +77,7 @@ describe("the alarm that has gone off", () => {
   });
 
   it("sends for as many drains as the window has room for", () => {
-    expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / DRAIN_CONNECTIONS));
+    expect(drainsDue(gate(waiting, wide), now).drains).toBe(Math.ceil(20 / CONNECTIONS));
     expect(drainsDue({ ...gate(waiting, wide), maxConcurrency: 7 }, now).drains).toBe(2);
   });
 

@@ -47,7 +47,11 @@ function leaseInUse(given: Given) {
     now: time.now,
     random: () => 0.5,
     at: time.at,
-    withConnection: (task, then) => task((error) => (error === undefined ? then() : runner.fail(error))),
+    withConnection: (task, then) =>
+      task(
+        (error) => (error === undefined ? then() : runner.fail(error)),
+        () => {},
+      ),
     readState: (then) => then(undefined),
     hold: (until) => holds.push(until - start),
     ...given.effects,

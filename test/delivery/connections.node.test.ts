@@ -1,5 +1,9 @@
 import { expect, test } from "vitest";
-import { CONNECTIONS, connections } from "../../src/delivery/http.ts";
+import { CONNECTIONS } from "../../src/core/lease.ts";
+import { call, connections, sendingInTurn } from "../../src/delivery/http.ts";
+import { strictFetch, strictQueue } from "../../src/local/strict/bindings.ts";
+import { Invocation } from "../../src/local/strict/invocation.ts";
+import type { Services } from "../../src/services.ts";
 
 /** Tasks that run until they are ended, over connections that so many destinations share. */
 function track(groups: number) {
@@ -41,29 +45,29 @@ function track(groups: number) {
 /** Until every promise that can go on has gone on. */
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
-test("connections run six tasks at once and no more", async () => {
+test("connections run five tasks at once and no more: the sixth of an invocation is left free", async () => {
   const { startMany, endOne, most } = track(20);
   for (let i = 0; i < 20; i++) startMany(`group ${i}`, 5);
   for (let i = 0; i < 20; i++) {
     await calm();
     await endOne(`group ${i}`);
   }
-  expect(CONNECTIONS).toBe(6);
-  expect(most()).toBe(6);
+  expect(CONNECTIONS).toBe(5);
+  expect(most()).toBe(5);
 });
 
-test("all six connections go to a destination that is alone", async () => {
+test("all five connections go to a destination that is alone", async () => {
   const { startMany, runningOf } = track(1);
   startMany("a", 10);
   await calm();
-  expect(runningOf("a")).toBe(6);
+  expect(runningOf("a")).toBe(5);
 });
 
 test("the last connection is kept for the other destinations, even before they have a task", async () => {
   const { startMany, runningOf } = track(2);
   startMany("hangs", 100);
   await calm();
-  expect(runningOf("hangs")).toBe(5);
+  expect(runningOf("hangs")).toBe(4);
   startMany("comes later", 1);
   await calm();
   expect(runningOf("comes later")).toBe(1);
@@ -86,7 +90,7 @@ test("a free connection goes to the destination that holds the fewest", async ()
   startMany("a", 10);
   startMany("b", 10);
   await calm();
-  expect([runningOf("a"), runningOf("b")]).toEqual([5, 1]);
+  expect([runningOf("a"), runningOf("b")]).toEqual([4, 1]);
   for (let i = 0; i < 3; i++) await endOne("a");
   expect(runningOf("b")).toBeGreaterThanOrEqual(2);
   startMany("c", 1);
@@ -100,4 +104,83 @@ test("a task that throws frees its connection", async () => {
     await expect(shared.run("a", () => Promise.reject(new Error("broke")))).rejects.toThrow("broke");
   }
   await expect(shared.run("a", async () => "through")).resolves.toBe("through");
+});
+
+test("a task that frees its connection early lets the next begin, and frees it once", async () => {
+  const { shared, startMany, runningOf } = track(1);
+  const ended = Promise.withResolvers<void>();
+  const reading = shared.run("reads a body", async (free) => {
+    free();
+    free();
+    await ended.promise;
+  });
+  startMany("a", 10);
+  await calm();
+  expect(runningOf("a")).toBe(CONNECTIONS);
+  ended.resolve();
+  await reading;
+  await calm();
+  expect(runningOf("a")).toBe(CONNECTIONS);
+});
+
+test("an exchange has its connection until the headers have arrived, and not while its body is read", async () => {
+  const { shared, startMany, runningOf } = track(1);
+  let body: ReadableStreamDefaultController<Uint8Array> | undefined;
+  const slow = new ReadableStream<Uint8Array>({
+    start: (controller) => {
+      body = controller;
+    },
+  });
+  const headers = Promise.withResolvers<Response>();
+  const services = { fetch: () => headers.promise, now: () => 0 } as unknown as Services;
+  const order = {
+    url: "https://example.com/",
+    headers: async () => ({}),
+    secrets: [],
+    timeoutMs: 60_000,
+    body: new Uint8Array(),
+  };
+  const made = shared.run("a", (answered) => call(services, { ...order, answered }));
+  startMany("a", 10);
+  await calm();
+  expect(runningOf("a")).toBe(CONNECTIONS - 1);
+  headers.resolve(new Response(slow, { status: 500 }));
+  await calm();
+  expect(runningOf("a")).toBe(CONNECTIONS);
+  body?.enqueue(new TextEncoder().encode("busy"));
+  body?.close();
+  expect(await made).toMatchObject({ exchange: { kind: "response", status: 500 }, excerpt: "busy" });
+});
+
+test("attempts on all connections and any number of sends to queues never ask for a seventh connection", async () => {
+  const invocation = new Invocation({ now: () => 0 });
+  const sent: unknown[] = [];
+  const slowly = () => new Promise((resolve) => setTimeout(resolve, 2));
+  const slowQueue = {
+    send: async (body: unknown) => {
+      await slowly();
+      sent.push(body);
+    },
+    sendBatch: async (messages: Iterable<MessageSendRequest>) => {
+      await slowly();
+      sent.push(...[...messages].map(({ body }) => body));
+      if (sent.length === 2) throw new Error("the queue is away");
+    },
+  } as unknown as Queue<never>;
+  const strict = strictQueue(slowQueue, () => invocation);
+  const { deliveries, drains } = sendingInTurn({ deliveries: strict, drains: strict } as unknown as Services);
+  const slowFetch = (async () => {
+    await slowly();
+    return new Response();
+  }) as unknown as typeof fetch;
+  const fetch = strictFetch(slowFetch, () => invocation);
+  const shared = connections();
+  await Promise.allSettled([
+    ...Array.from({ length: 20 }, () => shared.run("a", () => fetch("https://example.com/"))),
+    ...[1, 2, 3].map((i) => deliveries.sendBatch([{ body: i as never }])),
+    ...[4, 5, 6].map((i) => drains.send(i as never)),
+  ]);
+  expect(sent).toEqual([1, 2, 3, 4, 5, 6]);
+  expect(invocation.used.connections).toBe(6);
+  expect(invocation.breaches).toEqual([]);
 });

@@ -130,7 +130,7 @@ describe("the drain alarm", () => {
     await world.earnTrust(wide, 40);
     const gate = gateOf(wide);
     await gate.scheduleDrain();
-    expect(await world.ring(wide)).toEqual(Array(5).fill({ destination: wide, drains: 5 }));
+    expect(await world.ring(wide)).toEqual(Array(6).fill({ destination: wide, drains: 6 }));
     await gate.resume();
     world.clock.pass(60_000);
     expect(await world.ring(wide)).toEqual([{ destination: wide, drains: 1 }]);
@@ -365,9 +365,9 @@ describe("a drain", () => {
     const draining: Promise<unknown>[] = [];
     for (let drains = 1; drains <= 4; drains++) {
       draining.push(world.answer([{ destination: wide, drains: 4 }]));
-      await world.receiver.called(before + 6 * drains);
+      await world.receiver.called(before + 5 * drains);
     }
-    expect(new Set(eventsSince(before)).size).toBe(24);
+    expect(new Set(eventsSince(before)).size).toBe(20);
     end(204);
     world.clock.pass(3_000);
     await Promise.all(draining);

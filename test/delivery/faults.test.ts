@@ -1,5 +1,11 @@
 /** When a service is unavailable, nothing is lost, nothing is counted as an attempt, and the rest goes on. */
 import { beforeEach, describe, expect, test } from "vitest";
+import {
+  claimTestAtGate,
+  reportEmptyDrain,
+  reportUnattemptedDead,
+  resumeAtGate,
+} from "../../src/gate/client.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import {
   FIRST_EVENT,
@@ -21,6 +27,15 @@ beforeEach(async () => {
   destination = await newDestination();
 });
 
+/** The result of work that calls a gate three times: the pauses are in the middle of 200 and 400 ms, shortened by a quarter. */
+async function throughPauses<T>(work: Promise<T>, pauses: readonly number[] = [150, 300]): Promise<T> {
+  for (const ms of pauses) {
+    await world.clock.asleep(ms);
+    world.clock.pass(ms);
+  }
+  return work;
+}
+
 describe("a gate that cannot be reached", () => {
   test("makes no attempt: the message is retried in a few seconds, with jitter", async () => {
     const messages = await world.post();
@@ -41,8 +56,7 @@ describe("a gate that cannot be reached", () => {
   });
 
   test.each([
-    ["overloaded", { overloaded: true, retryable: false }],
-    ["out of reach for a moment", { retryable: true }],
+    ["overloaded", { overloaded: true, retryable: true }],
     ["broken", { remote: true }],
   ])("that reports it is %s is called once, and its deliveries are sent when they are retried", async (_, flags) => {
     const messages = await world.post(2);
@@ -59,6 +73,59 @@ describe("a gate that cannot be reached", () => {
     expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
       Array(2).fill(["delivered", 1]),
     );
+  });
+
+  test.each([
+    ["out of reach for a moment", "As the platform says it", { retryable: true }],
+    ["reset by a deploy", "Durable Object reset because its code was updated.", {}],
+    ["moved", "Network connection lost.", {}],
+  ])("that is %s is called again after a pause, and the deliveries are made", async (_, message, flags) => {
+    const messages = await world.post(2);
+    const at: number[] = [];
+    world.gates.before((method) => {
+      if (method !== "admit") return;
+      at.push(world.clock.now());
+      if (at.length < 3) throw Object.assign(new Error(message), flags);
+    });
+    expect(await throughPauses(world.consume(messages))).toEqual(["acked", "acked"]);
+    const [first = 0] = at;
+    expect(at.map((time) => time - first)).toEqual([0, 150, 450]);
+    expect(world.receiver.calls).toHaveLength(2);
+    expect(world.logged("gate_unreachable")).toEqual([]);
+  });
+
+  test("after it has granted a lease does not grant the same deliveries again to the repeated request", async () => {
+    const messages = await world.post(2);
+    let answers = 0;
+    world.gates.after((method) => {
+      if (method !== "admit") return;
+      answers += 1;
+      if (answers === 1) throw new Error("Network connection lost.");
+    });
+    const [first, second] = await throughPauses(world.consume(messages), [150]);
+    expect(answers).toBe(2);
+    expect(world.receiver.calls).toEqual([]);
+    // They come again when the lost lease has expired, without an attempt spent.
+    expect([first, second]).toEqual(Array(2).fill({ retryIn: expect.any(Number) }));
+    world.clock.pass(60_000);
+    await world.consume(messages);
+    expect((await storedRows()).map(({ state, attempts }) => [state, attempts])).toEqual(
+      Array(2).fill(["delivered", 1]),
+    );
+    expect(world.receiver.calls).toHaveLength(2);
+  });
+
+  test("when it counts or claims something is not called again, because it may have done so", async () => {
+    const lost = new Error("Network connection lost.");
+    world.gates.after((method) => {
+      if (["countDead", "claimTest", "resume", "reportEmptyDrain"].includes(method)) throw lost;
+    });
+    const { services } = world;
+    expect(await reportUnattemptedDead(services, destination, 3)).toBe(false);
+    expect(await claimTestAtGate(services, destination)).toBeUndefined();
+    await resumeAtGate(services, destination);
+    await reportEmptyDrain(services, destination, START);
+    expect(world.gates.called()).toEqual(["countDead", "claimTest", "resume", "reportEmptyDrain"]);
   });
 
   test("that does not answer is awaited for ten seconds at most, and makes no attempt", async () => {
@@ -79,7 +146,7 @@ describe("a gate that cannot be reached", () => {
     world.gates.before((_, name) => {
       if (name === destination) throw new Error("Network connection lost.");
     });
-    await world.consume(await world.post(3));
+    await throughPauses(world.consume(await world.post(3)));
     expect(world.receiver.to(urlOf(other))).toHaveLength(3);
     expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
   });
@@ -89,7 +156,7 @@ describe("a gate that cannot be reached", () => {
     world.gates.before((method) => {
       if (method === "settle") throw new Error("Network connection lost.");
     });
-    expect(await world.consume(messages)).toEqual(["acked", "acked", "acked"]);
+    expect(await throughPauses(world.consume(messages))).toEqual(["acked", "acked", "acked"]);
     expect((await storedRows()).map(({ state }) => state)).toEqual(["delivered", "delivered", "delivered"]);
 
     world.gates.before(() => {});
@@ -132,8 +199,8 @@ describe("D1 that cannot be reached", () => {
     let faults = 1;
     world.d1.failing((sql) => (sql.includes("INSERT INTO deliveries") && faults-- > 0 ? fault : undefined));
     const delivered = world.consume(messages);
-    await world.clock.asleep(250);
-    world.clock.pass(250);
+    await world.clock.asleep(188);
+    world.clock.pass(188);
     expect(await delivered).toEqual([{ retryIn: 23 }]);
     expect(world.receiver.calls).toHaveLength(1);
     const once = { state: "retrying", attempts: 1, nextAttemptAt: START + 22_500, log: [{ status: 500 }] };
@@ -146,7 +213,7 @@ describe("D1 that cannot be reached", () => {
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") ? "before" : undefined));
     world.gates.called();
     const delivered = world.consume(messages);
-    for (const pause of [250, 500]) {
+    for (const pause of [188, 375]) {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
     }

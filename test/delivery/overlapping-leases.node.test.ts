@@ -1,10 +1,10 @@
 /** Between two leases of a drain neither its connections nor its send slots are idle, and it never has too many open. */
 import { describe, expect, it } from "vitest";
+import { CONNECTIONS } from "../../src/core/lease.ts";
 import { virtualWorld } from "../support/virtual-world.ts";
 
 const MINUTE = 60_000;
 const TOOK_MS = 120;
-const CONNECTIONS = 6;
 
 describe("a drain whose calls take time", () => {
   it.each([1, 2, 3])("keeps its connections busy from lease to lease (seed %i)", async (seed) => {

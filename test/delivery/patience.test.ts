@@ -141,7 +141,7 @@ describe("a late response", () => {
     await bringAndWait(await world.post(), 1);
     world.d1.failing(() => "before");
     slow.end(204);
-    for (const pause of [250, 500]) {
+    for (const pause of [188, 375]) {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
     }
@@ -155,16 +155,16 @@ describe("a late response", () => {
 });
 
 describe("receivers that hang", () => {
-  test("delay a batch of others no longer than attempts are started, even if they are six", async () => {
-    for (let i = 0; i < 6; i++) await silentDestination();
+  test("delay a batch of others no longer than attempts are started, even if they are five", async () => {
+    for (let i = 0; i < 5; i++) await silentDestination();
     const healthy = await newDestination();
     world.gates.before((method, name) =>
-      method === "admit" && name === healthy ? world.receiver.called(6) : undefined,
+      method === "admit" && name === healthy ? world.receiver.called(5) : undefined,
     );
     const delivered = world.consume(await world.post());
-    await world.clock.asleep(STARTS_MS + PATIENCE_MS, 7);
+    await world.clock.asleep(STARTS_MS + PATIENCE_MS, 6);
     world.clock.pass(STARTS_MS + PATIENCE_MS);
-    expect(await delivered).toEqual(Array(7).fill("acked"));
+    expect(await delivered).toEqual(Array(6).fill("acked"));
     const row = await rowOf({ event: FIRST_EVENT, destination: healthy });
     expect(row).toMatchObject({ state: "waiting", reason: "slow", attempts: 0 });
   });
@@ -176,10 +176,10 @@ describe("receivers that hang", () => {
     world.receiver.script(urlOf(hanging), script);
     const other = await newDestination();
     const delivered = world.consume(await world.post(20));
-    await world.receiver.called(12 + 5 + 20);
+    await world.receiver.called(12 + 4 + 20);
     await calm();
     expect(world.receiver.to(urlOf(other))).toHaveLength(20);
-    expect(world.receiver.open()).toBe(5);
+    expect(world.receiver.open()).toBe(4);
     world.clock.pass(PATIENCE_MS);
     await delivered;
     const states = (await storedRows())
@@ -193,13 +193,13 @@ test("an attempt's timeout starts when its connection is free, and not while it 
   const destination = await newDestination({ maxConcurrency: 20 });
   await world.earnTrust(destination, 20);
   const armed = vi.spyOn(AbortSignal, "timeout");
-  const scripts = Array.from({ length: 6 }, silence);
+  const scripts = Array.from({ length: 5 }, silence);
   world.receiver.script(urlOf(destination), ...scripts.map(({ script }) => script), 204);
   const delivered = world.consume(await world.post(8));
-  await world.receiver.called(26);
+  await world.receiver.called(25);
   await calm();
-  expect(armed).toHaveBeenCalledTimes(6);
-  expect(world.receiver.open()).toBe(6);
+  expect(armed).toHaveBeenCalledTimes(5);
+  expect(world.receiver.open()).toBe(5);
   scripts[0]?.end(204);
   await world.receiver.called(28);
   expect(armed).toHaveBeenCalledTimes(8);

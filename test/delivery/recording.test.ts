@@ -160,7 +160,7 @@ describe("a write that fails", () => {
   afterEach(() => execute("DROP TRIGGER IF EXISTS poison"));
 
   async function passTries(): Promise<void> {
-    for (const pause of [250, 500]) {
+    for (const pause of [188, 375]) {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
     }
@@ -176,7 +176,7 @@ describe("a write that fails", () => {
     const batch = consume(messages);
     await world.receiver.called(2);
     await noCompany();
-    await world.clock.asleep(250);
+    await world.clock.asleep(188);
     slow.end(204);
     await passTries();
     const results = await batch.results;

@@ -168,10 +168,23 @@ describe("a commit whose answer is uncertain", () => {
 
   test("is not begun again once nobody waits for it any more", async () => {
     failCommits("before", 1);
-    const committing = commit([entry(["a"], { deadlineAt: world.clock.now() + PAUSE_MS - 1 })]);
-    await world.clock.asleep(PAUSE_MS);
-    world.clock.pass(PAUSE_MS);
-    expect(await committing).toEqual([{ kind: "unavailable" }]);
+    const outcomes = await commit([entry(["a"], { deadlineAt: world.clock.now() + PAUSE_MS - 1 })]);
+    expect(outcomes).toEqual([{ kind: "unavailable" }]);
+    expect(await types()).toEqual([]);
+  });
+
+  test.each([
+    "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
+    "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
+  ])("is not begun again in a database that is overloaded: %s", async (message) => {
+    let commits = 0;
+    world.d1.failing((sql) => {
+      if (!INSERTS(sql)) return undefined;
+      commits += 1;
+      throw new Error(message);
+    });
+    expect(await accept(world.services, [event("a")])).toEqual({ kind: "unavailable" });
+    expect(commits).toBe(1);
     expect(await types()).toEqual([]);
   });
 

@@ -16,8 +16,11 @@ import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "..
 type Accept = (request: IntakeRequest) => Promise<IntakeResult>;
 
 let world: World;
+/** Before second calls, ms. */
+let pauses: number[];
 beforeEach(async () => {
   world = await newWorld();
+  pauses = [];
 });
 
 const event = (type = "a", tenant = TENANT, data: unknown = {}): PostedEvent => ({ tenant, type, data });
@@ -36,8 +39,15 @@ function withIntake(...ways: readonly Accept[]): Services {
     idFromName: (name: string) => name,
     get: () => stub,
   } as unknown as DurableObjectNamespace<Intake>;
-  return { ...world.services, intake };
+  return { ...world.services, sleep: shortPauses, intake };
 }
+
+/** Timeouts wait for the test's clock; the pause before a second call is over at once. */
+const shortPauses: Services["sleep"] = (ms, signal) => {
+  if (signal) return world.services.sleep(ms, signal);
+  pauses.push(ms);
+  return Promise.resolve();
+};
 
 const to =
   (intake: GroupCommit): Accept =>
@@ -213,6 +223,7 @@ describe("intake's answer", () => {
     const outcome = await accept(withIntake(first(), to(newIntake())), [event()]);
     expect(outcome.kind).toBe("accepted");
     expect(await stored()).toEqual(idsOf([outcome]));
+    expect(pauses).toEqual([150]);
   });
 
   test("lost by an object that has gone on committing since, is found by the same object", async () => {
@@ -367,7 +378,7 @@ describe("bundles that were committed and not sent", () => {
 });
 
 describe("the object itself", () => {
-  const services = () => ({ ...world.services, intake: env.INTAKE });
+  const services = () => ({ ...world.services, sleep: shortPauses, intake: env.INTAKE });
 
   test("commits what many post at once in few bundles", async () => {
     const outcomes = await Promise.all(Array.from({ length: 50 }, () => accept(services(), [event()])));

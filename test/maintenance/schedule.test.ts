@@ -180,6 +180,26 @@ describe("one that was lost", () => {
     expect(await storedRows()).toHaveLength(3);
   });
 
+  test("is enqueued by the next sweep where the queue does not take it, and nothing later is passed over", async () => {
+    const [event = 0] = await schedule(START + DAY);
+    world.clock.pass(DAY - MINUTE);
+    world.deliveryQueue.break(true);
+    const sweeping = sweep(world.services);
+    // In the middle of each pause: 250, 500 and 1,000 ms, shortened by a quarter.
+    for (const ms of [188, 375, 750]) {
+      await world.clock.asleep(ms);
+      world.clock.pass(ms);
+    }
+    await expect(sweeping).rejects.toThrow("could not be enqueued");
+    expect(world.logged("sweep_part_failed")).toMatchObject([{ part: "scheduled" }]);
+    world.deliveryQueue.break(false);
+    await sweep(world.services);
+    const [message, ...others] = await sent();
+    expect([message?.event, others]).toEqual([event, []]);
+    expect(message?.at).toBeGreaterThanOrEqual(START + DAY);
+    expect(message?.at).toBeLessThan(START + DAY + 1_000);
+  });
+
   test.each([
     ["knows that they are sent for", "INTO cursors"],
     ["has looked for them", "INDEXED BY bundles_scheduled"],

@@ -119,8 +119,8 @@ describe("a pause", () => {
     world.receiver.script(urlOf(place), 410);
     loseAnswer();
     const delivering = world.consume(messages);
-    await world.clock.asleep(250);
-    world.clock.pass(250);
+    await world.clock.asleep(188);
+    world.clock.pass(188);
     await delivering;
     await world.settled();
     expect(await statusOf(place)).toEqual(["paused", "gone"]);

@@ -173,8 +173,8 @@ describe("when one database fails while outcomes are recorded", () => {
     let failures = 0;
     world.d1.failing((sql) => (sql.includes("INSERT INTO packs") && failures++ === 1 ? fault : undefined));
     const brought = world.consume(messages);
-    await world.clock.asleep(250);
-    world.clock.pass(250);
+    await world.clock.asleep(188);
+    world.clock.pass(188);
     await brought;
     expect(failures).toBeGreaterThan(3);
     expect(await statesOf()).toEqual(all("delivered"));
@@ -220,8 +220,8 @@ test("a pause that is written before another database fails is published once", 
     return isAnother && faults-- > 0 ? "before" : undefined;
   });
   const brought = world.consume(sixOf(messages));
-  await world.clock.asleep(250);
-  world.clock.pass(250);
+  await world.clock.asleep(188);
+  world.clock.pass(188);
   await brought;
   await world.settled();
   expect(world.logged("record_failed")).toHaveLength(1);

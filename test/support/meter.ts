@@ -62,17 +62,22 @@ export type MeteredGates = Readonly<{
   called: () => readonly string[];
   /** Runs before each call from now on. It may throw, or delay the call. */
   before: (hook: (method: string, destination: string) => Promise<void> | void) => void;
+  /** Runs after each call from now on, before its result arrives. It may throw. */
+  after: (hook: (method: string) => void) => void;
 }>;
 
 export function meteredGates(real: DurableObjectNamespace<DestinationGate>): MeteredGates {
   let calls: string[] = [];
   let hook: (method: string, destination: string) => Promise<void> | void = () => {};
+  let hookAfter: (method: string) => void = () => {};
 
   return {
     gates: interceptedGates(real, async (method, destination, work) => {
       calls.push(method);
       await hook(method, destination);
-      return work();
+      const result = await work();
+      hookAfter(method);
+      return result;
     }),
     called: () => {
       const before = calls;
@@ -81,6 +86,9 @@ export function meteredGates(real: DurableObjectNamespace<DestinationGate>): Met
     },
     before: (next) => {
       hook = next;
+    },
+    after: (next) => {
+      hookAfter = next;
     },
   };
 }

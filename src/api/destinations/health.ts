@@ -157,7 +157,7 @@ async function healthOf(services: Services, row: Destination) {
 
 function gateUnreachable() {
   const detail = "The destination's gate cannot be reached at the moment";
-  return problem(503, detail, undefined, { "retry-after": "5" });
+  return problem(503, detail);
 }
 
 function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {

@@ -5,7 +5,7 @@
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { assetPath, mark } from "../assets.ts";
-import type { Refused } from "../internal-client.ts";
+import { type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext } from "../session.ts";
 import { RefusedNotice } from "./parts.tsx";
 
@@ -141,17 +141,20 @@ export function showNotFound(c: DashboardContext) {
   );
 }
 
-export function showServerError(c: DashboardContext) {
+/** @param status 503 where the trouble passes by itself */
+export function showServerError(c: DashboardContext, status: 500 | 503) {
+  if (status === 503) c.header("retry-after", "5");
   return showPage(
     c,
     { title: "Something went wrong", signedIn: false },
     <section>
       <h1>Something went wrong on our side</h1>
       <p class="lede">
-        It is safe to try again. <a href="/dashboard">Back to the overview</a>
+        {status === 503 ? "It should be over in a few seconds. " : ""}It is safe to try again.{" "}
+        <a href="/dashboard">Back to the overview</a>
       </p>
     </section>,
-    500,
+    status,
   );
 }
 
@@ -167,6 +170,6 @@ export function showRefusal(c: DashboardContext, refused: Refused, back: string)
         <a href={back}>Back</a>
       </p>
     </section>,
-    422,
+    statusOfRefused(refused),
   );
 }

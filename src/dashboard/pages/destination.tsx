@@ -22,7 +22,7 @@ import {
   windowNamed,
 } from "../components/parts.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../format.ts";
-import type { Refused } from "../internal-client.ts";
+import { type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import type { StatusText } from "../status-text.ts";
 
@@ -62,7 +62,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       outcome={c.req.query("done")}
       {...refusedForm}
     />,
-    refusedForm ? 422 : 200,
+    refusedForm ? statusOfRefused(refusedForm.refused) : 200,
   );
 }
 

@@ -5,7 +5,7 @@ import { newTokenId } from "../../api/auth.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, RefusedNotice } from "../components/parts.tsx";
 import { type Form, listIn, numberIn, textIn } from "../format.ts";
-import type { CallApi, Refused } from "../internal-client.ts";
+import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
@@ -42,7 +42,7 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
     c,
     { title: "New destination" },
     <NewDestinationPage typed={typed} asksTenant={tenant === undefined} {...(refused && { refused })} />,
-    refused ? 422 : 200,
+    refused ? statusOfRefused(refused) : 200,
   );
 }
 

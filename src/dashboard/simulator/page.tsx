@@ -24,7 +24,7 @@ import {
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, Prose, RefusedNotice } from "../components/parts.tsx";
 import { type Form, textIn } from "../format.ts";
-import type { CallApi, Refused } from "../internal-client.ts";
+import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import {
   type Comparison,
@@ -62,7 +62,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
   ]);
   const outage = outageNamed(textIn(form, "outage"));
   const { fields, spec } = policyIn(form, chosen);
-  const invalid = "errors" in spec ? spec : undefined;
+  const shown = refused ?? ("errors" in spec ? spec : undefined);
   return showPage(
     c,
     { title: "Retry simulator", place: "simulator" },
@@ -73,9 +73,9 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
       chosen={chosen}
       mayChange={scopes.includes("admin")}
       simulation={"errors" in spec ? undefined : simulate(spec, chosen, outage)}
-      refused={refused ?? invalid}
+      refused={shown}
     />,
-    refused || invalid ? 422 : 200,
+    shown ? statusOfRefused(shown) : 200,
   );
 }
 
