@@ -1,0 +1,25 @@
+/** All checks, in the order in which they run. */
+import type { Check } from "./check.ts";
+import { billed } from "./checks/billed.ts";
+import { hanging, slow } from "./checks/connections.ts";
+import { batch, idempotency, latency, signed } from "./checks/delivery.ts";
+import { health, heartbeat, migrations, strangers } from "./checks/deployment.ts";
+import {
+  badCertificate,
+  closedPort,
+  deadOrigin,
+  ipAddress,
+  missingName,
+  noAnswer,
+  ownHost,
+} from "./checks/failures.ts";
+import { soak } from "./checks/soak.ts";
+import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
+
+/** Neighbours that run together do so at the same time. */
+export const checks: readonly Check[] = [
+  ...[health, migrations, signed, latency],
+  ...[heartbeat, batch, idempotency, retry, hold, circuit, concurrency, slow],
+  ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
+  ...[hanging, billed, soak],
+];
