@@ -357,6 +357,15 @@ describe("a command line", () => {
     expect(requests).toEqual(["GET /v1/health", "GET /v1/keys", "GET /v1/destinations", "POST /v1/events"]);
   });
 
+  it("ends with 1 where the receiver does not know the token, and nothing is created", async () => {
+    allowed = (_method, path) => (path === "/control" ? 401 : 200);
+    const receiver = ["--receiver", address, "--receiver-token", "another"];
+    const { code, output } = await run("--url", address, "--key", "k", "--only", "signed", ...receiver);
+    expect(code).toBe(1);
+    expect(output).toContain("cannot be used: its token is not the one of --receiver-token");
+    expect(requests).not.toContain("POST /v1/destinations");
+  });
+
   it("can ask for the list of checks without anything else", async () => {
     const { code, output } = await run("--list");
     expect(code).toBe(0);

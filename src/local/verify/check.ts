@@ -15,6 +15,8 @@ export type Check = Readonly<{
   /** Whether others may run at the same time: those that measure time must have the deployment to themselves. */
   runs: "alone" | "together";
   usesReceiver: boolean;
+  /** Shows that the receiver is reached: when it fails, no check that uses the receiver can tell anything. */
+  reachesReceiver?: boolean;
   run: (run: Run) => Promise<Verdict | Skipped>;
 }>;
 

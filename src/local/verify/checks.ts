@@ -2,7 +2,7 @@
 import type { Check } from "./check.ts";
 import { billed } from "./checks/billed.ts";
 import { hanging, slow } from "./checks/connections.ts";
-import { batch, idempotency, latency, signed } from "./checks/delivery.ts";
+import { batch, idempotency, latency, reach, signed } from "./checks/delivery.ts";
 import { health, heartbeat, migrations, strangers } from "./checks/deployment.ts";
 import {
   badCertificate,
@@ -18,7 +18,7 @@ import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
 
 /** Neighbours that run together do so at the same time. */
 export const checks: readonly Check[] = [
-  ...[health, migrations, signed, latency],
+  ...[health, migrations, reach, signed, latency],
   ...[heartbeat, batch, idempotency, retry, hold, circuit, concurrency, slow],
   ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
   ...[hanging, billed, soak],

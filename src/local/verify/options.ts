@@ -58,6 +58,13 @@ export function optionsFrom({ values }: Flags, environment: Environment, known: 
   if ((receiver === undefined) !== (token === undefined))
     throw new UsageError("--receiver and --receiver-token need each other");
   const soak = given("soak");
+  const soakMs = soak === undefined ? undefined : durationMs(soak);
+  const soakRate = rateIn(given("soak-rate") ?? "5");
+  const soaked = ((soakMs ?? 0) / 1000) * soakRate;
+  if (soaked > MOST_SOAKED)
+    throw new UsageError(
+      `--soak and --soak-rate are ${soaked} events; expected ${MOST_SOAKED} at most, because all are remembered`,
+    );
   return {
     url: new URL(addressIn("url", url).origin),
     key,
@@ -66,8 +73,8 @@ export function optionsFrom({ values }: Flags, environment: Environment, known: 
         ? undefined
         : { url: addressIn("receiver", receiver).origin, token },
     only: namesIn(given("only"), known),
-    soakMs: soak === undefined ? undefined : durationMs(soak),
-    soakRate: rateIn(given("soak-rate") ?? "5"),
+    soakMs,
+    soakRate,
     failing: Object.fromEntries(
       failingAddresses.flatMap((name) => {
         const address = given(name);
@@ -94,6 +101,7 @@ function namesIn(given: string | undefined, known: readonly string[]): readonly 
 }
 
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
+const MOST_SOAKED = 500_000;
 const LONGEST_MS = 24 * UNITS_MS.h;
 
 /**

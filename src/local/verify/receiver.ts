@@ -17,8 +17,8 @@ const CONFIG = join(projectRoot, "src/local/verify/receiver/wrangler.toml");
 export type Receiver = Readonly<{
   url: string;
   token: string;
-  /** Removes what was started or deployed; rejects, saying how to do it by hand, when that fails. */
-  remove: () => Promise<void>;
+  /** Removes what was started or deployed; rejects, saying how to do it by hand, when that fails. Absent: it stays. */
+  remove?: () => Promise<void>;
 }>;
 
 export type Endpoint = Readonly<{
@@ -96,11 +96,11 @@ export async function deployReceiver(name: string, token: string): Promise<Recei
 }
 
 async function deleteReceiver(name: string): Promise<void> {
-  const { code, output } = await wranglerResult(["delete", "--config", CONFIG, "--name", name, "--force"]);
+  const { code, output } = await wranglerResult(["delete", name, "--config", CONFIG, "--force"]);
   if (code === 0) return;
   throw new Error(
     `The receiver is still there, because wrangler delete failed (${code}): ${output.trim()}\n` +
-      `Remove it by hand: npx wrangler delete --name ${name}`,
+      `Remove it by hand: npx wrangler delete ${name}`,
   );
 }
 

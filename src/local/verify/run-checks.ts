@@ -7,6 +7,8 @@ import { type Line, lineText } from "./report.ts";
 /** So often something is printed while checks are under way. */
 const PROGRESS_MS = 10_000;
 
+const NOT_REACHED: Skipped = { skipped: "the deployment does not reach the receiver" };
+
 /**
  * Runs the checks in their order; neighbours that may run together do. A check that throws has failed. When the run is
  * interrupted, the checks that are under way end, and no other begins.
@@ -29,10 +31,13 @@ export async function runChecks(
     if (Date.now() - printedAt < PROGRESS_MS) return;
     say(`      … ${Math.round((Date.now() - startedAt) / 1000)} s, under way: ${[...underWay].join(", ")}`);
   }, 1_000);
+  let isReached = true;
   const runOne = async (check: Check): Promise<Line> => {
     underWay.add(check.name);
-    const line = lineOf(check, await resultOf(check, run));
+    const isFutile = check.usesReceiver && !isReached;
+    const line = lineOf(check, isFutile ? NOT_REACHED : await resultOf(check, run));
     underWay.delete(check.name);
+    if (check.reachesReceiver && line.result === "FAIL") isReached = false;
     say(lineText(line));
     return line;
   };

@@ -2,13 +2,50 @@
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { arrived, type Check } from "../check.ts";
-import { both, judgeLatency, judgeOnce } from "../judge.ts";
+import { both, judgeLatency, judgeOnce, msText } from "../judge.ts";
 import type { Hit, Script } from "../protocol.ts";
 import { messageOf } from "../receiver.ts";
 
 const succeeding: Script = { per: "request", replies: [{ status: 204 }] };
 /** How long events may take that nothing stands in the way of. */
 const ARRIVES_MS = 60_000;
+
+/** A new host on workers.dev takes a while until it is known everywhere. */
+const REACHED_MS = 90_000;
+/** A destination is sent a test event once in five seconds at most. */
+const BETWEEN_TESTS_MS = 5_500;
+
+export const reach: Check = {
+  name: "reach",
+  expected: "a test event reaches the receiver, and is answered 204",
+  runs: "alone",
+  usesReceiver: true,
+  reachesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const { url } = await run.endpoint("reach", succeeding);
+    const { id } = await deployment.createDestination("reach", url);
+    let seen = "nothing";
+    const reached = async () => {
+      const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
+      const result = (json ?? {}) as TestResult;
+      seen =
+        status === 200
+          ? `${result.error ?? result.status} after ${msText(result.latency_ms)}${explained(result)}`
+          : `the test event was answered ${status}: ${text.slice(0, 200)}`;
+      return result.status === 204;
+    };
+    return { ok: await run.until(reached, REACHED_MS, BETWEEN_TESTS_MS), seen };
+  },
+};
+
+type TestResult = Readonly<{ status?: number; error?: string; latency_ms: number; response?: string }>;
+
+/** What stands in the way of a Worker that calls another one of its own account. */
+function explained({ response = "" }: TestResult): string {
+  if (!/error code: 1042\b/.test(response)) return response && `: ${response.slice(0, 100)}`;
+  return ": error code 1042, so the deployment lacks the compatibility flag global_fetch_strictly_public";
+}
 
 /** What a parser that knew only JavaScript's numbers and ASCII would change. */
 const DELICATE =
