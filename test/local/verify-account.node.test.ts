@@ -168,6 +168,11 @@ describe("what Cloudflare has billed", () => {
     expect(await billed.run(billedRun())).toMatchObject({ ok: false });
   });
 
+  test("is skipped where Cloudflare has not counted it in time", async () => {
+    counting([0, 0]);
+    expect(await billed.run(billedRun())).toEqual({ skipped: expect.stringContaining("has not counted") });
+  });
+
   test("is skipped without a token, and asks for nothing", async () => {
     vi.stubEnv("CLOUDFLARE_API_TOKEN", "");
     answers = () => undefined;

@@ -1,9 +1,12 @@
 /** What `npm run verify` compares and prints, and what it does with a command line that it cannot use. */
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
+import { checks } from "../../src/local/verify/checks.ts";
 import {
   arrivalsOf,
   both,
@@ -232,11 +235,11 @@ describe("the lines", () => {
     ]);
   });
 
-  test("come in columns in the end, with their number", () => {
-    expect(tableText(lines, 61_400)).toBe(`      check          expected      seen
-ok    health         200           200
-FAIL  a-longer-name  all of them   none
-skip  soak           nothing lost  skipped: not asked for
+  test("come in columns in the end, with their number, and with what was expected where it was not seen", () => {
+    expect(tableText(lines, 61_400)).toBe(`ok    health         200
+FAIL  a-longer-name  none
+                     expected all of them
+skip  soak           skipped: not asked for
 
 1 ok, 1 FAIL, 1 skip, in 61 s`);
   });
@@ -246,6 +249,14 @@ test("checks that run together do so only with their neighbours", () => {
   const [a, b, c, d] = (["alone", "together", "together", "alone"] as const).map((runs) => ({ runs }));
   const e = { runs: "together" } as const;
   expect(groupsOf([a, b, c, d, e].flatMap((one) => one ?? []))).toEqual([[a], [b, c], [d], [e]]);
+});
+
+test("every check has a row in the documentation, and every row is a check", () => {
+  const page = readFileSync(join(projectRoot, "docs/verifying.md"), "utf8");
+  const [, section = ""] = page.split(/^## What each line confirms$/m);
+  const [table = ""] = section.split(/^## /m);
+  const rows = [...table.matchAll(/^\| `([\w-]+)` \|/gm)].map(([, name]) => name);
+  expect(rows.toSorted()).toEqual(checks.map(({ name }) => name).toSorted());
 });
 
 describe("a duration", () => {

@@ -57,10 +57,9 @@ async function verify(
   return { code, output };
 }
 
-/** The names of the checks with that result, of the table at the end. */
+/** The names of the checks with that result. */
 function namesOf(result: string, output: string): string[] {
-  const [, table = ""] = output.split(/^ {6}check .*\n/m);
-  return [...table.matchAll(/^(ok|FAIL|skip) +([\w-]+) /gm)]
+  return [...output.matchAll(/^(ok|FAIL|skip) +([\w-]+): /gm)]
     .flatMap(([, found, name = ""]) => (found === result ? [name] : []))
     .sort();
 }

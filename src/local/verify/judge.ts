@@ -104,21 +104,24 @@ export function judgeHold(
 export type Opening = Readonly<{ openedAt: number; closedAt: number; cooldownMs: number }>;
 
 /** What was admitted before the circuit opened may still arrive so long after. */
-const OPENING_TAKES_EFFECT_MS = 1_500;
+const OPENING_TAKES_EFFECT_MS = 2_500;
+
+/** Attempts that failed while the circuit was open. */
+export function failedProbes(hits: readonly Hit[], openedAt: number): readonly Hit[] {
+  return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !isSuccess(status));
+}
 
 /** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
 export function judgeProbes(hits: readonly Hit[], { openedAt, closedAt, cooldownMs }: Opening): Verdict {
   const before = hits.filter(({ at }) => at < openedAt + OPENING_TAKES_EFFECT_MS).length;
-  const failed = hits.filter(
-    ({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && at <= closedAt && !isSuccess(status),
-  );
+  const failed = failedProbes(hits, openedAt).filter(({ at }) => at <= closedAt);
   const gaps = failed.slice(1).map(({ at }, i) => at - (failed[i]?.at ?? 0));
   const openMs = closedAt - openedAt;
   const tooEarly = gaps.filter((gap) => gap < cooldownMs * 0.9).length;
   const most = Math.floor(openMs / cooldownMs);
   return {
     ok: failed.length >= 1 && tooEarly === 0 && failed.length <= most,
-    seen: `opened after ${before} attempts, ${failed.length} failed probes in ${secondsText(openMs)}`,
+    seen: `opened after ${before} attempts, for ${secondsText(openMs)}; probes that failed: ${failed.length}`,
   };
 }
 

@@ -14,23 +14,16 @@ export function lineText({ result, name, expected, seen }: Line): string {
   return `${head}expected ${expected}; seen: ${seen}`;
 }
 
-/** All of them, in columns, and how many of each result. */
+/** All of them in columns, with what was expected where it was not seen, and how many there are of each result. */
 export function tableText(lines: readonly Line[], tookMs: number): string {
-  const rows = [["", "check", "expected", "seen"], ...lines.map(cellsOf)];
-  const widths = [0, 1, 2].map((column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const text = rows.map((row) =>
-    row
-      .map((cell, i) => cell.padEnd(widths[i] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
+  const width = Math.max(...lines.map(({ name }) => name.length));
+  const rows = lines.flatMap(({ result, name, expected, seen }) => {
+    const row = `${result.padEnd(4)}  ${name.padEnd(width)}  ${result === "skip" ? `skipped: ${seen}` : seen}`;
+    return result === "FAIL" ? [row, `${" ".repeat(width + 8)}expected ${expected}`] : [row];
+  });
   const count = (result: Line["result"]) => lines.filter((line) => line.result === result).length;
   const took = `${Math.round(tookMs / 1000)} s`;
-  return [...text, "", `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skip")} skip, in ${took}`].join(
+  return [...rows, "", `${count("ok")} ok, ${count("FAIL")} FAIL, ${count("skip")} skip, in ${took}`].join(
     "\n",
   );
-}
-
-function cellsOf({ result, name, expected, seen }: Line): string[] {
-  return [result, name, expected, result === "skip" ? `skipped: ${seen}` : seen];
 }

@@ -186,9 +186,10 @@ export const idempotency: Check = {
     await run.wait(3_000);
     const once = judgeOnce(ids[0] ?? [], hits.length > 2 ? hits : await endpoint.hits());
     const distinct = new Set(ids.map((each) => each.join())).size;
+    const sameIds = distinct === 1 ? "the same ids" : `${distinct} different sets of ids`;
     return {
       ok: once.ok && distinct === 1 && status === 409,
-      seen: `${ids.length} requests, ${distinct} sets of ids; ${once.seen}; other content ${status}`,
+      seen: `${ids.length} requests, ${sameIds}; ${once.seen}; other content ${status}`,
     };
   },
 };

@@ -14,6 +14,8 @@ type Failure = Readonly<{
   what: string;
   /** The reasons that are right. */
   reasons: readonly string[];
+  /** What they have in common, where they are many. */
+  summary?: string;
   /** Those that are right besides on a local stack, whose runtime does not say why it could not connect. */
   localReasons?: readonly string[];
   /** Whether the edge must have answered in the receiver's place, with a status. */
@@ -32,10 +34,11 @@ const KNOWN_NAME = "cloudflare.com";
 
 function failing(failure: Failure): Check {
   const { name, what, reasons, localReasons = [], hasStatus = false } = failure;
-  const locally = localReasons.length === 0 ? "" : `; of a local stack also ${localReasons.join(", ")}`;
+  const { summary = reasons.join(" or ") } = failure;
+  const locally = localReasons.length === 0 ? "" : ` (a local stack: ${localReasons.join(" or ")})`;
   return {
     name,
-    expected: `${what}: ${reasons.join(", ")}${locally}`,
+    expected: `${what}: ${summary}${locally}`,
     runs: "together",
     usesReceiver: false,
     run: async (run) => {
@@ -125,6 +128,7 @@ export const deadOrigin = failing({
   name: "dead-origin",
   what: "an origin that is down behind Cloudflare's proxy",
   reasons: ["refused", "timeout", "connection_lost", "network", "dns"],
+  summary: "a reason such as refused, and the edge's status",
   hasStatus: true,
   timeoutMs: 25_000,
 });

@@ -4,6 +4,7 @@ import type { Deployment, DestinationHealth } from "../deployment.ts";
 import {
   arrivalsOf,
   both,
+  failedProbes,
   judgeConcurrency,
   judgeHold,
   judgeOnce,
@@ -22,7 +23,7 @@ const LATE_MS = 15_000;
 
 export const retry: Check = {
   name: "retry",
-  expected: `after a 503 the same bytes again, after 3 to 5 s by the schedule, ${LATE_MS / 1000} s later at most`,
+  expected: `after a 503 the same bytes again, 3 to 5 s later by the schedule, and ${LATE_MS / 1000} s late at most`,
   runs: "together",
   usesReceiver: true,
   run: async (run) => {
@@ -82,7 +83,7 @@ const EVENTS = 12;
 
 export const circuit: Check = {
   name: "circuit",
-  expected: `failures open it, one probe for each ${COOLDOWN_S} s, a success closes it, all arrive`,
+  expected: `failures open it, then one probe every ${COOLDOWN_S} s at most, a success closes it, all arrive`,
   runs: "together",
   usesReceiver: true,
   run: async (run) => {
@@ -98,21 +99,24 @@ export const circuit: Check = {
       Array.from({ length: EVENTS }, (_, n) => ({ n })),
       run.own("circuit"),
     );
-    const opened = await run.until(
-      async () => openedAt(await deployment.destinationHealth(id)) !== undefined,
-      60_000,
-    );
-    if (!opened) return { ok: false, seen: `${await stateOf(deployment, id)} after 60 s of failures` };
-    // Long enough for two probes that fail.
+    let openAt: number | undefined;
+    const opens = async () => {
+      openAt = openedAt(await deployment.destinationHealth(id));
+      return openAt !== undefined;
+    };
+    if (!(await run.until(opens, 60_000)) || openAt === undefined)
+      return { ok: false, seen: `${await stateOf(deployment, id)} after 60 s of failures` };
+    // Long enough for two probes, which fail; and until one has.
+    const from = openAt;
     await run.wait(COOLDOWN_S * 2.6 * 1_000);
+    await run.hitsOnce(endpoint, (hits) => failedProbes(hits, from).length > 0, 60_000);
     await endpoint.setScript({ per: "request", replies: [{ status: 204 }] });
     const isClosed = async () => (await deployment.destinationHealth(id)).circuit === "closed";
     const closed = await run.until(isClosed, 60_000);
     const events = accepted.map(({ id }) => id);
     const hits = await run.hitsOnce(endpoint, arrived(events.length), 90_000);
-    const health = await deployment.destinationHealth(id);
-    const [from, to] = [openedAt(health), hits.find(({ status }) => status === 204)?.at];
-    if (!closed || from === undefined || to === undefined)
+    const to = hits.find(({ status }) => status === 204)?.at;
+    if (!closed || to === undefined)
       return { ok: false, seen: `${await stateOf(deployment, id)} 60 s after the receiver's recovery` };
     const { arrived: count, lost } = arrivalsOf(events, hits);
     return both(judgeProbes(hits, { openedAt: from, closedAt: to, cooldownMs: COOLDOWN_S * 1_000 }), {
