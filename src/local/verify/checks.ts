@@ -16,10 +16,15 @@ import {
 import { soak } from "./checks/soak.ts";
 import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
 
-/** Neighbours that run together do so at the same time. */
+/**
+ * Neighbours that run together do so at the same time: those that look at when something comes, and later those that
+ * make load. A batch that is under way for long would hold the retries of messages that came with it.
+ */
 export const checks: readonly Check[] = [
   ...[health, migrations, reach, signed, latency],
-  ...[heartbeat, batch, idempotency, retry, hold, circuit, concurrency, slow],
+  ...[heartbeat, idempotency, retry, hold, circuit, slow],
   ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
-  ...[hanging, billed, soak],
+  hanging,
+  ...[batch, concurrency],
+  ...[billed, soak],
 ];

@@ -18,8 +18,8 @@ const unbreakable = { min_attempts: 1_000 };
 
 const SCHEDULE_S = 4;
 const SPREAD = 0.25;
-/** Delays of queues are whole seconds, and a retry may find its destination's window at one. */
-const LATE_MS = 15_000;
+/** Delays of queues are whole seconds, and a retry begins when the batch of its message is over. */
+const LATE_MS = 10_000;
 
 export const retry: Check = {
   name: "retry",
@@ -141,7 +141,7 @@ async function stateOf(deployment: Deployment, id: string): Promise<string> {
 }
 
 const MAX_CONCURRENCY = 5;
-const LOAD = 200;
+const LOAD = 150;
 
 export const concurrency: Check = {
   name: "concurrency",
