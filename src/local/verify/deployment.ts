@@ -133,6 +133,12 @@ export class Deployment {
     return { event: json as AcceptedEvent, tookMs };
   }
 
+  /** One that is gone already stays so. */
+  async deleteDestination(id: string): Promise<void> {
+    const { status } = await this.request("DELETE", `/v1/destinations/${id}`);
+    if (status !== 204 && status !== 404) throw new Error(`DELETE of ${id} was answered ${status}`);
+  }
+
   health(): Promise<Answer> {
     return this.request("GET", "/v1/health");
   }
@@ -148,11 +154,7 @@ export class Deployment {
     for (;;) {
       const { data } = await this.call<Page>("GET", `/v1/destinations?tenant=${this.tenant}&limit=100`);
       if (data.length === 0) return deleted;
-      // One that another request has deleted meanwhile is gone as well.
-      for (const { id } of data) {
-        const { status } = await this.request("DELETE", `/v1/destinations/${id}`);
-        if (status !== 204 && status !== 404) throw new Error(`DELETE of ${id} was answered ${status}`);
-      }
+      for (const { id } of data) await this.deleteDestination(id);
       deleted += data.length;
     }
   }

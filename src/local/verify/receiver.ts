@@ -9,9 +9,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startStack, stopStack } from "../stack.ts";
-import { addressIn, projectRoot, wranglerResult } from "../wrangler.ts";
+import { addressIn, bundleWorker, projectRoot, wranglerResult } from "../wrangler.ts";
 import type { Hit, Hits, Script } from "./protocol.ts";
 
+const MAIN = "src/local/verify/receiver/worker.ts";
 const CONFIG = join(projectRoot, "src/local/verify/receiver/wrangler.toml");
 
 export type Receiver = Readonly<{
@@ -37,20 +38,35 @@ export async function startReceiverHere(target: URL, token: string): Promise<Rec
   const logFile = openSync(log, "a");
   try {
     const ip = await ownAddressTowards(target);
-    const args = ["--config", CONFIG, "--ip", ip, "--port", "0", "--persist-to", directory];
-    const env = { WRANGLER_REGISTRY_PATH: join(directory, "registry") };
+    // A bundle, because wrangler would start the Worker anew whenever a source is saved.
+    const worker = await bundleWorker(join(directory, "bundle"), MAIN, ["--config", CONFIG]);
+    const place = ["--ip", ip, "--port", "0", "--persist-to", directory];
+    const args = [worker, "--no-bundle", "--config", CONFIG, ...place];
+    const env = {
+      WRANGLER_REGISTRY_PATH: join(directory, "registry"),
+      WRANGLER_CI_DISABLE_CONFIG_WATCHING: "true",
+    };
     const stack = await startStack({ args, vars: { TOKEN: token }, env, output: logFile });
+    let hasEnded = false;
+    void stack.exited.then(() => {
+      hasEnded = true;
+    });
     const remove = async () => {
+      const fault = hasEnded ? `The receiver ended by itself:\n${lastLinesOf(log)}` : undefined;
       await stopStack(stack);
       closeSync(logFile);
       process.off("exit", discard);
       discard();
+      if (fault !== undefined) throw new Error(fault);
     };
     return { url: stack.url, token, remove };
   } catch (error) {
-    const lines = readFileSync(log, "utf8").split("\n").slice(-20).join("\n");
-    throw new Error(`The receiver could not be started: ${messageOf(error)}\n${lines}`);
+    throw new Error(`The receiver could not be started: ${messageOf(error)}\n${lastLinesOf(log)}`);
   }
+}
+
+function lastLinesOf(log: string): string {
+  return readFileSync(log, "utf8").split("\n").slice(-20).join("\n");
 }
 
 /** The address of the interface that leads to the host. Nothing is sent. */
@@ -172,6 +188,7 @@ async function control(
       });
     } catch (error) {
       if (attempt === CONTROL_TRIES) throw error;
+      await sleep(1_000);
     }
   }
 }
