@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startReceiver } from "../../src/local/receiver.ts";
 import { type ApiClient, apiClient, keepFiring, type Stack, stopStack } from "../../src/local/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { endpointOf, receiverFault, startReceiverHere } from "../../src/local/verify/receiver.ts";
 import { projectRoot } from "../../src/local/wrangler.ts";
 
 const CRON_MS = 5_000;
@@ -109,4 +110,30 @@ test("removes what it has made when it is interrupted", async () => {
   expect(output).toMatch(/^Removed the receiver\.$/m);
   expect(code).toBe(130);
   expect(await leftOf(output)).toBe(0);
+});
+
+test("the receiver obeys its token alone, stores nothing for strangers, and counts what is under way", async () => {
+  const receiver = await startReceiverHere(new URL(stack.url), "token");
+  try {
+    const answers = await Promise.all([
+      fetch(`${receiver.url}/control`, { headers: { authorization: "Bearer another" } }),
+      fetch(`${receiver.url}/control/mine`, { method: "PUT", body: "{}" }),
+      fetch(`${receiver.url}/hooks/nobodys`, { method: "POST", body: "{}" }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 404]);
+    expect(await receiverFault({ ...receiver, token: "another" })).toContain("its token is not the one");
+
+    const endpoint = endpointOf(receiver, "mine");
+    await endpoint.setScript({ per: "event", replies: [{ status: 503, afterMs: 500 }, { status: 204 }] });
+    const post = async (id: string) =>
+      (await fetch(endpoint.url, { method: "POST", body: id, headers: { "webhook-id": id } })).status;
+    expect(await Promise.all([post("a"), post("b"), post("c")])).toEqual([503, 503, 503]);
+    expect(await post("a")).toBe(204);
+    const hits = await endpoint.hits();
+    expect(hits.map(({ status }) => status)).toEqual([503, 503, 503, 204]);
+    expect(hits.map(({ inFlight }) => inFlight)).toEqual([1, 2, 3, 1]);
+    expect(hits.map(({ event, body }) => event === body)).toEqual([true, true, true, true]);
+  } finally {
+    await receiver.remove?.();
+  }
 });

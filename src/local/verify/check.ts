@@ -81,12 +81,6 @@ export class Run {
     return endpoint;
   }
 
-  /** An address at the receiver's host, for what is not an endpoint. */
-  receiverUrl(): URL {
-    if (this.#receiver === undefined) throw new Error("There is no receiver");
-    return new URL(this.#receiver.url);
-  }
-
   /** Polls until it is so or the time is over; returns whether it is. */
   async until(isSo: () => boolean | Promise<boolean>, withinMs: number, everyMs = POLL_MS): Promise<boolean> {
     const end = Date.now() + withinMs;

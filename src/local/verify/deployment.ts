@@ -50,7 +50,7 @@ export class Deployment {
     this.tenant = tenant;
   }
 
-  /** One request; rejects when there is no answer. `key: null` sends none. */
+  /** One request; rejects when there is no answer. */
   async request(
     method: string,
     path: string,
@@ -90,14 +90,13 @@ export class Deployment {
   ): Promise<Answer> {
     const until = Date.now() + REPEATED_MS;
     for (;;) {
-      const answer = await this.request(method, path, body, headers).catch((error: unknown) => error);
-      const isAnswer = answer instanceof Error === false;
-      if (isAnswer && (answer as Answer).status < 300) return answer as Answer;
-      const status = isAnswer ? (answer as Answer).status : 0;
-      const isTemporary = status === 0 || status === 429 || status === 503;
-      if (!isTemporary || Date.now() > until) throw new Error(faultOf(method, path, answer));
-      const pause = isAnswer ? Number((answer as Answer).headers.get("retry-after") ?? 1) : 1;
-      await sleep(Math.min(LONGEST_PAUSE_S, pause || 1) * 1_000);
+      const answer = await this.request(method, path, body, headers).catch(messageOf);
+      const isMissing = typeof answer === "string";
+      if (!isMissing && answer.status < 300) return answer;
+      const isTemporary = isMissing || answer.status === 429 || answer.status === 503;
+      if (!isTemporary || Date.now() > until) throw new Error(`${method} ${path} was ${faultOf(answer)}`);
+      const pauseS = isMissing ? 1 : Number(answer.headers.get("retry-after") ?? 1) || 1;
+      await sleep(Math.min(LONGEST_PAUSE_S, pauseS) * 1_000);
     }
   }
 
@@ -168,10 +167,9 @@ function parsed(text: string): unknown {
   }
 }
 
-function faultOf(method: string, path: string, answer: unknown): string {
-  if (answer instanceof Error) return `${method} ${path} was not answered: ${messageOf(answer)}`;
-  const { status, text } = answer as Answer;
-  return `${method} ${path} was answered ${status}: ${text.slice(0, 300)}`;
+function faultOf(answer: Answer | string): string {
+  if (typeof answer === "string") return `not answered: ${answer}`;
+  return `answered ${answer.status}: ${answer.text.slice(0, 300)}`;
 }
 
 /**
@@ -180,7 +178,7 @@ function faultOf(method: string, path: string, answer: unknown): string {
  */
 export async function deploymentFault(deployment: Deployment): Promise<string | undefined> {
   const { url, tenant } = deployment;
-  const health = await deployment.health().catch((error: unknown) => messageOf(error));
+  const health = await deployment.health().catch(messageOf);
   if (typeof health === "string") return `${url.origin} cannot be reached: ${health}`;
   const { status } = (health.json ?? {}) as Partial<Health>;
   if (!["ok", "stalled", "unreachable"].includes(status ?? "")) {
