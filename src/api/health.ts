@@ -9,7 +9,13 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
 import { isRemembered } from "../core/credentials.ts";
-import { type DatabaseSize, readSystemHealth, type SystemHealth } from "../db/stats.ts";
+import {
+  type DatabaseSize,
+  LATEST_MIGRATION,
+  readAppliedMigrations,
+  readSystemHealth,
+  type SystemHealth,
+} from "../db/stats.ts";
 import { faultOf } from "../log.ts";
 import { CONTENT_TYPE, expose } from "../metrics/exposition.ts";
 import { scrape } from "../metrics/families.ts";
@@ -29,12 +35,13 @@ export function registerHealth(api: Api): void {
     const health = await healthOf(services);
     if (health === undefined)
       return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, NOT_CACHED);
-    const { heartbeatAt, oldestDueAt, databases } = health;
+    const { heartbeatAt, oldestDueAt, databases, migrations } = health;
     const now = services.now();
     const shown = {
       sweep: sweepView(heartbeatAt, now),
       oldest_due: dueView(oldestDueAt, now),
-      databases: databases.map(databaseView),
+      migration: LATEST_MIGRATION,
+      databases: databases.map((database, n) => databaseView(database, migrations[n] ?? null)),
     };
     if (isStalled(heartbeatAt, now)) return c.json({ status: "stalled" as const, ...shown }, 503, NOT_CACHED);
     return c.json({ status: "ok" as const, ...shown }, 200, CACHED);
@@ -53,6 +60,15 @@ const databaseSchema = z.object({
   name: z.string().openapi({ description: "The name of its binding.", example: "DB" }),
   bytes: z.int().openapi({ description: "Its size.", example: 1_482_752_000 }),
   headroom_bytes: z.int().openapi({ description: "How much it can still grow.", example: 8_517_248_000 }),
+  migration: z
+    .string()
+    .nullable()
+    .openapi({
+      description:
+        "The migration that was applied to it last. One before the deployment's own `migration`: it has not been " +
+        "migrated for this version. A later one: the version was rolled back. Null: wrangler has left no record.",
+      example: LATEST_MIGRATION,
+    }),
 });
 
 const healthSchema = z
@@ -69,6 +85,10 @@ const healthSchema = z
       description:
         "The retry that has been due for the longest time and has not been made; null when none is due.",
     }),
+    migration: z.string().openapi({
+      description: "The latest migration that this version was written for.",
+      example: LATEST_MIGRATION,
+    }),
     databases: z.array(databaseSchema),
   })
   .openapi("Health");
@@ -78,8 +98,8 @@ const getHealth = createRoute({
   path: "/v1/health",
   summary: "Show the health of the deployment",
   description:
-    "For uptime monitors: whether the sweep, which repairs what was lost, has run recently, and how much room is left " +
-    "in D1.",
+    "For uptime monitors: whether the sweep, which repairs what was lost, has run recently, how much room is left in D1, " +
+    "and which migrations it has.",
   tags: ["Monitoring"],
   security: [],
   responses: {
@@ -113,7 +133,7 @@ const getMetrics = createRoute({
   },
 });
 
-const NOTHING_KNOWN = { sweep: null, oldest_due: null, databases: [] };
+const NOTHING_KNOWN = { sweep: null, oldest_due: null, migration: LATEST_MIGRATION, databases: [] };
 
 /** How long an isolate answers from what it has read. */
 const REMEMBERED_MS = 5_000;
@@ -124,12 +144,15 @@ const PATIENCE_MS = 5_000;
 const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
 const NOT_CACHED = { "cache-control": "no-store" };
 
+/** What is known while the database answers. */
+type Known = SystemHealth & Readonly<{ migrations: readonly (string | null)[] }>;
+
 /**
  * Reads the health once for all who ask within `REMEMBERED_MS`, at the same time or later. Undefined while the database
  * does not answer: that is a status of its own, not an error.
  */
-function sharedHealth(): (services: Services) => Promise<SystemHealth | undefined> {
-  let last: Readonly<{ readAt: number; health: Promise<SystemHealth | undefined> }> | undefined;
+function sharedHealth(): (services: Services) => Promise<Known | undefined> {
+  let last: Readonly<{ readAt: number; health: Promise<Known | undefined> }> | undefined;
   return async (services) => {
     const now = services.now();
     if (last === undefined || !isRemembered(last.readAt, now, REMEMBERED_MS)) {
@@ -142,12 +165,16 @@ function sharedHealth(): (services: Services) => Promise<SystemHealth | undefine
   };
 }
 
-async function readHealth(services: Services): Promise<SystemHealth | undefined> {
+async function readHealth(services: Services): Promise<Known | undefined> {
   try {
-    const health = await within(services, PATIENCE_MS, readSystemHealth(services));
+    const [health, migrations] = await within(
+      services,
+      PATIENCE_MS,
+      Promise.all([readSystemHealth(services), readAppliedMigrations(services)]),
+    );
     if (isStalled(health.heartbeatAt, services.now()))
       services.background(publishStall(services, health.heartbeatAt));
-    return health;
+    return { ...health, migrations };
   } catch (error) {
     services.log({ what: "health_unknown", error: faultOf(error) });
     return undefined;
@@ -168,6 +195,9 @@ function secondsSince(at: number, now: number): number {
   return Math.floor((now - at) / 1000);
 }
 
-function databaseView({ name, bytes, headroomBytes }: DatabaseSize): z.infer<typeof databaseSchema> {
-  return { name, bytes, headroom_bytes: headroomBytes };
+function databaseView(
+  { name, bytes, headroomBytes }: DatabaseSize,
+  migration: string | null,
+): z.infer<typeof databaseSchema> {
+  return { name, bytes, headroom_bytes: headroomBytes, migration };
 }

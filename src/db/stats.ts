@@ -64,6 +64,30 @@ function sizeOf(number: number, bytes: number): DatabaseSize {
   return { name, bytes, headroomBytes: Math.max(0, DATABASE_BYTES - bytes) };
 }
 
+/** The latest migration, which this code was written for. A test holds it together with the files in migrations/. */
+export const LATEST_MIGRATION = "0001_wire_contract.sql";
+
+/** Wrangler's record of what it has applied, under the name that it has unless `migrations_table` says otherwise. */
+const APPLIED_MIGRATION = "SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1";
+
+/**
+ * The migration that was applied last to each database; null without a record. Not part of `readSystemHealth`, which
+ * would fail as a whole where the record has another name.
+ */
+export function readAppliedMigrations(databases: Databases): Promise<readonly (string | null)[]> {
+  return Promise.all(
+    allOf(databases).map((db) =>
+      db
+        .prepare(APPLIED_MIGRATION)
+        .all<{ name: string }>()
+        .then(
+          ({ results }) => results[0]?.name ?? null,
+          () => null,
+        ),
+    ),
+  );
+}
+
 /** Most retries counted in each database. */
 export const RETRIES_COUNTED = 10_000;
 /** Most retrying, and most waiting, deliveries looked at for their age. */

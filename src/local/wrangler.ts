@@ -107,40 +107,62 @@ export async function bundleWorker(
   return join(directory, `${basename(main, ".ts")}.js`);
 }
 
-/** What a command has printed, standard error included, and its exit code. */
-type CommandResult = Readonly<{ code: number; output: string; stdout: string }>;
+/** What a command has printed, standard error included, its exit code, and what it notes for other programs. */
+type CommandResult = Readonly<{ code: number; output: string; stdout: string; entries: readonly unknown[] }>;
 
 /**
  * Runs the `wrangler` on the PATH, which npm's is for its scripts, until it ends by itself: a migration must not be cut
  * off. It is asked nothing and prints nothing.
  */
 export async function wranglerResult(args: readonly string[]): Promise<CommandResult> {
-  const child = startFromPath(args, ["ignore", "pipe", "pipe"], { CI: "1" });
   const [all, out]: [string[], string[]] = [[], []];
-  child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
-    all.push(chunk);
-    out.push(chunk);
+  const result = await withEntries((env) => {
+    const child = startFromPath(args, ["ignore", "pipe", "pipe"], { CI: "1", ...env });
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      all.push(chunk);
+      out.push(chunk);
+    });
+    child.stderr?.setEncoding("utf8").on("data", (chunk: string) => all.push(chunk));
+    return closed(child);
   });
-  child.stderr?.setEncoding("utf8").on("data", (chunk: string) => all.push(chunk));
-  const code = await closed(child);
-  return { code, output: all.join(""), stdout: out.join("") };
+  return { ...result, output: all.join(""), stdout: out.join("") };
 }
 
 /**
  * Runs the `wrangler` on the PATH in this terminal, where it may ask questions.
  * @returns its exit code, and the entries of the file in which it notes for other programs what it has done
  */
-export async function wranglerInTerminal(
+export function wranglerInTerminal(
   args: readonly string[],
+): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+  return withEntries((env) => closed(startFromPath(args, "inherit", env)));
+}
+
+async function withEntries(
+  run: (env: Readonly<Record<string, string>>) => Promise<number>,
 ): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
   const directory = mkdtempSync(join(tmpdir(), "breakwater-wrangler-"));
   try {
     const file = join(directory, "output.ndjson");
-    const code = await closed(startFromPath(args, "inherit", { WRANGLER_OUTPUT_FILE_PATH: file }));
+    const code = await run({ WRANGLER_OUTPUT_FILE_PATH: file });
     return { code, entries: entriesOf(file) };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/**
+ * The address of a deployment: the first target at whose root the Worker answers, on workers.dev, on a custom domain, or
+ * on all paths of a host. Undefined when there is none.
+ */
+export function addressIn(entries: readonly unknown[]): string | undefined {
+  const deployed = entries.find((entry) => (entry as { type?: unknown }).type === "deploy");
+  const { targets } = (deployed ?? {}) as { targets?: readonly string[] };
+  return (targets ?? []).flatMap((target) => {
+    if (/^https?:\/\//.test(target)) return new URL(target).origin;
+    const host = /^([a-z0-9.-]+\.[a-z]+)(?:\/\*?)?(?: \(.*\))?$/i.exec(target)?.[1];
+    return host === undefined ? [] : `https://${host}`;
+  })[0];
 }
 
 function entriesOf(file: string): unknown[] {

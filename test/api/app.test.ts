@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Principal } from "../../src/api/context.ts";
+import { LATEST_MIGRATION } from "../../src/db/stats.ts";
 import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 
@@ -288,10 +289,32 @@ describe("GET /v1/health", () => {
   });
 
   it("shows the size of the database and how much it can still grow", async () => {
-    const [{ name, bytes, headroom_bytes, ...rest }] = (await health()).json.databases;
-    expect([name, rest]).toEqual(["DB", {}]);
+    const [{ name, bytes, headroom_bytes }] = (await health()).json.databases;
+    expect(name).toBe("DB");
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes + headroom_bytes).toBe(10_000_000_000);
+  });
+
+  const migrations = async () => {
+    const { migration, databases } = (await health()).json;
+    return [migration, databases[0].migration];
+  };
+
+  it("shows the latest migration that it expects, and the one that the database has", async () => {
+    expect(await migrations()).toEqual([LATEST_MIGRATION, LATEST_MIGRATION]);
+  });
+
+  it("shows the migration of another version that the database has instead", async () => {
+    await env.DB.exec("INSERT INTO d1_migrations (name) VALUES ('9999_of_a_later_version.sql')");
+    expect(await migrations()).toEqual([LATEST_MIGRATION, "9999_of_a_later_version.sql"]);
+    await env.DB.exec("DELETE FROM d1_migrations WHERE name LIKE '9999%'");
+  });
+
+  it("is known where wrangler has left no record of migrations", async () => {
+    await env.DB.exec("ALTER TABLE d1_migrations RENAME TO other_migrations");
+    const answer = await health();
+    await env.DB.exec("ALTER TABLE other_migrations RENAME TO d1_migrations");
+    expect(answer).toMatchObject({ status: 200, json: { status: "ok", databases: [{ migration: null }] } });
   });
 
   it("counts a sweep that never completed as none", async () => {
@@ -341,7 +364,7 @@ describe("GET /v1/health", () => {
     const { status, json } = await api.call("GET", "/v1/health", undefined, { authorization: null });
     expect([status, json]).toEqual([
       503,
-      { status: "unreachable", sweep: null, oldest_due: null, databases: [] },
+      { status: "unreachable", sweep: null, oldest_due: null, migration: LATEST_MIGRATION, databases: [] },
     ]);
   });
 });

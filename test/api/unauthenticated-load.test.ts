@@ -178,7 +178,7 @@ describe("requests without a valid key", () => {
 describe("a flood of GET /v1/health", () => {
   const sweptAt = (at: number) => insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: at });
 
-  it("costs one query in five seconds, at the same time or one after the other", async () => {
+  it("costs one look at the database in five seconds, at the same time or one after the other", async () => {
     let now = NOW;
     const api = meteredApi({ now: () => now });
     api.queries();
@@ -186,10 +186,11 @@ describe("a flood of GET /v1/health", () => {
     now += 4999;
     for (let i = 0; i < 50; i++) answers.push(await api.get("/v1/health", null));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
-    expect(api.queries()).toBe(1);
+    // Its state, and its migrations.
+    expect(api.queries()).toBe(2);
     now += 1;
     await api.get("/v1/health", null);
-    expect(api.queries()).toBe(1);
+    expect(api.queries()).toBe(2);
   });
 
   it("may be answered from caches while all is well, and not while it is not", async () => {

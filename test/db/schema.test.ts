@@ -10,6 +10,7 @@ import {
 import { describe, expect, test } from "vitest";
 import { defaultBreaker, defaultLimits } from "../../src/core/limits.ts";
 import * as schema from "../../src/db/schema.ts";
+import { LATEST_MIGRATION } from "../../src/db/stats.ts";
 
 const tables = Object.values(schema) as SQLiteTable[];
 const dialect = new SQLiteSyncDialect();
@@ -84,6 +85,11 @@ test("every table is in the schema", async () => {
   const found = await select<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table'");
   const ours = found.map(({ name }) => name).filter((name) => !/^(sqlite_|_cf_|d1_)/.test(name));
   expect(ours.sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+});
+
+test("the latest migration is the one that the code expects", () => {
+  const { MIGRATIONS } = env as unknown as { MIGRATIONS: readonly { name: string }[] };
+  expect(LATEST_MIGRATION).toBe(MIGRATIONS.at(-1)?.name);
 });
 
 test("deliveries are stored by their key, destinations by rowid", async () => {

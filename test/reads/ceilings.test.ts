@@ -21,7 +21,7 @@ type Ceiling = readonly [rowsRead: number, queries: number];
  * `{foreign}` one of another tenant, `{day}` the time a day ago.
  */
 const ceilings: Readonly<Record<string, Ceiling>> = {
-  "GET /v1/health": [10, 1],
+  "GET /v1/health": [10, 2],
   "GET /v1/destinations/{id}/jwks.json": [2, 1],
   "GET /v1/deliveries": [5_000, 4],
   "GET /v1/deliveries?state=cancelled": [5_000, 3],

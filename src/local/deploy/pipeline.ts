@@ -8,7 +8,7 @@
  * producer is bound to, the dead-letter queue among them.
  */
 import { basename, resolve } from "node:path";
-import { projectRoot, readEnvironments, wranglerInTerminal } from "../wrangler.ts";
+import { addressIn, projectRoot, readEnvironments, wranglerInTerminal } from "../wrangler.ts";
 import { type ConfigFault, configFaults, configNotes, type Environment } from "./config-faults.ts";
 import { createDatabases, databaseStates, databasesOf, migrateDatabases } from "./databases.ts";
 import { toldVariables, variableFaults } from "./variable-faults.ts";
@@ -128,17 +128,6 @@ async function deployWorker(
       `wrangler deploy failed (${code}). The databases have been migrated; the former code is still live unless wrangler says otherwise above. Run it again.`,
     );
   return addressIn(entries);
-}
-
-/** The first target at whose root the Worker answers: on workers.dev, a custom domain, or all paths of a host. */
-function addressIn(entries: readonly unknown[]): string | undefined {
-  const deployed = entries.find((entry) => (entry as { type?: unknown }).type === "deploy");
-  const { targets } = (deployed ?? {}) as { targets?: readonly string[] };
-  return (targets ?? []).flatMap((target) => {
-    if (/^https?:\/\//.test(target)) return new URL(target).origin;
-    const host = /^([a-z0-9.-]+\.[a-z]+)(?:\/\*?)?(?: \(.*\))?$/i.exec(target)?.[1];
-    return host === undefined ? [] : `https://${host}`;
-  })[0];
 }
 
 const POLL_MS = 1_000;

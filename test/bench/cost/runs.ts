@@ -1,4 +1,5 @@
 /** The traffic whose cost is counted: events of the corpus, which are as webhooks commonly are. */
+import { LEDGER } from "../../../src/local/verify/judge.ts";
 import { corpusEvent } from "../corpus.ts";
 import { postSteadily } from "../open-loop.ts";
 import { typeOf } from "../throughput/contender.ts";
@@ -34,9 +35,10 @@ export function runsOf(size: Size): readonly Run[] {
       budget: {
         dollarsPerMillion: 0.15,
         storagePerMillion: 0.25,
-        d1RowsRead: 1,
-        d1RowsWritten: 0.05,
-        queueOperations: 0.035,
+        // `npm run verify` compares a deployment's bill with the same figures.
+        d1RowsRead: LEDGER.rowsRead,
+        d1RowsWritten: LEDGER.rowsWritten,
+        queueOperations: LEDGER.queueOperations,
         logLines: 0.02,
       },
       prepare: (stack) => stack.destinations(1),

@@ -1,0 +1,30 @@
+/** All checks, in the order in which they run. */
+import type { Check } from "./check.ts";
+import { billed } from "./checks/billed.ts";
+import { hanging, slow } from "./checks/connections.ts";
+import { batch, idempotency, latency, reach, signed } from "./checks/delivery.ts";
+import { health, heartbeat, migrations, strangers } from "./checks/deployment.ts";
+import {
+  badCertificate,
+  closedPort,
+  deadOrigin,
+  ipAddress,
+  missingName,
+  noAnswer,
+  ownHost,
+} from "./checks/failures.ts";
+import { soak } from "./checks/soak.ts";
+import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
+
+/**
+ * Neighbours that run together do so at the same time: those that look at when something comes, and later those that
+ * make load. A batch that is under way for long would hold the retries of messages that came with it.
+ */
+export const checks: readonly Check[] = [
+  ...[health, migrations, reach, signed, latency],
+  ...[heartbeat, idempotency, retry, hold, circuit, slow],
+  ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
+  hanging,
+  ...[batch, concurrency],
+  ...[billed, soak],
+];

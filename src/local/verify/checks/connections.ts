@@ -1,0 +1,117 @@
+/** Receivers that do not answer: attempts that outlast the handler that made them, and what hangs beside healthy traffic. */
+import { arrived, type Check, type Run } from "../check.ts";
+import type { Destination } from "../deployment.ts";
+import { both, judgeLatency, judgeOnce, msText, percentile, secondsText, type Verdict } from "../judge.ts";
+import { arrivalMs } from "./delivery.ts";
+
+const SLOW_MS = 20_000;
+
+export const slow: Check = {
+  name: "slow",
+  expected: `an answer after ${SLOW_MS / 1000} s, long after the queue's batch, counts: delivered, one attempt`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const endpoint = await run.endpoint("slow", {
+      per: "request",
+      replies: [{ status: 204, afterMs: SLOW_MS }],
+    });
+    const { type } = await run.deployment.createDestination("slow", endpoint.url, { timeout_ms: 25_000 });
+    const [event] = await run.deployment.post(type, [{ n: 1 }], run.own("slow"));
+    const hits = await run.hitsOnce(endpoint, arrived(1), SLOW_MS + 60_000);
+    const id = event?.deliveries[0]?.id;
+    type Delivery = Readonly<{ state: string; attempts: number; reason?: string }>;
+    let delivery: Delivery | undefined;
+    await run.until(async () => {
+      delivery = await run.deployment.call<Delivery>("GET", `/v1/deliveries/${id}`);
+      return delivery.state === "delivered";
+    }, 30_000);
+    const { state = "unknown", attempts = 0 } = delivery ?? {};
+    const tookMs = (hits[0]?.answeredAt ?? Number.NaN) - (hits[0]?.at ?? Number.NaN);
+    return both(judgeOnce(event ? [event.id] : [], hits), {
+      ok: state === "delivered" && attempts === 1,
+      seen: `answered after ${secondsText(tookMs)}, ${state}, ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
+    });
+  },
+};
+
+/** As many as an invocation has connections, so that those of one message take all of them. */
+const HANGING = 6;
+const HANGS_MS = 15_000;
+const HEALTHY = 20;
+const WITHIN_MS = 15_000;
+
+export const hanging: Check = {
+  name: "hanging",
+  expected: `beside ${HANGING} destinations that hang, others arrive within ${WITHIN_MS / 1000} s, D1 and gates are reached`,
+  runs: "alone",
+  usesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const endpoint = await run.endpoint("healthy", { per: "request", replies: [{ status: 204 }] });
+    const { id, type } = await deployment.createDestination("healthy", endpoint.url);
+    const hangs = { per: "request", replies: [{ status: 204, afterMs: HANGS_MS + 5_000 }] } as const;
+    const destinations: Destination[] = [];
+    // One after the other: none may be created behind one that fails, when all are being removed.
+    while (destinations.length < HANGING) {
+      const { url } = await run.endpoint(`hanging-${destinations.length}`, hangs);
+      destinations.push(await deployment.createDestination("hanging", url, { timeout_ms: HANGS_MS }));
+    }
+    const data = Array.from({ length: 10 }, (_, n) => ({ n }));
+    await deployment.post(destinations[0]?.type ?? "", data, run.own("hanging"));
+    const [{ events, answers }, recorded] = await Promise.all([
+      postBeside(run, { id, type }),
+      recordedInFlight(
+        run,
+        destinations.map((each) => each.id),
+      ),
+    ]);
+    const hits = await run.hitsOnce(endpoint, arrived(HEALTHY), 60_000);
+    const slowest = percentile(answers, 1);
+    // Their attempts would stand beside the checks that follow.
+    await Promise.all(destinations.map((each) => deployment.deleteDestination(each.id)));
+    return both(
+      judgeOnce(events, hits),
+      judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: WITHIN_MS / 3, p99Ms: WITHIN_MS }),
+      { ok: slowest <= 5_000, seen: `health and gate answered within ${msText(slowest)}` },
+      recorded,
+    );
+  },
+};
+
+/** Posts to a healthy destination; says how long the health of the deployment and of the destination took each time. */
+async function postBeside(
+  run: Run,
+  { id, type }: Pick<Destination, "id" | "type">,
+): Promise<Readonly<{ events: readonly string[]; answers: readonly number[] }>> {
+  const { deployment } = run;
+  const [events, answers]: [string[], number[]] = [[], []];
+  for (let n = 0; n < HEALTHY; n++) {
+    const { event } = await deployment.postOne(type, { n }, run.own(`healthy-${n}`));
+    events.push(event.id);
+    const startedAt = performance.now();
+    await Promise.all([deployment.health(), deployment.destinationHealth(id)]);
+    answers.push(performance.now() - startedAt);
+    await run.wait(250);
+  }
+  return { events, answers };
+}
+
+/**
+ * The invocation whose connections all hang has recorded in D1 what is under way: its calls to D1 did not wait for one of
+ * the connections to be free.
+ */
+async function recordedInFlight(run: Run, destinations: readonly string[]): Promise<Verdict> {
+  const found = new Set<string>();
+  const look = async () => {
+    for (const id of destinations.filter((each) => !found.has(each))) {
+      const path = `/v1/deliveries?destination_id=${id}&reason=in_flight&limit=1`;
+      const { data } = await run.deployment.call<{ data: readonly unknown[] }>("GET", path);
+      if (data.length > 0) found.add(id);
+    }
+    return found.size === destinations.length;
+  };
+  // Before the first of them can have timed out.
+  const ok = await run.until(look, HANGS_MS * 0.8);
+  return { ok, seen: `${found.size} of ${destinations.length} recorded as in flight meanwhile` };
+}

@@ -1,0 +1,195 @@
+/** Events that nothing stands in the way of: what arrives, how fast, and how often. */
+import { createPublicKey, verify } from "node:crypto";
+import { Webhook } from "standardwebhooks";
+import { arrived, type Check } from "../check.ts";
+import { both, judgeLatency, judgeOnce, msText } from "../judge.ts";
+import type { Hit, Script } from "../protocol.ts";
+import { messageOf } from "../receiver.ts";
+
+const succeeding: Script = { per: "request", replies: [{ status: 204 }] };
+/** How long events may take that nothing stands in the way of. */
+const ARRIVES_MS = 60_000;
+
+/** A new host on workers.dev takes a while until it is known everywhere. */
+const REACHED_MS = 90_000;
+/** A destination is sent a test event once in five seconds at most. */
+const BETWEEN_TESTS_MS = 5_500;
+
+export const reach: Check = {
+  name: "reach",
+  expected: "a test event reaches the receiver, and is answered 204",
+  runs: "alone",
+  usesReceiver: true,
+  reachesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const { url } = await run.endpoint("reach", succeeding);
+    const { id } = await deployment.createDestination("reach", url);
+    let seen = "nothing";
+    const reached = async () => {
+      const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
+      const result = (json ?? {}) as TestResult;
+      seen =
+        status === 200
+          ? `${result.error ?? result.status} after ${msText(result.latency_ms)}${explained(result)}`
+          : `the test event was answered ${status}: ${text.slice(0, 200)}`;
+      return result.status === 204;
+    };
+    return { ok: await run.until(reached, REACHED_MS, BETWEEN_TESTS_MS), seen };
+  },
+};
+
+type TestResult = Readonly<{ status?: number; error?: string; latency_ms: number; response?: string }>;
+
+/** What stands in the way of a Worker that calls another one of its own account. */
+function explained({ response = "" }: TestResult): string {
+  if (!/error code: 1042\b/.test(response)) return response && `: ${response.slice(0, 100)}`;
+  return ": error code 1042, so the deployment lacks the compatibility flag global_fetch_strictly_public";
+}
+
+/** What a parser that knew only JavaScript's numbers and ASCII would change. */
+const DELICATE =
+  '{"price":100.00,"number":12345678901234567890,"text":"Grüße, 世界 🌊","empty":{},"list":[1e5,-0]}';
+
+export const signed: Check = {
+  name: "signed",
+  expected: "an event arrives byte for byte, signed with the destination's secret or key",
+  runs: "alone",
+  usesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const [byHmac, byKey] = await Promise.all([
+      run.endpoint("signed-hmac", succeeding),
+      run.endpoint("signed-key", succeeding),
+    ]);
+    const { type, secret } = await deployment.createDestination("signed", byHmac.url);
+    const body = { url: byKey.url, tenant: deployment.tenant, event_types: [type], signature: "ed25519" };
+    const key = await deployment.call<{ public_key: string }>("POST", "/v1/destinations", body);
+    const posted = `{"type":"${type}","tenant":"${deployment.tenant}","data":${DELICATE}}`;
+    const { status, text } = await deployment.request("POST", "/v1/events", posted);
+    if (status !== 202) return { ok: false, seen: `the event was answered ${status}: ${text.slice(0, 200)}` };
+    const hits = await Promise.all(
+      [byHmac, byKey].map((endpoint) => run.hitsOnce(endpoint, arrived(1), ARRIVES_MS)),
+    );
+    const [first, second] = hits.map(([hit]) => hit);
+    if (first === undefined || second === undefined)
+      return {
+        ok: false,
+        seen: "the event has not arrived; is the receiver's host reachable from the deployment?",
+      };
+    const faults = [
+      ...bodyFaults(first, type),
+      ...bodyFaults(second, type),
+      ...hmacFaults(first, secret),
+      ...(isSignedBy(second, key.public_key) ? [] : ["the signature with ed25519 does not verify"]),
+    ];
+    return { ok: faults.length === 0, seen: faults.join("; ") || "the same bytes, both signatures verify" };
+  },
+};
+
+function bodyFaults({ body }: Hit, type: string): string[] {
+  const [, timestamp = ""] = /^\{"type":"[^"]*","timestamp":"([^"]+)"/.exec(body) ?? [];
+  const expected = `{"type":"${type}","timestamp":"${timestamp}","data":${DELICATE}}`;
+  return body === expected && !Number.isNaN(Date.parse(timestamp)) ? [] : [`other bytes: ${body}`];
+}
+
+function hmacFaults({ event, timestamp, signature, body }: Hit, secret: string): string[] {
+  const headers = { "webhook-id": event, "webhook-timestamp": timestamp, "webhook-signature": signature };
+  try {
+    new Webhook(secret).verify(body, headers);
+    return [];
+  } catch (error) {
+    return [`the signature does not verify (${messageOf(error)}); is this machine's clock right?`];
+  }
+}
+
+/** @param publicKey `whpk_` and the base64 of an ed25519 key */
+function isSignedBy({ event, timestamp, signature, body }: Hit, publicKey: string): boolean {
+  const x = Buffer.from(publicKey.replace(/^whpk_/, ""), "base64").toString("base64url");
+  const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
+  const given = signature.split(" ").flatMap((one) => /^v1a,(.+)$/.exec(one)?.[1] ?? []);
+  const content = Buffer.from(`${event}.${timestamp}.${body}`);
+  return given.some((one) => verify(null, content, key, Buffer.from(one, "base64")));
+}
+
+const EVENTS = 40;
+const EVERY_MS = 150;
+
+export const latency: Check = {
+  name: "latency",
+  expected: "single events: accept p50 ≤ 1 s, p99 ≤ 5 s; accept to arrival p50 ≤ 3 s, p99 ≤ 15 s",
+  runs: "alone",
+  usesReceiver: true,
+  run: async (run) => {
+    const endpoint = await run.endpoint("latency", succeeding);
+    const { type } = await run.deployment.createDestination("latency", endpoint.url);
+    const accepts: number[] = [];
+    for (let n = 0; n < EVENTS; n++) {
+      const { tookMs } = await run.deployment.postOne(type, { n }, run.own(`latency-${n}`));
+      accepts.push(tookMs);
+      await run.wait(EVERY_MS);
+    }
+    const hits = await run.hitsOnce(endpoint, arrived(EVENTS), ARRIVES_MS);
+    const verdict = both(
+      judgeLatency("accept", accepts, { p50Ms: 1_000, p99Ms: 5_000 }),
+      judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: 3_000, p99Ms: 15_000 }),
+    );
+    return { ok: verdict.ok && arrived(EVENTS)(hits), seen: `${verdict.seen}, of ${hits.length}` };
+  },
+};
+
+/** From the time of acceptance, which the body has, to the arrival: both by clocks of Cloudflare's. */
+export function arrivalMs({ at, body }: Hit): number {
+  const { timestamp } = JSON.parse(body) as { timestamp: string };
+  return at - Date.parse(timestamp);
+}
+
+const BATCH = 250;
+
+export const batch: Check = {
+  name: "batch",
+  expected: `${BATCH} events of one request arrive, each once`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const endpoint = await run.endpoint("batch", succeeding);
+    const { type } = await run.deployment.createDestination("batch", endpoint.url);
+    const data = Array.from({ length: BATCH }, (_, n) => ({ n }));
+    const events = await run.deployment.post(type, data, run.own("batch"));
+    const hits = await run.hitsOnce(endpoint, arrived(BATCH), ARRIVES_MS);
+    return judgeOnce(
+      events.map(({ id }) => id),
+      hits,
+    );
+  },
+};
+
+export const idempotency: Check = {
+  name: "idempotency",
+  expected: "one key: the same ids and one delivery however often; 409 for other content",
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const endpoint = await run.endpoint("idempotency", succeeding);
+    const { type } = await deployment.createDestination("idempotency", endpoint.url);
+    const key = run.own("idempotency");
+    const post = async () => (await deployment.post(type, [{ n: 1 }, { n: 2 }], key)).map(({ id }) => id);
+    // At the same time, and after it was accepted.
+    const ids = [...(await Promise.all([post(), post(), post()])), await post()];
+    const other = JSON.stringify({ events: [{ type, tenant: deployment.tenant, data: { n: 3 } }] });
+    const { status } = await deployment.request("POST", "/v1/events/batch", other, {
+      "idempotency-key": key,
+    });
+    const hits = await run.hitsOnce(endpoint, arrived(2), ARRIVES_MS);
+    // A second delivery would come at once too.
+    await run.wait(3_000);
+    const once = judgeOnce(ids[0] ?? [], hits.length > 2 ? hits : await endpoint.hits());
+    const distinct = new Set(ids.map((each) => each.join())).size;
+    const sameIds = distinct === 1 ? "the same ids" : `${distinct} different sets of ids`;
+    return {
+      ok: once.ok && distinct === 1 && status === 409,
+      seen: `${ids.length} requests, ${sameIds}; ${once.seen}; other content ${status}`,
+    };
+  },
+};

@@ -1,0 +1,190 @@
+/**
+ * What failures look like: the reason that a test event to an address that fails in a certain way is given. In production
+ * the platform may answer in the receiver's place, with statuses and codes that src/core/retry/classify.ts reads.
+ */
+import { lookup } from "node:dns/promises";
+import { createServer, type Server } from "node:net";
+import type { Check, Run, Skipped } from "../check.ts";
+import type { Verdict } from "../judge.ts";
+import type { FailingAddress } from "../options.ts";
+
+type Failure = Readonly<{
+  name: FailingAddress;
+  /** What is wrong with the address. */
+  what: string;
+  /** The reasons that are right. */
+  reasons: readonly string[];
+  /** What they have in common, where they are many. */
+  summary?: string;
+  /** Those that are right besides on a local stack, whose runtime does not say why it could not connect. */
+  localReasons?: readonly string[];
+  /** Whether the edge must have answered in the receiver's place, with a status. */
+  hasStatus?: boolean;
+  timeoutMs?: number;
+  /** An address that is used unless the flag names another. */
+  usual?: (run: Run) => string;
+  /** The same for a local stack, which is not to need the internet: a port of this machine. */
+  localUsual?: () => Promise<LocalAddress>;
+}>;
+
+type LocalAddress = Readonly<{ url: string; close: () => void }>;
+
+/** Anything that is answered by the internet itself says that there is one. */
+const KNOWN_NAME = "cloudflare.com";
+
+function failing(failure: Failure): Check {
+  const { name, what, reasons, localReasons = [], hasStatus = false } = failure;
+  const { summary = reasons.join(" or ") } = failure;
+  const locally = localReasons.length === 0 ? "" : ` (a local stack: ${localReasons.join(" or ")})`;
+  return {
+    name,
+    expected: `${what}: ${summary}${locally}`,
+    runs: "together",
+    usesReceiver: false,
+    run: async (run) => {
+      const address = await addressFor(run, failure);
+      if ("skipped" in address) return address;
+      try {
+        const { error = "none", status, response } = await sendTest(run, failure, address.url);
+        const isRight = reasons.includes(error) || (run.isLocal && localReasons.includes(error));
+        const answer =
+          status === undefined ? "" : `, ${status} ${JSON.stringify(response?.slice(0, 60) ?? "")}`;
+        const seen = `${error}${answer}, at ${new URL(address.url).host}`;
+        return { ok: isRight && (!hasStatus || status !== undefined), seen };
+      } finally {
+        address.close();
+      }
+    },
+  };
+}
+
+async function addressFor(run: Run, { name, usual, localUsual }: Failure): Promise<LocalAddress | Skipped> {
+  const given = run.options.failing[name];
+  if (given === undefined && run.isLocal && localUsual) return localUsual();
+  const url = given ?? usual?.(run);
+  if (url === undefined)
+    return { skipped: `no public address is known to be like that; name one with --${name}` };
+  const isReserved = new URL(url).hostname.endsWith(".invalid");
+  const isElsewhere = /[a-z]/i.test(new URL(url).hostname) && !isReserved;
+  const hasInternet = !run.isLocal || !isElsewhere || (await isKnown(KNOWN_NAME));
+  return hasInternet ? { url, close: () => {} } : { skipped: "the internet cannot be reached from here" };
+}
+
+function isKnown(name: string): Promise<boolean> {
+  return lookup(name).then(
+    () => true,
+    () => false,
+  );
+}
+
+type TestResult = Readonly<{ status?: number; error?: string; response?: string }>;
+
+async function sendTest(
+  { deployment }: Run,
+  { name, timeoutMs = 10_000 }: Failure,
+  url: string,
+): Promise<TestResult> {
+  const { id } = await deployment.createDestination(name, url, { timeout_ms: timeoutMs });
+  const { status, json, text } = await deployment.request("POST", `/v1/destinations/${id}/test`);
+  if (status === 200) return json as TestResult;
+  // A deployment with a resolver of its own looks names up before it sends.
+  if (status === 409 && text.includes("could not be looked up")) return { error: "unresolved" };
+  throw new Error(`the test event was answered ${status}: ${text.slice(0, 200)}`);
+}
+
+export const missingName = failing({
+  name: "missing-name",
+  what: "a host name that does not exist",
+  reasons: ["dns", "unresolved"],
+  localReasons: ["network"],
+  // Reserved: nobody can register it.
+  usual: (run) => `https://${run.own("breakwater")}.invalid/`,
+});
+
+export const closedPort = failing({
+  name: "closed-port",
+  what: "a port that nothing listens at",
+  reasons: ["refused", "connection_lost"],
+  // Its owners offer it for such tries, and refuse connections to all ports but a few.
+  usual: () => "https://scanme.nmap.org:8443/",
+  localUsual: async () => {
+    const { url, close } = await portOfThisMachine("http");
+    close();
+    return { url, close };
+  },
+});
+
+export const badCertificate = failing({
+  name: "bad-certificate",
+  what: "a certificate that is not valid",
+  reasons: ["tls"],
+  localReasons: ["network", "connection_lost"],
+  usual: () => "https://expired.badssl.com/",
+  // A server that knows no TLS: its handshake fails too.
+  localUsual: () => portOfThisMachine("https"),
+});
+
+export const deadOrigin = failing({
+  name: "dead-origin",
+  what: "an origin that is down behind Cloudflare's proxy",
+  reasons: ["refused", "timeout", "connection_lost", "network", "dns"],
+  summary: "a reason such as refused, and the edge's status",
+  hasStatus: true,
+  timeoutMs: 25_000,
+});
+
+async function portOfThisMachine(protocol: "http" | "https"): Promise<LocalAddress> {
+  const server: Server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n"));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  return { url: `${protocol}://127.0.0.1:${port}/`, close: () => server.close() };
+}
+
+export const noAnswer: Check = {
+  name: "no-answer",
+  expected: "a receiver that does not answer within timeout_ms: timeout",
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const { url } = await run.endpoint("no-answer", {
+      per: "request",
+      replies: [{ status: 204, afterMs: 8_000 }],
+    });
+    const { id } = await run.deployment.createDestination("no-answer", url, { timeout_ms: 1_000 });
+    const { error = "none" } = await run.deployment.call<TestResult>("POST", `/v1/destinations/${id}/test`);
+    return { ok: error === "timeout", seen: error };
+  },
+};
+
+export const ownHost: Check = {
+  name: "own-host",
+  expected: "a destination on the deployment's own host is refused: 422",
+  runs: "together",
+  usesReceiver: false,
+  run: async (run) => judgeRefused(run, new URL("/hook", run.deployment.url).href, "this deployment itself"),
+};
+
+export const ipAddress: Check = {
+  name: "ip-address",
+  expected: "a destination that is an IP address is refused: 422",
+  runs: "together",
+  usesReceiver: false,
+  run: async (run) => {
+    if (run.isLocal) return { skipped: "a local stack delivers to addresses of its own machine" };
+    return judgeRefused(run, "https://1.1.1.1/", "IP address");
+  },
+};
+
+async function judgeRefused({ deployment }: Run, url: string, fault: string): Promise<Verdict> {
+  const body = JSON.stringify({ url, tenant: deployment.tenant });
+  const { status, json, text } = await deployment.request("POST", "/v1/destinations", body);
+  const { errors = [] } = (json ?? {}) as {
+    errors?: readonly Readonly<{ field: string; fault: string }>[];
+  };
+  const named = errors.find(({ field }) => field === "url")?.fault;
+  const seen = `${status}${named === undefined ? `: ${text.slice(0, 120)}` : `, the URL ${named}`}`;
+  return { ok: status === 422 && named?.includes(fault) === true, seen };
+}

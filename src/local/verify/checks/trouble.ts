@@ -1,0 +1,170 @@
+/** Receivers in trouble, and what Breakwater spares them: retries, holds, the circuit, the cap of concurrency. */
+import { arrived, type Check } from "../check.ts";
+import type { Deployment, DestinationHealth } from "../deployment.ts";
+import {
+  arrivalsOf,
+  both,
+  failedProbes,
+  judgeConcurrency,
+  judgeHold,
+  judgeOnce,
+  judgeProbes,
+  judgeRetries,
+  secondsText,
+} from "../judge.ts";
+
+/** A circuit that no check of something else opens. */
+const unbreakable = { min_attempts: 1_000 };
+
+const SCHEDULE_S = 4;
+const SPREAD = 0.25;
+/** Delays of queues are whole seconds, and a retry begins when the batch of its message is over. */
+const LATE_MS = 10_000;
+
+export const retry: Check = {
+  name: "retry",
+  expected: `after a 503 the same bytes again, 3 to 5 s later by the schedule, and ${LATE_MS / 1000} s late at most`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const endpoint = await run.endpoint("retry", {
+      per: "event",
+      replies: [{ status: 503 }, { status: 204 }],
+    });
+    const { type } = await run.deployment.createDestination("retry", endpoint.url, {
+      retry: { schedule: [SCHEDULE_S], jitter: { proportional: SPREAD } },
+      breaker: unbreakable,
+    });
+    const accepted = await run.deployment.post(type, [{ n: 1 }, { n: 2 }, { n: 3 }], run.own("retry"));
+    const hits = await run.hitsOnce(endpoint, arrived(3), 60_000);
+    return judgeRetries(
+      accepted.map(({ id }) => id),
+      hits,
+      { fromMs: SCHEDULE_S * (1 - SPREAD) * 1_000, toMs: SCHEDULE_S * (1 + SPREAD) * 1_000 + LATE_MS },
+    );
+  },
+};
+
+const HOLD_S = 10;
+
+export const hold: Check = {
+  name: "hold",
+  expected: `Retry-After: ${HOLD_S} keeps everybody away for ${HOLD_S} s; then all arrive`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const quiet = { status: 503, headers: { "retry-after": String(HOLD_S) } };
+    const endpoint = await run.endpoint("hold", { per: "request", replies: [quiet, { status: 204 }] });
+    const { id, type } = await deployment.createDestination("hold", endpoint.url, {
+      retry: { schedule: [1], jitter: "none" },
+      breaker: unbreakable,
+    });
+    const [first] = await deployment.post(type, [{ n: 0 }], run.own("hold-first"));
+    await run.hitsOnce(endpoint, ([hit]) => hit?.status === 503, 60_000);
+    const held = await run.until(
+      async () => (await deployment.destinationHealth(id)).held_until !== null,
+      5_000,
+    );
+    const rest = await deployment.post(
+      type,
+      Array.from({ length: 20 }, (_, n) => ({ n })),
+      run.own("hold-rest"),
+    );
+    const events = [first, ...rest].flatMap((event) => event?.id ?? []);
+    const hits = await run.hitsOnce(endpoint, arrived(events.length), HOLD_S * 1_000 + 60_000);
+    const verdict = judgeHold(events, hits, { holdMs: HOLD_S * 1_000, withinMs: 20_000 });
+    return both({ ok: held, seen: held ? "held" : "the API shows no hold" }, verdict);
+  },
+};
+
+const COOLDOWN_S = 4;
+const EVENTS = 12;
+
+export const circuit: Check = {
+  name: "circuit",
+  expected: `failures open it, then one probe every ${COOLDOWN_S} s at most, a success closes it, all arrive`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const { deployment } = run;
+    const endpoint = await run.endpoint("circuit", { per: "request", replies: [{ status: 500 }] });
+    const { id, type } = await deployment.createDestination("circuit", endpoint.url, {
+      retry: { schedule: [1], jitter: "none", max_attempts: 100 },
+      max_concurrency: 2,
+      breaker: { min_attempts: 3, failure_ratio: 0.5, cooldown_s: COOLDOWN_S, max_cooldown_s: COOLDOWN_S },
+    });
+    const accepted = await deployment.post(
+      type,
+      Array.from({ length: EVENTS }, (_, n) => ({ n })),
+      run.own("circuit"),
+    );
+    let openAt: number | undefined;
+    const opens = async () => {
+      openAt = openedAt(await deployment.destinationHealth(id));
+      return openAt !== undefined;
+    };
+    if (!(await run.until(opens, 60_000)) || openAt === undefined)
+      return { ok: false, seen: `${await stateOf(deployment, id)} after 60 s of failures` };
+    // Long enough for two probes, which fail; and until one has.
+    const from = openAt;
+    await run.wait(COOLDOWN_S * 2.6 * 1_000);
+    await run.hitsOnce(endpoint, (hits) => failedProbes(hits, from).length > 0, 60_000);
+    await endpoint.setScript({ per: "request", replies: [{ status: 204 }] });
+    const isClosed = async () => (await deployment.destinationHealth(id)).circuit === "closed";
+    const closed = await run.until(isClosed, 60_000);
+    const events = accepted.map(({ id }) => id);
+    const hits = await run.hitsOnce(endpoint, arrived(events.length), 90_000);
+    const to = hits.find(({ status }) => status === 204)?.at;
+    if (!closed || to === undefined)
+      return { ok: false, seen: `${await stateOf(deployment, id)} 60 s after the receiver's recovery` };
+    const { arrived: count, lost } = arrivalsOf(events, hits);
+    return both(judgeProbes(hits, { openedAt: from, closedAt: to, cooldownMs: COOLDOWN_S * 1_000 }), {
+      ok: lost === 0,
+      seen: `closed, ${count} of ${events.length} arrived ${secondsText(lastAt(hits) - to)} later`,
+    });
+  },
+};
+
+function lastAt(hits: readonly Readonly<{ at: number }>[]): number {
+  return Math.max(...hits.map(({ at }) => at));
+}
+
+/** When the circuit opened for the first time. */
+function openedAt({ transitions }: DestinationHealth): number | undefined {
+  const opening = transitions.find(({ kind }) => kind === "circuit_opened");
+  return opening && Date.parse(opening.at);
+}
+
+async function stateOf(deployment: Deployment, id: string): Promise<string> {
+  return `the circuit is ${(await deployment.destinationHealth(id)).circuit}`;
+}
+
+const MAX_CONCURRENCY = 5;
+const LOAD = 150;
+
+export const concurrency: Check = {
+  name: "concurrency",
+  expected: `with ${LOAD} events waiting, 2 to ${MAX_CONCURRENCY} at once by the receiver's count; each arrives once`,
+  runs: "together",
+  usesReceiver: true,
+  run: async (run) => {
+    const endpoint = await run.endpoint("concurrency", {
+      per: "request",
+      replies: [{ status: 204, afterMs: 200 }],
+    });
+    const { type } = await run.deployment.createDestination("concurrency", endpoint.url, {
+      max_concurrency: MAX_CONCURRENCY,
+      rate_per_second: 1_000,
+      rate_burst: 1_000,
+    });
+    const data = Array.from({ length: LOAD }, (_, n) => ({ n }));
+    const accepted = await run.deployment.post(type, data, run.own("concurrency"));
+    const hits = await run.hitsOnce(endpoint, arrived(LOAD), 120_000);
+    const once = judgeOnce(
+      accepted.map(({ id }) => id),
+      hits,
+    );
+    return both(judgeConcurrency(hits, MAX_CONCURRENCY), once);
+  },
+};

@@ -1,0 +1,198 @@
+/**
+ * The deployment as a check uses it: its public API, and a tenant of the run's own in it. Requests that the documentation
+ * tells callers to repeat are repeated.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "./receiver.ts";
+
+export type Answer = Readonly<{
+  status: number;
+  headers: Headers;
+  text: string;
+  /** Undefined when the body is no JSON. */
+  json: unknown;
+  /** From the request until the body had arrived. */
+  tookMs: number;
+}>;
+
+export type Destination = Readonly<{ id: string; secret: string; type: string }>;
+
+export type AcceptedEvent = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
+
+/** As much of a destination's health as the checks look at. */
+export type DestinationHealth = Readonly<{
+  circuit: "closed" | "open" | "half_open";
+  held_until: string | null;
+  transitions: readonly Readonly<{ at: string; kind: string }>[];
+}>;
+
+/** As much of the deployment's health as the checks look at. */
+export type Health = Readonly<{
+  status: string;
+  migration?: string;
+  sweep: Readonly<{ heartbeat_at: string; age_s: number }> | null;
+  databases: readonly Readonly<{ name: string; migration?: string | null }>[];
+}>;
+
+const API_TIMEOUT_MS = 30_000;
+/** How long a request is repeated that is answered 429 or 503, or not at all. */
+const REPEATED_MS = 60_000;
+const LONGEST_PAUSE_S = 10;
+
+export class Deployment {
+  readonly url: URL;
+  readonly tenant: string;
+  readonly #key: string;
+
+  constructor(url: URL, key: string, tenant: string) {
+    this.url = url;
+    this.#key = key;
+    this.tenant = tenant;
+  }
+
+  /** One request; rejects when there is no answer. */
+  async request(
+    method: string,
+    path: string,
+    body?: string,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<Answer> {
+    const startedAt = performance.now();
+    const response = await fetch(new URL(path, this.url), {
+      method,
+      redirect: "manual",
+      headers: { authorization: `Bearer ${this.#key}`, "content-type": "application/json", ...headers },
+      signal: AbortSignal.timeout(API_TIMEOUT_MS),
+      ...(body !== undefined && { body }),
+    });
+    const text = await response.text();
+    const tookMs = performance.now() - startedAt;
+    return { status: response.status, headers: response.headers, text, json: parsed(text), tookMs };
+  }
+
+  /** A request that may be repeated safely, until it succeeds; rejects with what was answered otherwise. */
+  async call<T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<T> {
+    return (
+      await this.#repeated(method, path, body === undefined ? undefined : JSON.stringify(body), headers)
+    ).json as T;
+  }
+
+  async #repeated(
+    method: string,
+    path: string,
+    body: string | undefined,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Answer> {
+    const until = Date.now() + REPEATED_MS;
+    for (;;) {
+      const answer = await this.request(method, path, body, headers).catch(messageOf);
+      const isMissing = typeof answer === "string";
+      if (!isMissing && answer.status < 300) return answer;
+      const isTemporary = isMissing || answer.status === 429 || answer.status === 503;
+      if (!isTemporary || Date.now() > until) throw new Error(`${method} ${path} was ${faultOf(answer)}`);
+      const pauseS = isMissing ? 1 : Number(answer.headers.get("retry-after") ?? 1) || 1;
+      await sleep(Math.min(LONGEST_PAUSE_S, pauseS) * 1_000);
+    }
+  }
+
+  /** A destination of this run, for the event type `verify.<name>`. */
+  async createDestination(
+    name: string,
+    url: string,
+    settings: Readonly<Record<string, unknown>> = {},
+  ): Promise<Destination> {
+    const type = `verify.${name}`;
+    const body = { url, tenant: this.tenant, event_types: [type], ...settings };
+    const { id, secret } = await this.call<{ id: string; secret: string }>("POST", "/v1/destinations", body);
+    return { id, secret, type };
+  }
+
+  /** Posts the events, each `data` an event of its own, in one batch. */
+  async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedEvent[]> {
+    const events = data.map((one) => ({ type, tenant: this.tenant, data: one }));
+    const headers = { "idempotency-key": key };
+    return (
+      await this.call<{ events: readonly AcceptedEvent[] }>("POST", "/v1/events/batch", { events }, headers)
+    ).events;
+  }
+
+  /** Posts one event by itself, and says how long the answer took that accepted it. */
+  async postOne(
+    type: string,
+    data: unknown,
+    key: string,
+  ): Promise<Readonly<{ event: AcceptedEvent; tookMs: number }>> {
+    const body = JSON.stringify({ type, tenant: this.tenant, data });
+    const { json, tookMs } = await this.#repeated("POST", "/v1/events", body, { "idempotency-key": key });
+    return { event: json as AcceptedEvent, tookMs };
+  }
+
+  /** One that is gone already stays so. */
+  async deleteDestination(id: string): Promise<void> {
+    const { status } = await this.request("DELETE", `/v1/destinations/${id}`);
+    if (status !== 204 && status !== 404) throw new Error(`DELETE of ${id} was answered ${status}`);
+  }
+
+  health(): Promise<Answer> {
+    return this.request("GET", "/v1/health");
+  }
+
+  destinationHealth(id: string): Promise<DestinationHealth> {
+    return this.call("GET", `/v1/destinations/${id}/health`);
+  }
+
+  /** Deletes every destination of the run's tenant, and returns how many those were. */
+  async deleteDestinations(): Promise<number> {
+    type Page = Readonly<{ data: readonly Readonly<{ id: string }>[]; next_cursor: string | null }>;
+    let deleted = 0;
+    for (;;) {
+      const { data } = await this.call<Page>("GET", `/v1/destinations?tenant=${this.tenant}&limit=100`);
+      if (data.length === 0) return deleted;
+      for (const { id } of data) await this.deleteDestination(id);
+      deleted += data.length;
+    }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function faultOf(answer: Answer | string): string {
+  if (typeof answer === "string") return `not answered: ${answer}`;
+  return `answered ${answer.status}: ${answer.text.slice(0, 300)}`;
+}
+
+/**
+ * Why the deployment cannot be verified with this key; undefined when it can. Creates nothing: what may be posted is
+ * asked with a request that is refused for its content.
+ */
+export async function deploymentFault(deployment: Deployment): Promise<string | undefined> {
+  const { url, tenant } = deployment;
+  const health = await deployment.health().catch(messageOf);
+  if (typeof health === "string") return `${url.origin} cannot be reached: ${health}`;
+  const { status } = (health.json ?? {}) as Partial<Health>;
+  if (!["ok", "stalled", "unreachable"].includes(status ?? "")) {
+    const { detail } = (health.json ?? {}) as { detail?: string };
+    if (health.status === 503 && detail !== undefined) return `${url.origin} is not configured: ${detail}`;
+    return `${url.origin} is not Breakwater: /v1/health answered ${health.status} without a status of its own`;
+  }
+  const answers = [
+    await deployment.request("GET", "/v1/keys?limit=1"),
+    await deployment.request("GET", `/v1/destinations?tenant=${tenant}&limit=1`),
+    await deployment.request("POST", "/v1/events", "{}"),
+  ];
+  const refused = answers.find(({ status }) => status === 401 || status === 403);
+  if (refused === undefined) return undefined;
+  const { detail = refused.text.slice(0, 200) } = (refused.json ?? {}) as { detail?: string };
+  return `The key cannot be used: ${detail}. It needs the scopes admin, read and events:write, and no tenant`;
+}

@@ -1,0 +1,186 @@
+/** What the checks compare: figures, and what was seen with what was expected. Pure: hits and times are arguments. */
+import type { Hit } from "./protocol.ts";
+
+/** What was seen, in words, and whether it is as expected. */
+export type Verdict = Readonly<{ ok: boolean; seen: string }>;
+
+/** The smallest value that at least that share of the values, 0 to 1, does not exceed; NaN without values. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
+}
+
+export type Bounds = Readonly<{ p50Ms: number; p99Ms: number }>;
+
+export function judgeLatency(what: string, values: readonly number[], bounds: Bounds): Verdict {
+  const [p50, p99] = [percentile(values, 0.5), percentile(values, 0.99)];
+  const seen = values.length === 0 ? `${what}: none` : `${what} p50 ${msText(p50)}, p99 ${msText(p99)}`;
+  return { ok: p50 <= bounds.p50Ms && p99 <= bounds.p99Ms, seen };
+}
+
+/** Milliseconds below ten seconds, seconds beyond. */
+export function msText(ms: number): string {
+  return ms < 10_000 ? `${Math.round(ms)} ms` : secondsText(ms);
+}
+
+export function secondsText(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Both of them, in one. */
+export function both(...verdicts: readonly Verdict[]): Verdict {
+  return { ok: verdicts.every(({ ok }) => ok), seen: verdicts.map(({ seen }) => seen).join("; ") };
+}
+
+/** How often each event has arrived successfully. */
+export type Arrivals = Readonly<{ arrived: number; lost: number; duplicates: number }>;
+
+/** @param events ids of those that were accepted */
+export function arrivalsOf(events: readonly string[], hits: readonly Hit[]): Arrivals {
+  const successes = hits.filter(({ status }) => status !== null && status >= 200 && status < 300);
+  const distinct = new Set(successes.map(({ event }) => event));
+  const arrived = events.filter((event) => distinct.has(event)).length;
+  return { arrived, lost: events.length - arrived, duplicates: successes.length - distinct.size };
+}
+
+/** Every event arrived once, and nothing else did. */
+export function judgeOnce(events: readonly string[], hits: readonly Hit[]): Verdict {
+  const { arrived, lost, duplicates } = arrivalsOf(events, hits);
+  const expected = new Set(events);
+  const foreign = hits.filter(({ event }) => !expected.has(event)).length;
+  const seen = `${arrived} of ${events.length} arrived, ${duplicates} twice${foreign > 0 ? `, ${foreign} unknown` : ""}`;
+  return { ok: lost === 0 && duplicates === 0 && foreign === 0, seen };
+}
+
+/**
+ * Each event was attempted twice, with the same bytes, and the second attempt came after the answer to the first by a
+ * time within the range.
+ */
+export function judgeRetries(
+  events: readonly string[],
+  hits: readonly Hit[],
+  { fromMs, toMs }: Readonly<{ fromMs: number; toMs: number }>,
+): Verdict {
+  const byEvent = Map.groupBy(hits, ({ event }) => event);
+  const pairs = events.map((event) => byEvent.get(event) ?? []);
+  const waits = pairs.flatMap(([first, second]) =>
+    second === undefined || first === undefined ? [] : [second.at - (first.answeredAt ?? first.at)],
+  );
+  const sameBytes = pairs.every(([first, second]) => second === undefined || first?.body === second.body);
+  const isRight =
+    waits.length === events.length &&
+    pairs.every((pair) => pair.length === 2 && pair[0]?.attempt === 1 && pair[1]?.attempt === 2) &&
+    waits.every((wait) => wait >= fromMs && wait <= toMs);
+  const shown =
+    waits.length === 0 ? "none" : `after ${waits.map((wait) => (wait / 1000).toFixed(1)).join(", ")} s`;
+  return {
+    ok: isRight && sameBytes,
+    seen: `${hits.length} attempts of ${events.length} events, second ${shown}${sameBytes ? "" : ", with other bytes"}`,
+  };
+}
+
+/** Requests that were about to start when the receiver asked for quiet may still come so long after. */
+export const HOLD_TAKES_EFFECT_MS = 1_000;
+
+/** Nothing arrived during the hold that the first answer asked for, and everything after it. */
+export function judgeHold(
+  events: readonly string[],
+  hits: readonly Hit[],
+  { holdMs, withinMs }: Readonly<{ holdMs: number; withinMs: number }>,
+): Verdict {
+  const from = hits[0]?.answeredAt;
+  if (from === undefined || from === null) return { ok: false, seen: "no first attempt" };
+  const later = hits.slice(1);
+  const during = later.filter(({ at }) => at > from + HOLD_TAKES_EFFECT_MS && at < from + holdMs);
+  const first = Math.min(...later.filter((hit) => !during.includes(hit)).map(({ at }) => at));
+  const { lost } = arrivalsOf(events, hits);
+  const shown = Number.isFinite(first) ? `the next after ${secondsText(first - from)}` : "none after it";
+  return {
+    ok: during.length === 0 && lost === 0 && first - from <= holdMs + withinMs,
+    seen: `${during.length} during the hold, ${shown}, ${events.length - lost} of ${events.length} arrived`,
+  };
+}
+
+export type Opening = Readonly<{ openedAt: number; closedAt: number; cooldownMs: number }>;
+
+/** What was admitted before the circuit opened may still arrive so long after. */
+const OPENING_TAKES_EFFECT_MS = 2_500;
+
+/** Attempts that failed while the circuit was open. */
+export function failedProbes(hits: readonly Hit[], openedAt: number): readonly Hit[] {
+  return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !isSuccess(status));
+}
+
+/** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
+export function judgeProbes(hits: readonly Hit[], { openedAt, closedAt, cooldownMs }: Opening): Verdict {
+  const before = hits.filter(({ at }) => at < openedAt + OPENING_TAKES_EFFECT_MS).length;
+  const failed = failedProbes(hits, openedAt).filter(({ at }) => at <= closedAt);
+  const gaps = failed.slice(1).map(({ at }, i) => at - (failed[i]?.at ?? 0));
+  const openMs = closedAt - openedAt;
+  const tooEarly = gaps.filter((gap) => gap < cooldownMs * 0.9).length;
+  const most = Math.floor(openMs / cooldownMs);
+  return {
+    ok: failed.length >= 1 && tooEarly === 0 && failed.length <= most,
+    seen: `opened after ${before} attempts, for ${secondsText(openMs)}; probes that failed: ${failed.length}`,
+  };
+}
+
+function isSuccess(status: number | null): boolean {
+  return status !== null && status >= 200 && status < 300;
+}
+
+/** Never more than `max` at once, by the receiver's count, and more than one. */
+export function judgeConcurrency(hits: readonly Hit[], max: number): Verdict {
+  const most = Math.max(0, ...hits.map(({ inFlight }) => inFlight));
+  return { ok: most > 1 && most <= max, seen: `${most} at once at most` };
+}
+
+/** @param heartbeats epoch ms, as they were read one after the other */
+export function judgeHeartbeat(
+  heartbeats: readonly (number | null)[],
+  ageSeconds: number | undefined,
+): Verdict {
+  const known = new Set(heartbeats.filter((at) => at !== null));
+  const age = ageSeconds === undefined ? "never" : `${ageSeconds} s ago`;
+  return {
+    ok: known.size > 1 && ageSeconds !== undefined && ageSeconds <= 120,
+    seen: known.size > 1 ? `it beat again, ${age}` : `last ${age}, and not again`,
+  };
+}
+
+export type Databases = readonly Readonly<{ name: string; migration?: string | null }>[];
+
+/** Every database has the migration that the code was written for. Later ones are there after a rollback. */
+export function judgeMigrations(expected: string | undefined, databases: Databases): Verdict {
+  if (expected === undefined || databases.length === 0)
+    return { ok: false, seen: "the deployment does not say" };
+  const seen = databases.map(({ name, migration }) => `${name} ${migration ?? "unknown"}`).join(", ");
+  const ok = databases.every(({ migration }) => typeof migration === "string" && migration >= expected);
+  return { ok, seen: `the code expects ${expected}; ${seen}` };
+}
+
+export type Billed = Readonly<{ rowsWritten: number; rowsRead: number; queueOperations: number }>;
+
+/** What the path of deliveries in full batches may use for each, as the cost bench's ledger has it. */
+export const LEDGER: Billed = { rowsWritten: 0.05, rowsRead: 1, queueOperations: 0.035 };
+
+/** What a minute takes by itself, and what the destination and its first batch do. */
+const PER_MINUTE: Billed = { rowsWritten: 4, rowsRead: 150, queueOperations: 6 };
+
+/** Compares what Cloudflare has counted with the ledger. */
+export function judgeBilled(used: Billed, deliveries: number, minutes: number): Verdict {
+  const parts = (["rowsWritten", "rowsRead", "queueOperations"] as const).map((unit) => {
+    const most = LEDGER[unit] * deliveries + PER_MINUTE[unit] * minutes;
+    return {
+      ok: used[unit] > 0 && used[unit] <= most,
+      seen: `${used[unit]} of ${Math.round(most)} ${names[unit]}`,
+    };
+  });
+  return both(...parts);
+}
+
+const names: Readonly<Record<keyof Billed, string>> = {
+  rowsWritten: "rows written",
+  rowsRead: "rows read",
+  queueOperations: "queue operations",
+};

@@ -1,0 +1,124 @@
+/** The command line of `npm run verify`. */
+import { type Flags, readFlags, UsageError } from "../flags.ts";
+
+export type Options = Readonly<{
+  url: URL;
+  key: string;
+  /** A receiver that is there already. */
+  receiver: Readonly<{ url: string; token: string }> | undefined;
+  /** Names of the checks to run; undefined: all of them. */
+  only: readonly string[] | undefined;
+  soakMs: number | undefined;
+  /** Events a second while soaking. */
+  soakRate: number;
+  /** Addresses that fail in a certain way, instead of those that are used otherwise. */
+  failing: Readonly<Partial<Record<FailingAddress, string>>>;
+  /** Where the deployment's configuration is, for what Cloudflare has billed. */
+  config: string;
+  environment: string;
+}>;
+
+const failingAddresses = ["missing-name", "closed-port", "bad-certificate", "dead-origin"] as const;
+export type FailingAddress = (typeof failingAddresses)[number];
+
+const text = { type: "string" } as const;
+const flag = { type: "boolean" } as const;
+
+export function readVerifyFlags(args: readonly string[]): Flags {
+  return readFlags(args, {
+    url: text,
+    key: text,
+    receiver: text,
+    "receiver-token": text,
+    only: text,
+    list: flag,
+    soak: text,
+    "soak-rate": text,
+    config: { type: "string", short: "c" },
+    env: { type: "string", short: "e" },
+    ...Object.fromEntries(failingAddresses.map((name) => [name, text])),
+  });
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * @param environment has `BREAKWATER_URL` and `BREAKWATER_KEY` where the flags are left out
+ * @param known names of all checks
+ * @throws UsageError that names the flag, what is wrong with it, and what is expected
+ */
+export function optionsFrom({ values }: Flags, environment: Environment, known: readonly string[]): Options {
+  const given = (name: string) => (typeof values[name] === "string" ? values[name] : undefined);
+  const url = given("url") ?? environment.BREAKWATER_URL;
+  const key = given("key") ?? environment.BREAKWATER_KEY;
+  if (!url)
+    throw new UsageError("--url is missing: the address of the deployment, as npm run deploy prints it");
+  if (!key) throw new UsageError("--key is missing: an API key with all scopes, as ADMIN_KEY is");
+  const [receiver, token] = [given("receiver"), given("receiver-token")];
+  if ((receiver === undefined) !== (token === undefined))
+    throw new UsageError("--receiver and --receiver-token need each other");
+  const soak = given("soak");
+  const soakMs = soak === undefined ? undefined : durationMs(soak);
+  const soakRate = rateIn(given("soak-rate") ?? "5");
+  const soaked = ((soakMs ?? 0) / 1000) * soakRate;
+  if (soaked > MOST_SOAKED)
+    throw new UsageError(
+      `--soak and --soak-rate are ${soaked} events; expected ${MOST_SOAKED} at most, because all are remembered`,
+    );
+  return {
+    url: new URL(addressIn("url", url).origin),
+    key,
+    receiver:
+      receiver === undefined || token === undefined
+        ? undefined
+        : { url: addressIn("receiver", receiver).origin, token },
+    only: namesIn(given("only"), known),
+    soakMs,
+    soakRate,
+    failing: Object.fromEntries(
+      failingAddresses.flatMap((name) => {
+        const address = given(name);
+        return address === undefined ? [] : [[name, addressIn(name, address).href]];
+      }),
+    ),
+    config: given("config") ?? "wrangler.toml",
+    environment: given("env") ?? environment.CLOUDFLARE_ENV ?? "",
+  };
+}
+
+function addressIn(name: string, given: string): URL {
+  const url = URL.parse(given);
+  if (url !== null && /^https?:$/.test(url.protocol)) return url;
+  throw new UsageError(`--${name} is ${JSON.stringify(given)}; expected an address such as https://host`);
+}
+
+function namesIn(given: string | undefined, known: readonly string[]): readonly string[] | undefined {
+  if (given === undefined) return undefined;
+  const names = given.split(",").map((name) => name.trim());
+  const unknown = names.filter((name) => !known.includes(name));
+  if (unknown.length === 0) return names;
+  throw new UsageError(`--only names no check: ${unknown.join(", ")}; expected some of ${known.join(", ")}`);
+}
+
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
+const MOST_SOAKED = 500_000;
+const LONGEST_MS = 24 * UNITS_MS.h;
+
+/**
+ * The milliseconds of a duration such as `90s`, `10m` or `1h`.
+ * @throws UsageError for anything else, for nothing, and for more than a day
+ */
+export function durationMs(given: string): number {
+  const [, count, unit] = /^(\d{1,6})([smh])$/.exec(given) ?? [];
+  const ms = count === undefined ? 0 : Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
+  if (ms > 0 && ms <= LONGEST_MS) return ms;
+  throw new UsageError(
+    `--soak is ${JSON.stringify(given)}; expected a duration such as 90s, 10m or 1h, 24h at most`,
+  );
+}
+
+function rateIn(given: string): number {
+  const rate = Number(given);
+  if (given !== "" && Number.isInteger(rate) && rate >= 1 && rate <= 100) return rate;
+  throw new UsageError(`--soak-rate is ${JSON.stringify(given)}; expected a whole number from 1 to 100`);
+}
