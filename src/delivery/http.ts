@@ -3,13 +3,14 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
+import { USER_AGENT } from "../config.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Headers, withoutValues } from "./authorization.ts";
+import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -30,8 +31,8 @@ type Order = Readonly<{
   url: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
-  /** Values among the headers that a receiver may repeat, and nobody else may see. */
-  secrets: readonly string[];
+  /** What the headers carry for the receiver alone; after a 401 the request is made once more with other ones. */
+  credentials: Credentials;
   body: string;
   timeoutMs: number;
 }>;
@@ -41,18 +42,45 @@ const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. */
 export async function call(services: Services, order: Order): Promise<Call> {
-  const { url, headers, secrets, body, timeoutMs } = order;
+  const { timeoutMs, credentials } = order;
   const startedAt = services.now();
   try {
-    const signed = await headers(startedAt);
+    const headers = await order.headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
-    const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
-    const response = await services.fetch(url, request);
-    const answer = await readAnswer(response, services.now(), secrets);
-    return { startedAt, endedAt: services.now(), ...answer };
+    const response = await post(services, order, headers, signal);
+    const renewal = response.status === 401 ? await renewed(credentials, headers, signal) : undefined;
+    const isRenewed = renewal?.kind === "renewed";
+    if (isRenewed) await unread(response);
+    const last = isRenewed
+      ? await post(services, order, await order.headers(services.now()), signal)
+      : response;
+    const answer = await readAnswer(last, services.now(), credentials.secrets());
+    const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
+    return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
   }
+}
+
+function post(
+  { fetch }: Services,
+  { url, body }: Order,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+) {
+  return fetch(url, { method: "POST", redirect: "manual", headers, body, signal });
+}
+
+/** Within the attempt's time, or else there is no token. */
+async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSignal) {
+  if (!renew) return undefined;
+  const timeout = Promise.withResolvers<Renewal>();
+  const giveUp = () => timeout.resolve({ kind: "failed", reason: "token_unavailable" });
+  signal.addEventListener("abort", giveUp);
+  if (signal.aborted) giveUp();
+  return Promise.race([renew(sent), timeout.promise]).finally(() =>
+    signal.removeEventListener("abort", giveUp),
+  );
 }
 
 type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
@@ -122,12 +150,10 @@ export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
 export type Message = Readonly<{ id: string; body: string; attempt: number }>;
 
-/** What a destination's requests are made with: its signature, and its own headers, opened. */
-export type Sender = Readonly<{ signer: Signer; ownHeaders: Headers }>;
+/** What a destination's requests are made with. */
+export type Sender = Readonly<{ signer: Signer; credentials: Credentials }>;
 
 export type How = Readonly<{ timeoutMs: number; sender: Sender }>;
-
-const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(
@@ -140,20 +166,21 @@ export async function send(
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(message, sender, at);
-  const secrets = Object.values(sender.ownHeaders);
-  return { delivery, ...(await call(services, { url: destination.url, headers, secrets, body, timeoutMs })) };
+  const { credentials } = sender;
+  const order = { url: destination.url, headers, credentials, body, timeoutMs };
+  return { delivery, ...(await call(services, order)) };
 }
 
 /**
- * Ours are set over the destination's own, whose names may be spelled in any case. A plain object: the
+ * Ours are set over the destination's, whose names may be spelled in any case. A plain object: the
  * request makes its `Headers` from it once.
  */
 export async function headersOf(
   { id, body, attempt }: Message,
-  { signer, ownHeaders }: Sender,
+  { signer, credentials }: Sender,
   at: number,
 ): Promise<Record<string, string>> {
-  const own = Object.entries(ownHeaders).map(([name, value]) => [name.toLowerCase(), value]);
+  const own = Object.entries(credentials.headers()).map(([name, value]) => [name.toLowerCase(), value]);
   return {
     ...(Object.fromEntries(own) as Record<string, string>),
     "content-type": "application/json",

@@ -29,8 +29,11 @@ export async function sendTestEvent(services: Services, destination: Destination
   const { config, now } = services;
   const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault) return { kind: "not_made", fault };
-  const prepared = await prepare(services, connections(1), destination);
-  if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
+  const prepared = await prepare(services, connections(1), destination, { force: true });
+  if (prepared.kind === "unready") {
+    const { refusal, fault } = prepared;
+    return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
+  }
   const { sender } = prepared;
   const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
   let headers: Record<string, string> = {};
@@ -40,7 +43,7 @@ export async function sendTestEvent(services: Services, destination: Destination
       headers = await headersOf(message, sender, at);
       return headers;
     },
-    secrets: Object.values(sender.ownHeaders),
+    credentials: sender.credentials,
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
@@ -54,7 +57,11 @@ export async function sendTestEvent(services: Services, destination: Destination
   return {
     kind: "made",
     call: made,
-    sent: { id: message.id, body: message.body, headers: maskedHeaders(headers, sender.ownHeaders) },
+    sent: {
+      id: message.id,
+      body: message.body,
+      headers: maskedHeaders(headers, sender.credentials.headers()),
+    },
   };
 }
 

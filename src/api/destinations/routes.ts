@@ -43,6 +43,7 @@ import {
   problem,
   problemResponses,
 } from "../problems.ts";
+import { conflictErrors } from "./auth.ts";
 import {
   columnsOf,
   type DestinationInput,
@@ -331,14 +332,18 @@ async function create(
 ): Promise<Readonly<{ row: Destination; secret: string }> | ProblemResponse<403 | 409 | 422>> {
   const { db, vault, now, config } = services;
   const chosen = await chosenSecret(input, "hmac-sha256");
-  const errors = [...breakerErrors(input.breaker), ...("errors" in chosen ? chosen.errors : [])];
+  const errors = [
+    ...breakerErrors(input.breaker),
+    ...conflictErrors(input),
+    ...("errors" in chosen ? chosen.errors : []),
+  ];
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
   if (tenant === undefined) return problem(403, NOT_YOUR_TENANT);
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
-  const privateAddress = await addressErrors(services, input.url);
+  const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const agreed = await handshakeFor(services, input, origin);
   if ("errors" in agreed) return invalid(agreed.errors);
@@ -377,13 +382,13 @@ async function change(
   input: DestinationInput,
 ): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
   const { db, vault, now } = services;
-  const privateAddress = await addressErrors(services, input.url);
+  const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const columns = { ...(await columnsOf(vault, id, input)), updatedAt: now() };
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
-    const errors = breakerErrors(input.breaker, breakerOf(stored));
+    const errors = [...breakerErrors(input.breaker, breakerOf(stored)), ...conflictErrors(input, stored)];
     if (errors.length > 0) return invalid(errors);
     const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));
     if (!row) continue;

@@ -20,14 +20,18 @@ export function refuseInvalid(result: Checked, c: ApiContext) {
 }
 
 function urlErrors(given: unknown, c: ApiContext): FieldError[] {
-  const { url } = (given ?? {}) as { url?: unknown };
+  const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
+  return [...targetErrors("url", url, c), ...targetErrors("auth.token_url", auth?.token_url, c)];
+}
+
+function targetErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
   if (typeof url !== "string") return [];
   const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
   const found = targetProblem(url, allowPrivateDestinations, [
     requestedHost(c.req.url, allowPrivateDestinations),
     ...ownHosts,
   ]);
-  return found ? [{ field: "url", ...found }] : [];
+  return found ? [{ field, ...found }] : [];
 }
 
 /** The host that this request came to. A local stack shares its name with other servers, so there the port counts. */
@@ -38,14 +42,25 @@ function requestedHost(requestUrl: string, isLocal: boolean): string {
 }
 
 /**
- * The error of a URL whose host name leads to a private address, where the deployment has a resolver. A name that the
+ * The errors of URLs whose host names lead to a private address, where the deployment has a resolver. A name that the
  * resolver cannot look up now is accepted: it is looked up again before every batch.
  */
-export async function addressErrors(services: Services, url: string | undefined): Promise<FieldError[]> {
+export async function addressErrors(
+  services: Services,
+  { url, auth }: Pick<DestinationInput, "url" | "auth">,
+): Promise<FieldError[]> {
+  const tokenUrl = auth?.kind === "oauth2" ? auth.token_url : undefined;
+  return [
+    ...(await addressErrorsOf(services, "url", url)),
+    ...(await addressErrorsOf(services, "auth.token_url", tokenUrl)),
+  ];
+}
+
+async function addressErrorsOf(services: Services, field: string, url: string | undefined) {
   const resolution = url === undefined ? undefined : await resolve(services, url);
   if (resolution?.kind !== "private") return [];
   const expected = "a name that leads to public addresses only";
-  return [{ field: "url", fault: `leads to ${resolution.address}`, expected }];
+  return [{ field, fault: `leads to ${resolution.address}`, expected }];
 }
 
 /** The error of a longest cool-down that is shorter than the first; what the input leaves out is as in `stored`. */
@@ -67,10 +82,14 @@ function effective(given: number | null | undefined, stored: number, fallback: n
 
 /** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
 export function dependsOn(
-  { breaker }: DestinationInput,
-  { breakerCooldownS, breakerMaxCooldownS }: Destination,
-): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS">> {
-  return breaker ? { breakerCooldownS, breakerMaxCooldownS } : {};
+  { breaker, headers, auth }: DestinationInput,
+  { breakerCooldownS, breakerMaxCooldownS, updatedAt }: Destination,
+): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS" | "updatedAt">> {
+  return {
+    ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
+    // Of headers and auth any change counts: an edit by hand may have spelled their JSON in another way.
+    ...((headers || auth) && { updatedAt }),
+  };
 }
 
 type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
