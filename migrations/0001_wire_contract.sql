@@ -18,6 +18,7 @@ CREATE TABLE `tags` (
 ) WITHOUT ROWID;
 --> statement-breakpoint
 ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
+ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `signature_forms` text;--> statement-breakpoint
 ALTER TABLE `replays` ADD `tag` text;

@@ -19,6 +19,9 @@ const masterKeys = z
     return z.NEVER;
   });
 
+/** What requests to receivers and token endpoints call themselves. */
+export const USER_AGENT = "Breakwater/0.1 (webhooks)";
+
 /** The caps of a deployment whose variables do not set them. */
 const DESTINATIONS_PER_TENANT = 1_000;
 const DELIVERIES_PER_REQUEST = 100_000;

@@ -1,7 +1,7 @@
 /** What an event may be posted with beside its type and data: who gets it, tags, a time to live, request headers. */
 import { z } from "@hono/zod-openapi";
 import type { EventFault, EventOptions } from "../ingest/bundle.ts";
-import { areDistinct, headerName, headerValue } from "./destinations/schema.ts";
+import { areDistinct, headerName, headerValue } from "./destinations/headers.ts";
 import type { FieldError } from "./problems.ts";
 
 const MAX_DESTINATIONS = 100;

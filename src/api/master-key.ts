@@ -6,7 +6,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { previousSecrets } from "../core/credentials.ts";
 import { type Replacement, replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
-import { resealedHeaders } from "../delivery/authorization.ts";
+import { resealedAuth, resealedHeaders } from "../delivery/authorization.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { requires } from "./auth.ts";
@@ -26,9 +26,10 @@ const rotationSchema = z
   .object({
     rotated: z
       .int()
-      .openapi({ description: "How many destinations had their secrets or headers sealed again." }),
+      .openapi({ description: "How many destinations had their secrets, headers or `auth` sealed again." }),
     unreadable: z.array(z.string()).openapi({
-      description: "Destinations of which a secret or a header cannot be opened with any of the keys.",
+      description:
+        "Destinations of which a secret, a header or `auth` cannot be opened with any of the keys.",
     }),
     next_cursor: z
       .string()
@@ -43,7 +44,7 @@ const rotateMasterKey = createRoute({
   summary: "Rotate the master key",
   tags: ["Operations"],
   description:
-    "Seals the secrets and headers of up to 100 destinations with the newest master key. Repeat it with each `next_cursor` until " +
+    "Seals the secrets, headers and `auth` of up to 100 destinations with the newest master key. Repeat it with each `next_cursor` until " +
     "that is null. Not for keys that are bound to a tenant.",
   middleware: [requires("admin")],
   request: { query: strict({ cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)) }) },
@@ -59,7 +60,7 @@ const STEP = 100;
 async function rotateStep(services: Services, after: string): Promise<z.infer<typeof rotationSchema>> {
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
-  const replacements = results.filter(({ secrets, sealedHeaders }) => secrets || sealedHeaders);
+  const replacements = results.filter(({ secrets, sealedHeaders, auth }) => secrets || sealedHeaders || auth);
   await replaceSecrets(services.db, replacements);
   return {
     rotated: replacements.length,
@@ -81,7 +82,8 @@ async function sealAgain(
   };
   const secrets = await secretsAgain(services, before).catch(unreadable);
   const sealedHeaders = await resealedHeaders(services.vault, before).catch(unreadable);
-  return { before, secrets, sealedHeaders, isReadable };
+  const auth = await resealedAuth(services.vault, before).catch(unreadable);
+  return { before, secrets, sealedHeaders, auth, isReadable };
 }
 
 /** Undefined when all of them are sealed with the first key. Expired secrets are dropped: they are never opened again. */

@@ -365,11 +365,13 @@ function unitOf(origin: string): string {
   return origin === "string" ? " characters" : origin === "array" ? " entries" : "";
 }
 
+/** Fields that have credentials in them. */
+const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth"];
+
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  const isPrivate =
-    typeof found === "string" && (path[0] === "secret" || path[0] === "headers" || path[2] === "headers");
+  const isPrivate = typeof found === "string" && path.slice(0, 3).some((step) => PRIVATE.includes(step));
   return isPrivate ? `is a string of ${found.length} characters` : valueFault(found);
 }
 

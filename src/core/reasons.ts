@@ -23,6 +23,15 @@ export const gateReasons = [
 ] as const;
 export type GateReason = (typeof gateReasons)[number];
 
+/** Why there is no access token to send: the destination cannot be served, whatever its receiver would say. */
+export const tokenReasons = [
+  /** The token endpoint could not be reached, or gave no answer that has a token. */
+  "token_unavailable",
+  /** The token endpoint refuses the client. */
+  "token_refused",
+] as const;
+export type TokenReason = (typeof tokenReasons)[number];
+
 /** Why a delivery is not attempted now: the gate's reasons, and those that are found before the gate is asked. */
 export const refusalReasons = [
   ...gateReasons,
@@ -34,6 +43,7 @@ export const refusalReasons = [
   "unresolved",
   /** The destination's host name leads to an address that is not public. */
   "forbidden_address",
+  ...tokenReasons,
 ] as const;
 export type RefusalReason = (typeof refusalReasons)[number];
 
@@ -42,7 +52,7 @@ export const waitingReasons = [...refusalReasons, "retried", "replayed"] as cons
 export type WaitingReason = (typeof waitingReasons)[number];
 
 /** What an exchange came to in which the receiver gave no answer of its own. */
-export const attemptErrors = [
+const exchangeErrors = [
   "timeout",
   /** The request may have arrived: the connection failed, before or after it was sent. */
   "connection_lost",
@@ -55,6 +65,8 @@ export const attemptErrors = [
   /** A firewall before the receiver asked for proof that a person sends the request. */
   "challenged",
 ] as const;
+/** With those of an attempt whose token the receiver has refused, and there is no other. */
+export const attemptErrors = [...exchangeErrors, ...tokenReasons] as const;
 export type AttemptError = (typeof attemptErrors)[number];
 
 /** Why an attempt failed, in logs, in `last_error` and as the reason of a retry. */
@@ -90,7 +102,7 @@ export const deliveryReasons = [
   ...waitingReasons,
   /** Sent, and not answered yet. */
   "in_flight",
-  ...attemptErrors,
+  ...exchangeErrors,
   ...deadReasons,
   ...cancelReasons,
 ] as const;

@@ -191,6 +191,8 @@ export const reasons: Readonly<Record<string, string>> = {
   sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
   forbidden_address: "because the destination's host name resolves to a private address",
+  token_unavailable: "because the token endpoint gives no access token. Send a test event to see its answer",
+  token_refused: "because the token endpoint refuses the client. Send a test event to see its answer",
   scheduled: "for its scheduled time",
 };
 
@@ -240,6 +242,8 @@ export function causeText(cause: string): string {
     tls: "TLS handshake or certificate failed",
     network: "network error",
     challenged: "challenged by a firewall",
+    token_unavailable: "access token refused, and the token endpoint gave no other",
+    token_refused: "access token refused, and the token endpoint refuses the client",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
 }

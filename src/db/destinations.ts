@@ -105,7 +105,7 @@ export async function listDestinations(
 
 /** The values of columns that a change was decided by. */
 type Seen = Partial<
-  Pick<Destination, "secret" | "signatureForms" | "breakerCooldownS" | "breakerMaxCooldownS">
+  Pick<Destination, "secret" | "signatureForms" | "breakerCooldownS" | "breakerMaxCooldownS" | "updatedAt">
 >;
 
 /** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
@@ -262,19 +262,23 @@ function usable<T extends Readonly<Record<string, number>>>(
 
 export type SealedSecrets = Pick<
   Destination,
-  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders"
+  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders" | "auth"
 > &
   Readonly<{
-    /** The columns of the headers as they are stored, whatever is in them. */
-    headerTexts: Readonly<{ plain: string | null; sealed: string | null }>;
+    /** The columns of headers and `auth` as they are stored, whatever is in them. */
+    texts: Readonly<Record<"headers" | "sealedHeaders" | "auth", string | null>>;
   }>;
 
 /** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
-  const { id, secret, previousSecrets, headers, sealedHeaders } = destinations;
-  const headerTexts = { plain: sql<string | null>`${headers}`, sealed: sql<string | null>`${sealedHeaders}` };
+  const { id, secret, previousSecrets, headers, sealedHeaders, auth } = destinations;
+  const texts = {
+    headers: sql<string | null>`${headers}`,
+    sealedHeaders: sql<string | null>`${sealedHeaders}`,
+    auth: sql<string | null>`${auth}`,
+  };
   return drizzle(db)
-    .select({ id, secret, previousSecrets, headers, sealedHeaders, headerTexts })
+    .select({ id, secret, previousSecrets, headers, sealedHeaders, auth, texts })
     .from(destinations)
     .where(gt(id, after))
     .orderBy(asc(id))
@@ -289,11 +293,14 @@ const REPLACE_HEADERS = repeatable(`
   UPDATE destinations SET headers = NULL, sealed_headers = ?4
   WHERE id = ?1 AND headers IS ?2 AND sealed_headers IS ?3`);
 
+const REPLACE_AUTH = repeatable("UPDATE destinations SET auth = ?3 WHERE id = ?1 AND auth IS ?2");
+
 /** What is sealed anew of a destination. */
 export type Replacement = Readonly<{
   before: SealedSecrets;
   secrets?: Readonly<{ secret: string; previousSecrets: readonly PreviousSecret[] }> | undefined;
   sealedHeaders?: Readonly<Record<string, string>> | undefined;
+  auth?: Destination["auth"] | undefined;
 }>;
 
 /**
@@ -301,15 +308,16 @@ export type Replacement = Readonly<{
  * Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
-  const statements = replacements.flatMap(({ before, secrets, sealedHeaders }) => {
-    const { id, secret, headerTexts } = before;
+  const statements = replacements.flatMap(({ before, secrets, sealedHeaders, auth }) => {
+    const { id, secret, texts } = before;
     const previous = JSON.stringify(secrets?.previousSecrets);
     return [
       secrets && db.prepare(REPLACE_SECRETS).bind(id, secret, secrets.secret, previous),
       sealedHeaders &&
         db
           .prepare(REPLACE_HEADERS)
-          .bind(id, headerTexts.plain, headerTexts.sealed, JSON.stringify(sealedHeaders)),
+          .bind(id, texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)),
+      auth ? db.prepare(REPLACE_AUTH).bind(id, texts.auth, JSON.stringify(auth)) : undefined,
     ].filter((statement) => statement !== undefined);
   });
   if (statements.length > 0) await db.batch(statements);

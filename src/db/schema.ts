@@ -234,6 +234,8 @@ export const destinations = sqliteTable(
     headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
     /** By name, each value sealed with the master key. Edited into what is no JSON, it must not read as none. */
     sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
+    /** How requests authenticate, its secret sealed. Edited into what is no JSON, it must not read as nothing. */
+    auth: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     /** What it gets of an event. */
     body: text().$type<BodyForm>().notNull().default("envelope"),
     /** A filter on the events' `data`; null takes all. */

@@ -10,7 +10,8 @@ import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinati
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { ownHeaders } from "./authorization.ts";
+import type { NoToken } from "./access-token.ts";
+import { credentialsOf } from "./authorization.ts";
 import type { Connections, Sender } from "./http.ts";
 import { type LeaseRun, runLease } from "./lease-runner.ts";
 import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
@@ -230,24 +231,29 @@ export function refusedDispositions(
 
 export type Prepared =
   | Readonly<{ kind: "ready"; sender: Sender }>
-  | Readonly<{ kind: "unready"; refusal: Refusal }>;
+  /** `fault` is a sentence, where there is more to say than the reason. */
+  | Readonly<{ kind: "unready"; refusal: Refusal; fault?: string }>;
 
 /**
- * What must hold before a destination's gate is asked: its secrets and headers can be opened, and its name leads to no private
- * address. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
+ * What must hold before a destination's gate is asked: its secrets and headers can be opened, its name leads to no private
+ * address, and it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
  * try again.
  */
 export async function prepare(
   services: Services,
   shared: Connections,
   destination: Destination,
+  { force }: Readonly<{ force?: boolean }> = {},
 ): Promise<Prepared> {
   const fault = await addressFault(services, shared, destination);
   if (fault) return unready(fault, services.now());
   try {
-    const { vault, now } = services;
-    const signer = await signerFor(vault, destination, now());
-    return { kind: "ready", sender: { signer, ownHeaders: await ownHeaders(vault, destination) } };
+    const signer = await signerFor(services.vault, destination, services.now());
+    const connect = <T>(task: () => Promise<T>) => shared.run(destination.id, task);
+    const credentials = await credentialsOf(services, destination, { connect, force });
+    return "kind" in credentials
+      ? withoutToken(credentials, services.now())
+      : { kind: "ready", sender: { signer, credentials } };
   } catch (error) {
     services.log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
     return unready("sealed", services.now());
@@ -272,6 +278,11 @@ async function addressFault(
       services.log({ what: "resolver_failed", destination: id, error: resolution.fault });
       return "unresolved";
   }
+}
+
+function withoutToken({ reason, fault, until }: NoToken, now: number): Prepared {
+  const refusal = { reason, until: Math.max(until, now + UNREADY_MS) };
+  return { kind: "unready", refusal, fault: `The token endpoint ${fault}.` };
 }
 
 function unready(reason: RefusalReason, now: number): Prepared {

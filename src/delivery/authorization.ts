@@ -1,19 +1,189 @@
 /**
- * What a destination's requests carry so that the receiver lets them in: headers of its owner's own. They may be
- * credentials, so each value is sealed at rest, shown to nobody, and opened to send.
+ * What a destination's requests carry so that the receiver lets them in: headers of its owner's own, and the header that
+ * its `auth` makes. Their values are sealed at rest, shown to nobody, and opened to send.
+ *
+ * Of `auth` everything but its secret is stored and shown as it is, and is authenticated with the sealed secret: whoever
+ * can write into the database cannot have a client secret sent to another token endpoint.
  */
+import { z } from "zod";
+import type { TokenReason } from "../core/reasons.ts";
 import { type Destination, storedHeaders } from "../db/destinations.ts";
 import type { Vault } from "../secrets/vault.ts";
+import type { Services } from "../services.ts";
+import { type AccessToken, accessTokenFor, basic, type NoToken } from "./access-token.ts";
 
 export type Headers = Readonly<Record<string, string>>;
 
 /** What stands for a value that is not shown. */
 export const MASK = "***";
 
+/** How requests authenticate, without its secret: as it is stored beside that, and shown. */
+export const shownAuth = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("basic"), username: z.string() }),
+  z.object({ kind: z.literal("bearer") }),
+  z.object({ kind: z.literal("header"), header: z.string() }),
+  z.object({
+    kind: z.literal("oauth2"),
+    token_url: z.string(),
+    client_id: z.string(),
+    scope: z.string().nullable(),
+    audience: z.string().nullable(),
+    params: z.record(z.string(), z.string()),
+    client_auth: z.enum(["basic", "body"]),
+  }),
+]);
+export type ShownAuth = z.infer<typeof shownAuth>;
+
+type Columns = Pick<Destination, "id" | "headers" | "sealedHeaders" | "auth">;
+
+/** What is stored of a destination's `auth`; undefined when it has none, and "unreadable" after an edit by hand. */
+function storedAuth({ auth }: Pick<Columns, "auth">) {
+  if (auth === null) return undefined;
+  const shown = shownAuth.safeParse(auth);
+  const { sealed } = auth;
+  return shown.success && typeof sealed === "string" ? { shown: shown.data, sealed } : "unreadable";
+}
+
+/** As it may be shown; null when there is none, or it cannot be read. */
+export function authOf(destination: Pick<Columns, "auth">): ShownAuth | null {
+  const stored = storedAuth(destination);
+  return stored === undefined || stored === "unreadable" ? null : stored.shown;
+}
+
+/** The column for an `auth` with this secret. */
+export async function sealedAuth(vault: Vault, destination: string, given: ShownAuth, secret: string) {
+  const shown = shownAuth.parse(given);
+  return { ...shown, sealed: await vault.seal(ownerOf(destination, shown), secret, "auth") };
+}
+
+/** The same, sealed with the first master key; undefined when it is, or when there is none. */
+export async function resealedAuth(vault: Vault, destination: Columns) {
+  const stored = storedAuth(destination);
+  if (stored === undefined) return undefined;
+  if (stored === "unreadable") throw new Error("The authentication is not readable");
+  const { shown, sealed } = stored;
+  if (vault.isCurrent(sealed)) return undefined;
+  return { ...shown, sealed: await vault.sealAgain(ownerOf(destination.id, shown), sealed) };
+}
+
+/** What the secret belongs to: the destination, and what is shown of its `auth`. */
+function ownerOf(destination: string, shown: ShownAuth): string {
+  return `${destination} ${JSON.stringify(shown)}`;
+}
+
+/** The header that an `auth` makes, in lower case. */
+export function headerOf(auth: ShownAuth): string {
+  return auth.kind === "header" ? auth.header.toLowerCase() : "authorization";
+}
+
+/** A destination's credentials, opened, for the requests of a lease. */
+export type Credentials = Readonly<{
+  /** To be sent now; the names of own headers are spelled as their owner does. */
+  headers: () => Headers;
+  /** What of them a receiver may repeat, and nobody else may see. */
+  secrets: () => readonly string[];
+  /** After a 401: whether there are other credentials now, or why there are none. Absent where there never are. */
+  renew?: (sent: Headers) => Promise<Renewal>;
+}>;
+
+export type Renewal =
+  | Readonly<{ kind: "renewed" }>
+  /** They are as good as can be: the receiver's refusal stands. */
+  | Readonly<{ kind: "same" }>
+  | Readonly<{ kind: "failed"; reason: TokenReason }>;
+
+export const noCredentials: Credentials = { headers: () => ({}), secrets: () => [] };
+
+type Opening = Readonly<{
+  /** Runs a request on a connection of the invocation. */
+  connect: <T>(task: () => Promise<T>) => Promise<T>;
+  /** Have an access token fetched even where that has just failed. */
+  force?: boolean | undefined;
+}>;
+
+/**
+ * Opens what a destination's requests carry, and has an access token where they need one. Rejects when something does not
+ * open.
+ */
+export async function credentialsOf(
+  services: Services,
+  destination: Columns,
+  { connect, force }: Opening,
+): Promise<Credentials | NoToken> {
+  const { vault } = services;
+  const { id } = destination;
+  const own = await ownHeaders(vault, destination);
+  const stored = storedAuth(destination);
+  if (stored === undefined) return { headers: () => own, secrets: () => Object.values(own) };
+  if (stored === "unreadable") throw new Error("The authentication is not readable");
+  const { shown, sealed } = stored;
+  const secret = await vault.openText(ownerOf(id, shown), "auth", sealed);
+  if (shown.kind !== "oauth2") return withStatic(own, shown, secret);
+  const wanted = {
+    destination: id,
+    terms: termsOf(sealed),
+    credentials: { ...shown, client_secret: secret },
+  };
+  const first = await accessTokenFor(services, { ...wanted, force, connect });
+  if (first.kind === "failed") return first;
+  // An attempt holds a connection, which is free again when its answer's headers are there.
+  const again = (refused: string) =>
+    accessTokenFor(services, { ...wanted, refused, connect: (task) => task() });
+  return withToken(own, first, secret, again);
+}
+
+function withStatic(own: Headers, auth: Exclude<ShownAuth, { kind: "oauth2" }>, secret: string): Credentials {
+  const value = headerValueOf(auth, secret);
+  const headers = { ...own, [headerOf(auth)]: value };
+  const secrets = [...Object.values(own), value, value.slice(value.indexOf(" ") + 1), secret];
+  return { headers: () => headers, secrets: () => secrets };
+}
+
+function headerValueOf(auth: Exclude<ShownAuth, { kind: "oauth2" }>, secret: string): string {
+  switch (auth.kind) {
+    case "basic":
+      return basic(auth.username, secret);
+    case "bearer":
+      return `Bearer ${secret}`;
+    case "header":
+      return secret;
+  }
+}
+
+/** @param again has another token than the one refused, if there is any */
+function withToken(
+  own: Headers,
+  first: AccessToken,
+  clientSecret: string,
+  again: (refused: string) => Promise<AccessToken | NoToken>,
+): Credentials {
+  let current = first;
+  const headers = () => ({ ...own, authorization: `Bearer ${current.token}` });
+  return {
+    headers,
+    secrets: () => [...Object.values(own), first.token, current.token, clientSecret],
+    renew: async (sent) => {
+      // Another attempt of the lease has renewed it meanwhile.
+      if (sent.authorization !== headers().authorization) return { kind: "renewed" };
+      const { sealed } = current;
+      const next = await again(sealed);
+      if (next.kind === "failed") return { kind: "failed", reason: next.reason };
+      if (next.sealed === sealed) return { kind: "same" };
+      current = next;
+      return { kind: "renewed" };
+    },
+  };
+}
+
+/** The end of a sealed text: its authentication tag, which no other has. */
+function termsOf(sealed: string): string {
+  return sealed.slice(-22);
+}
+
 /** A destination's own headers, opened; their names are spelled as its owner does. Rejects when one does not open. */
 export async function ownHeaders(
   vault: Vault,
-  destination: Pick<Destination, "id" | "headers" | "sealedHeaders">,
+  destination: Pick<Columns, "id" | "headers" | "sealedHeaders">,
 ): Promise<Headers> {
   const { values, isPlain } = storedHeaders(destination);
   if (isPlain) return values;
@@ -28,7 +198,7 @@ export function sealedHeaders(vault: Vault, destination: string, headers: Header
 /** The same headers sealed with the first master key; undefined when they are, or when there are none. */
 export async function resealedHeaders(
   vault: Vault,
-  destination: Pick<Destination, "id" | "headers" | "sealedHeaders">,
+  destination: Pick<Columns, "id" | "headers" | "sealedHeaders">,
 ): Promise<Headers | undefined> {
   const { values, isPlain } = storedHeaders(destination);
   if (isPlain) return sealedHeaders(vault, destination.id, values);

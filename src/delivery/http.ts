@@ -3,6 +3,7 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
+import { USER_AGENT } from "../config.ts";
 import { bodyFormOf, dataIn } from "../core/content.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
@@ -12,7 +13,7 @@ import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Headers, withoutValues } from "./authorization.ts";
+import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -34,8 +35,8 @@ type Order = Readonly<{
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
-  /** Values among the headers that a receiver may repeat, and nobody else may see. */
-  secrets: readonly string[];
+  /** What the headers carry for the receiver alone; after a 401 the request is made once more with other ones. */
+  credentials: Credentials;
   timeoutMs: number;
   /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
   answered?: (() => void) | undefined;
@@ -46,19 +47,46 @@ const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
 export async function call(services: Services, order: Order): Promise<Call> {
-  const { url, headers, secrets, body, timeoutMs, answered } = order;
+  const { timeoutMs, credentials } = order;
   const startedAt = services.now();
   try {
-    const signed = await headers(startedAt);
+    const headers = await order.headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
-    const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
-    const response = await services.fetch(url, request);
-    answered?.();
-    const answer = await readAnswer(response, services.now(), secrets);
-    return { startedAt, endedAt: services.now(), ...answer };
+    const response = await post(services, order, headers, signal);
+    const renewal = response.status === 401 ? await renewed(credentials, headers, signal) : undefined;
+    const isRenewed = renewal?.kind === "renewed";
+    if (isRenewed) await unread(response);
+    const last = isRenewed
+      ? await post(services, order, await order.headers(services.now()), signal)
+      : response;
+    order.answered?.();
+    const answer = await readAnswer(last, services.now(), credentials.secrets());
+    const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
+    return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
   }
+}
+
+function post(
+  { fetch }: Services,
+  { url, body }: Order,
+  headers: Record<string, string>,
+  signal: AbortSignal,
+) {
+  return fetch(url, { method: "POST", redirect: "manual", headers, body, signal });
+}
+
+/** Within the attempt's time, or else there is no token. */
+async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSignal) {
+  if (!renew) return undefined;
+  const timeout = Promise.withResolvers<Renewal>();
+  const giveUp = () => timeout.resolve({ kind: "failed", reason: "token_unavailable" });
+  signal.addEventListener("abort", giveUp);
+  if (signal.aborted) giveUp();
+  return Promise.race([renew(sent), timeout.promise]).finally(() =>
+    signal.removeEventListener("abort", giveUp),
+  );
 }
 
 type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
@@ -154,12 +182,10 @@ export function payloadOf(
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }
 
-/** What a destination's requests are made with: its signature, and its own headers, opened. */
-export type Sender = Readonly<{ signer: Signer; ownHeaders: Headers }>;
+/** What a destination's requests are made with. */
+export type Sender = Readonly<{ signer: Signer; credentials: Credentials }>;
 
 export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
-
-const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(
@@ -176,7 +202,7 @@ export async function send(
   const order = {
     url: destination.url,
     headers: (at: number) => headersOf(message, sender, at),
-    secrets: Object.values(sender.ownHeaders),
+    credentials: sender.credentials,
     body: payload.body,
     ...how,
   };
@@ -184,17 +210,17 @@ export async function send(
 }
 
 /**
- * Ours are set over the destination's own, whose names may be spelled in any case, and those over the event's. A plain
- * object: the request makes its `Headers` from it once.
+ * Ours are set over the destination's, whose names may be spelled in any case, and those over the event's. A plain object:
+ * the request makes its `Headers` from it once.
  */
 export async function headersOf(
   { attempt, contentType, headers: posted = {}, ...event }: Message,
-  { signer, ownHeaders }: Sender,
+  { signer, credentials }: Sender,
   at: number,
 ): Promise<Record<string, string>> {
   return {
     ...lowerCased(posted),
-    ...lowerCased(ownHeaders),
+    ...lowerCased(credentials.headers()),
     "content-type": contentType,
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),

@@ -30,8 +30,11 @@ export async function sendTestEvent(services: Services, destination: Destination
   const { config, now } = services;
   const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
   if (fault) return { kind: "not_made", fault };
-  const prepared = await prepare(services, connections(), destination);
-  if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
+  const prepared = await prepare(services, connections(), destination, { force: true });
+  if (prepared.kind === "unready") {
+    const { refusal, fault } = prepared;
+    return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
+  }
   const { sender } = prepared;
   const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
   const message = { id: `test_${randomText(13)}`, type: TYPE, ...payload, attempt: 1 };
@@ -42,7 +45,7 @@ export async function sendTestEvent(services: Services, destination: Destination
       headers = await headersOf(message, sender, at);
       return headers;
     },
-    secrets: Object.values(sender.ownHeaders),
+    credentials: sender.credentials,
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
@@ -59,7 +62,7 @@ export async function sendTestEvent(services: Services, destination: Destination
     sent: {
       id: message.id,
       body: new TextDecoder().decode(message.body),
-      headers: maskedHeaders(headers, sender.ownHeaders),
+      headers: maskedHeaders(headers, sender.credentials.headers()),
     },
   };
 }

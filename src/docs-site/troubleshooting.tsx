@@ -94,13 +94,26 @@ export const remedies: readonly Remedy[] = [
   {
     reason: "sealed",
     meaning:
-      "`MASTER_KEYS` lacks the key that the destination's signing secret or its headers are sealed with.",
-    remedy: "Restore the key, or rotate the destination's secret and set its headers again.",
+      "`MASTER_KEYS` lacks the key that the destination's signing secret, its headers or `auth` are sealed with.",
+    remedy: "Restore the key, or rotate the destination's secret and set its headers and `auth` again.",
   },
   {
     reason: "unresolved, forbidden_address",
     meaning: "The host name cannot be looked up, or leads to an address that is not public.",
     remedy: "Correct its DNS records, or change the URL.",
+  },
+  {
+    reason: "token_unavailable",
+    meaning:
+      "The token endpoint of the destination's `auth` cannot be reached, fails, redirects, or gives no token.",
+    remedy:
+      "Nothing, if it passes: it is asked again, ever less often, up to every 15 minutes. Otherwise send a test event, which shows the endpoint's answer, and repair the endpoint or `auth.token_url`.",
+  },
+  {
+    reason: "token_refused",
+    meaning:
+      "The token endpoint of the destination's `auth` refuses the client: wrong credentials, or a scope that it may not have.",
+    remedy: "Send a test event, which shows the endpoint's answer; then set `auth` anew.",
   },
   {
     reason: "scheduled",

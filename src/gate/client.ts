@@ -5,6 +5,7 @@
  * counted, and the caller tries again later. Events that a call reports are logged here, once.
  */
 
+import type { TokenAtGate, TokenRequest } from "../core/access-token.ts";
 import type { AdmitRequest, AdmitResult, Refusal } from "../core/admit.ts";
 import type { DeadLetterDigest } from "../core/alerts.ts";
 import type { CircuitEvent, DestinationState } from "../core/destination-state.ts";
@@ -16,6 +17,7 @@ import { transientOf } from "../core/transient.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { repeatedly, within } from "../time.ts";
+import type { Fetched, TokenResult } from "./access-tokens.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
 type GateServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep" | "now" | "random">;
@@ -73,6 +75,25 @@ export function claimTestAtGate(
   destination: string,
 ): Promise<number | null | undefined> {
   return call(services, destination, (gate) => gate.claimTest(), "once");
+}
+
+/** The destination's access token, why there is none, or the claim to fetch one; undefined when the gate cannot be reached. */
+export async function accessTokenAtGate(
+  services: GateServices,
+  destination: string,
+  request: TokenRequest,
+): Promise<TokenResult | undefined> {
+  return call(services, destination, async (gate) => gate.accessToken(request));
+}
+
+/** Hands in what the claim has come to; undefined when the gate cannot be reached. */
+export async function keepAccessTokenAtGate(
+  services: GateServices,
+  destination: string,
+  terms: string,
+  fetched: Fetched,
+): Promise<TokenAtGate | undefined> {
+  return call(services, destination, async (gate) => gate.keepAccessToken(terms, fetched));
 }
 
 /**

@@ -11,6 +11,7 @@
  * docs/gate.md explains the whole.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { TokenAtGate, TokenRequest } from "../core/access-token.ts";
 import {
   type AdmitRequest,
   type AdmitResult,
@@ -39,6 +40,7 @@ import {
 } from "../core/settle.ts";
 import { afterAlarm, afterDecision, type Memory, restored, type Step } from "../core/write-behind.ts";
 import { faultOf, logToConsole } from "../log.ts";
+import { AccessTokens, type Fetched, type TokenResult } from "./access-tokens.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
 
 /** Messages that one `sendBatch` takes. */
@@ -47,6 +49,7 @@ const QUEUE_PAGE = 100;
 export class DestinationGate extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
   #memory: Memory | undefined;
+  readonly #accessTokens = new AccessTokens(this.ctx.storage);
 
   /** Grants a lease on a group of deliveries, or says why and until when they must wait. */
   async admit(request: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
@@ -132,6 +135,16 @@ export class DestinationGate extends DurableObject<Env> {
       return { state: until === undefined ? { ...state, testedAt: now } : state, until };
     });
     return until ?? null;
+  }
+
+  /** The access token of the destination, why there is none, or the claim to fetch one for everybody. */
+  accessToken(request: TokenRequest): Promise<TokenResult> {
+    return this.#accessTokens.request(request);
+  }
+
+  /** What a claim to fetch a token has come to. */
+  keepAccessToken(terms: string, fetched: Fetched): TokenAtGate {
+    return this.#accessTokens.keep(terms, fetched);
   }
 
   /** Why the backlog is refused now; null when it would be admitted. Changes nothing. */

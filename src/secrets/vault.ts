@@ -2,9 +2,9 @@
  * Destinations' secrets at rest: AES-256-GCM under a master key that is never in D1.
  *
  * A sealed text reads `content.key-id.base64url(nonce ‖ ciphertext ‖ tag)`. The content says what the secret is for, and
- * of a signing secret also its scheme, so that this and the master key are known without opening it. Both, and the
- * destination's id, are authenticated with it: a sealed secret that is moved to another row, or relabelled, does not
- * open. Whoever opens one says what for, so that a signing secret that is moved into the headers is not sent.
+ * of a signing secret also its scheme, so that this and the master key are known without opening it. Both are authenticated with it, and the
+ * destination's id, or what else the secret belongs to: a sealed secret that is moved to another row, or relabelled, does
+ * not open. Whoever opens one says what for, so that a signing secret that is moved into the headers is not sent.
  *
  * `MASTER_KEYS` is `id:base64`, or several of them with commas between. The first seals; all of them open. So a key is
  * replaced by putting a new one before it, sealing every secret again, and removing the old one. Keys for other purposes
@@ -14,10 +14,10 @@
 import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./signing.ts";
 
-/** What is sealed: a signing secret, by its scheme, or the value of a header. */
-export type Content = Scheme | "header";
+/** What is sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; or an access token. */
+export type Content = Scheme | "header" | "auth" | "token";
 
-const contents: readonly string[] = [...schemes, "header"] satisfies readonly Content[];
+const contents: readonly string[] = [...schemes, "header", "auth", "token"] satisfies readonly Content[];
 
 /** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
 const NONCE_BYTES = 12;

@@ -17,6 +17,7 @@ const defaults = {
   description: null,
   metadata: {},
   headers: {},
+  auth: null,
   signature: "hmac-sha256",
   secret_version: 1,
   previous_secrets: [],

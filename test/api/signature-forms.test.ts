@@ -203,7 +203,7 @@ describe("headers of one's own", () => {
       [
         {
           field: "signature_forms[1].signature_header",
-          fault: "sets x-sig, which is among the destination's own headers",
+          fault: "sets x-sig, which the destination's headers or auth set",
           expected: "a header that is set in one place",
         },
       ],

@@ -251,11 +251,11 @@ describe("trouble of our own", () => {
     });
   });
 
-  test("that nobody expected is logged once and not described", async () => {
+  test("that passes by itself is logged once and not described, and says when to try again", async () => {
     const { id } = unwrap(await bound().send(EVENT));
     world.d1.failing(() => "before");
     const problem = problemIn(await bound().event(id));
-    expect(problem).toMatchObject({ status: 500, type: "/problems/internal-error" });
+    expect(problem).toMatchObject({ status: 503, type: "/problems/unavailable", retry_after_s: 5 });
     expect(JSON.stringify(problem)).not.toContain("D1_ERROR");
     expect(world.logged("call_failed")).toMatchObject([
       { method: "event", fault: expect.stringContaining("D1_ERROR") },

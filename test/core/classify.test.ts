@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { tokenReasons } from "../../src/core/reasons.ts";
 import {
   backsOff,
   causeOf,
@@ -8,7 +9,7 @@ import {
   healthOf,
   type StatusRules,
 } from "../../src/core/retry/classify.ts";
-import { failureKinds } from "../support/failure-kinds.ts";
+import { failureKinds, receiverFailures } from "../support/failure-kinds.ts";
 
 const response = (status: number): Exchange => ({ kind: "response", status });
 const strict: StatusRules = { clientErrors: { retried: [429] }, attemptLimits: {} };
@@ -161,7 +162,7 @@ describe("healthOf", () => {
     expect(healthOf({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
   });
 
-  it.each(failureKinds)("sees trouble behind %s", (kind) => {
+  it.each(receiverFailures)("sees trouble behind %s", (kind) => {
     expect(healthOf({ kind })).toBe("unhealthy");
   });
 
@@ -175,7 +176,11 @@ describe("backsOff", () => {
     expect(backsOff(response(status))).toBe(true);
   });
 
-  it.each(failureKinds)("halves the window after %s", (kind) => {
+  it.each(tokenReasons)("sees no trouble of the receiver behind %s", (kind) => {
+    expect([healthOf({ kind, status: 401 }), backsOff({ kind, status: 401 })]).toEqual(["healthy", false]);
+  });
+
+  it.each(receiverFailures)("halves the window after %s", (kind) => {
     expect(backsOff({ kind })).toBe(true);
   });
 

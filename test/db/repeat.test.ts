@@ -82,8 +82,9 @@ describe("a write that is marked as repeatable", () => {
           previousSecrets: null,
           headers: null,
           sealedHeaders: null,
+          auth: null,
         };
-        const before = { ...stored, headerTexts: { plain: null, sealed: null } };
+        const before = { ...stored, texts: { headers: null, sealedHeaders: null, auth: null } };
         const secrets = { secret: "sealed anew", previousSecrets: [] };
         return replaceSecrets(db, [{ before, secrets, sealedHeaders: { "x-key": "sealed" } }]);
       },

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { CONNECTIONS } from "../../src/core/lease.ts";
+import { noCredentials } from "../../src/delivery/authorization.ts";
 import { call, connections, sendingInTurn } from "../../src/delivery/http.ts";
 import { strictFetch, strictQueue } from "../../src/local/strict/bindings.ts";
 import { Invocation } from "../../src/local/strict/invocation.ts";
@@ -136,7 +137,7 @@ test("an exchange has its connection until the headers have arrived, and not whi
   const order = {
     url: "https://example.com/",
     headers: async () => ({}),
-    secrets: [],
+    credentials: noCredentials,
     timeoutMs: 60_000,
     body: new Uint8Array(),
   };

@@ -4,6 +4,7 @@ import { partsOf } from "../../src/core/bundle.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { loadDeliveries } from "../../src/db/deliveries.ts";
 import { gateSettingsOf, retryPolicyOf } from "../../src/db/destinations.ts";
+import { noCredentials } from "../../src/delivery/authorization.ts";
 import { connections } from "../../src/delivery/http.ts";
 import { type LeaseRun, runLease } from "../../src/delivery/lease-runner.ts";
 import { silence } from "../support/receivers.ts";
@@ -49,7 +50,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
     deliveries,
     settings: gateSettingsOf(first.destination),
     policy: retryPolicyOf(first.destination),
-    sender: { signer: async () => ({}), ownHeaders: {} },
+    sender: { signer: async () => ({}), credentials: noCredentials },
     patienceMs: 1_000,
     grantedAt: START,
   });

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { noCredentials } from "../../src/delivery/authorization.ts";
 import { call } from "../../src/delivery/http.ts";
 import type { Services } from "../../src/services.ts";
 
@@ -66,8 +67,13 @@ async function attemptAt(port: number) {
   const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
   const fetch = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
   const services = { now: () => 0, fetch } as unknown as Services;
-  const order = { url, headers: async () => ({}), secrets: [], body: new Uint8Array(), timeoutMs: 1_000 };
-  return call(services, order);
+  return call(services, {
+    url,
+    headers: async () => ({}),
+    credentials: noCredentials,
+    body: new Uint8Array(),
+    timeoutMs: 1_000,
+  });
 }
 
 test.each<[string, () => Promise<number>]>([

@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { noCredentials } from "../../src/delivery/authorization.ts";
 import { call, headersOf } from "../../src/delivery/http.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret, type Scheme } from "../../src/secrets/signing.ts";
@@ -30,13 +31,23 @@ async function signed({ secret, previous = [], at = Date.now(), body = BODY }: S
   const signer = await signerFor(vault, { ...stored, previousSecrets: await Promise.all(replaced) }, at);
   const payload = { body: utf8(body), contentType: "application/json" };
   const message = { id: `evt_${++count}`, type: "order.created", ...payload, attempt: 1 };
-  return { id: message.id, body, headers: await headersOf(message, { signer, ownHeaders: {} }, at) };
+  return {
+    id: message.id,
+    body,
+    headers: await headersOf(message, { signer, credentials: noCredentials }, at),
+  };
 }
 
 /** Sends it as an attempt would; the status of the answer. */
 async function send(url: string, { headers, body }: Sent): Promise<number | undefined> {
   const services = { fetch, now: Date.now } as unknown as Parameters<typeof call>[0];
-  const order = { url, headers: async () => headers, secrets: [], body: utf8(body), timeoutMs: 10_000 };
+  const order = {
+    url,
+    headers: async () => headers,
+    credentials: noCredentials,
+    body: utf8(body),
+    timeoutMs: 10_000,
+  };
   const { exchange, fault } = await call(services, order);
   expect(fault).toBeUndefined();
   return exchange.status;

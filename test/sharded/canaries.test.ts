@@ -30,6 +30,11 @@ const currentSecret = "m1Xo8ePu6Gy2Tci4Zsa7Rkwj";
 const seed = "y6RtB0vNqW4jH8sLxC2zDkFm5gPu9aEi";
 const headerValue = "e7Ck/Vu3o+9Wd?Ya&5%Ht1Mx";
 const basicPassword = "Sg2Pf6Zl8Bn4Oj0Ire5X";
+const authPassword = "Wq1xZt7Rb3Vn5Hc9Ld2G";
+const bearerToken = "fU4sJ8kPm6Ae0Yo2TiXv";
+const keyValue = "Bz9QgWd3Nh7Mr1Kc5SjE";
+const clientSecret = "oL6vPx2Ft8Iy4Ua0ZqCn";
+const accessTokens = ["Hk5Rm9Tw1Bs3Xd7GfJzV", "eN2aYp6Qc8Lo4Mu0IiSk"];
 const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
 
 const EVENT_PAGES = /^(GET \/v1\/events|GET \/dashboard\/events)\//;
@@ -52,6 +57,11 @@ const known: readonly Canary[] = [
   { name: "the seed of an ed25519 key", secret: seed },
   { name: "a header's value", secret: headerValue },
   { name: "the password in a header", secret: basicPassword },
+  { name: "the password of auth", secret: authPassword },
+  { name: "the bearer token of auth", secret: bearerToken },
+  { name: "the key of auth", secret: keyValue },
+  { name: "the client secret", secret: clientSecret },
+  ...accessTokens.map((secret) => ({ name: "an access token", secret })),
   { name: "the event's body", secret: eventBody, allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES] },
 ];
 
@@ -59,6 +69,8 @@ const traces: Trace[] = [];
 const canaries: Canary[] = [...known];
 /** What the receivers have got, all of which they are to get. */
 let received: readonly Call[] = [];
+/** The same of those to which requests authenticate: basic, bearer, header and oauth2. */
+let authenticated: readonly (readonly Call[])[] = [];
 
 const note = (where: string, ...texts: readonly unknown[]) =>
   void traces.push({
@@ -140,6 +152,37 @@ beforeAll(async () => {
   ])
     expect((await call("POST", place, wrong)).status).toBeGreaterThan(399);
 
+  const tokenUrl = "https://login.example/token";
+  const oauth = { kind: "oauth2", token_url: tokenUrl, client_id: "shop", client_secret: clientSecret };
+  const auths = [
+    { kind: "basic", username: "shop", password: authPassword },
+    { kind: "bearer", token: bearerToken },
+    { kind: "header", header: "x-key", value: keyValue },
+    oauth,
+  ];
+  let fetched = 0;
+  receiver.script(
+    tokenUrl,
+    // An endpoint that repeats the request in its refusal.
+    ({ headers, body }: Call) =>
+      Response.json({ error: `${headers.get("authorization")} ${body}` }, { status: 400 }),
+    () => Response.json({ access_token: accessTokens[fetched++ % 2], token_type: "Bearer", expires_in: 90 }),
+  );
+  const protectedUrl = (kind: string) => `https://${kind}.example/hook`;
+  const protectedIds: string[] = [];
+  for (const auth of auths) {
+    const to = protectedUrl(auth.kind);
+    receiver.script(to, ...Array(6).fill(echo), 401, 204);
+    const { json } = await call("POST", "/v1/destinations", { tenant, url: to, auth });
+    protectedIds.push(json.id);
+    for (const wrong of [
+      { auth: { ...auth, another: clientSecret } },
+      { auth: { ...auth, kind: authPassword } },
+      { auth: { ...auth, value: `${keyValue}\n`, password: `${authPassword}\n`, token: `${bearerToken} ` } },
+    ])
+      expect((await call("PATCH", `/v1/destinations/${json.id}`, wrong)).status).toBe(422);
+  }
+
   const key = (await call("POST", "/v1/keys", { scopes: ["events:write", "read"], tenant })).json;
   canaries.push({ name: "the API key", secret: key.key.slice(24, 56), allowed: [/^POST \/v1\/keys$/] });
   const event = { type: "order.paid", data: { eventBody } };
@@ -148,6 +191,12 @@ beforeAll(async () => {
   await call("POST", "/v1/events", { ...event, type: `x ${eventBody}`.repeat(50) }, key.key);
 
   await deliver();
+  for (let minutes = 0; minutes < 5; minutes++) {
+    clock.pass(61_000);
+    await runCron(services);
+    for (const id of protectedIds) await world.drain(id);
+    for (const id of protectedIds) await call("POST", `/v1/destinations/${id}/test`);
+  }
   clock.pass(3_600_000);
   await deliver();
   await runCron(services);
@@ -207,12 +256,16 @@ beforeAll(async () => {
 
   traces.push(...(await storedRows()), ...(await objectStorage()));
   configure(`${newKeys},${oldKeys}`);
-  expect((await call("POST", "/v1/rotate-master-key")).json).toMatchObject({ rotated: 2, unreadable: [] });
+  expect((await call("POST", "/v1/rotate-master-key")).json).toMatchObject({
+    rotated: 2 + auths.length,
+    unreadable: [],
+  });
   configure(newKeys);
   await call("POST", "/v1/events", event, key.key);
   clock.pass(60_000);
   await deliver();
   received = receiver.to(url);
+  authenticated = auths.map(({ kind }) => receiver.to(protectedUrl(kind)));
 
   const ids = {
     destinations: destination,
@@ -257,6 +310,12 @@ test("the receivers have got the headers' values and the body, and every kind of
   expect(first?.headers.get("x-api-key")).toBe(headerValue);
   expect(first?.body).toContain(eventBody);
   expect(received.at(-1)?.headers.get("x-api-key")).toBe(headerValue);
+  const [basic, bearer, header, oauth2] = authenticated.map((calls) => calls.map(({ headers }) => headers));
+  expect(basic?.[0]?.get("authorization")).toBe(`Basic ${btoa(`shop:${authPassword}`)}`);
+  expect(bearer?.[0]?.get("authorization")).toBe(`Bearer ${bearerToken}`);
+  expect(header?.[0]?.get("x-key")).toBe(keyValue);
+  const tokens = oauth2?.map((headers) => headers.get("authorization")?.slice(7));
+  expect(new Set(tokens)).toEqual(new Set(accessTokens));
   const places = ["A log line", "A message", "A mail", "A data point", "D1 0: ", "D1 2: ", "GATES "];
   for (const place of places)
     expect([place, traces.some(({ where }) => where.startsWith(place))]).toEqual([place, true]);

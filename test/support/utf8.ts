@@ -5,5 +5,5 @@ export function utf8(text: string): Uint8Array<ArrayBuffer> {
 
 /** The text of a request's body. */
 export function textOf(body: RequestInit["body"] | undefined): string {
-  return new TextDecoder().decode(body as Uint8Array<ArrayBuffer>);
+  return body instanceof Uint8Array ? new TextDecoder().decode(body) : String(body);
 }

@@ -12,7 +12,6 @@ import {
   isTaken,
   listDestinations,
   pauseOf,
-  storedHeaders,
   turnDestination,
 } from "../../db/destinations.ts";
 import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
@@ -46,6 +45,7 @@ import {
   problem,
   problemResponses,
 } from "../problems.ts";
+import { conflictErrors } from "./auth.ts";
 import {
   columnsOf,
   type DestinationInput,
@@ -338,6 +338,7 @@ async function create(
   const errors = [
     ...breakerErrors(input.breaker),
     ...formErrors(input),
+    ...conflictErrors(input),
     ...("errors" in chosen ? chosen.errors : []),
   ];
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
@@ -346,7 +347,7 @@ async function create(
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
-  const privateAddress = await addressErrors(services, input.url);
+  const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const agreed = await handshakeFor(services, input, origin);
   if ("errors" in agreed) return invalid(agreed.errors);
@@ -385,7 +386,7 @@ async function change(
   input: DestinationInput,
 ): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
   const { db, vault, now } = services;
-  const privateAddress = await addressErrors(services, input.url);
+  const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const columns = { ...(await columnsOf(vault, id, input)), updatedAt: now() };
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
@@ -394,7 +395,8 @@ async function change(
     const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
     const errors = [
       ...breakerErrors(input.breaker, breakerOf(stored)),
-      ...formErrors(input, { ...stored, headers: storedHeaders(stored).values, scheme }),
+      ...formErrors(input, { ...stored, scheme }),
+      ...conflictErrors(input, stored),
     ];
     if (errors.length > 0) return invalid(errors);
     const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));

@@ -19,80 +19,13 @@ import {
   statusOf,
   storedHeaders,
 } from "../../db/destinations.ts";
-import { MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
+import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
 import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
-
-const MAX_HEADERS = 20;
-
-/**
- * Headers of the connection (RFC 9110 §7.6.1), those that Breakwater sets, and those by which proxies say where a request
- * comes from: Cloudflare sets them itself, and receivers trust them.
- */
-const RESERVED: ReadonlySet<string> = new Set([
-  "cdn-loop",
-  "connection",
-  "content-encoding",
-  "content-length",
-  "content-type",
-  "expect",
-  "host",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "user-agent",
-  "x-real-ip",
-]);
-
-const RESERVED_PREFIXES = ["webhook-", "cf-", "x-forwarded-"] as const;
-
-const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
-const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without spaces around them";
-const MASK_EXPECTED = `expected the value itself: ${MASK} is what is shown in its place`;
-const RESERVED_EXPECTED =
-  "expected none of the headers that Breakwater sets itself, or Cloudflare and other proxies do (cf-*, cdn-loop, " +
-  "x-forwarded-*, x-real-ip)";
-const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once`;
-
-/** A header that a caller may have sent to receivers. */
-export const headerName = z
-  .string()
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, { error: NAME_EXPECTED, abort: true })
-  .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
-
-export const headerValue = z
-  .string({ error: VALUE_EXPECTED })
-  .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED, abort: true })
-  .refine((given) => given !== MASK, { error: MASK_EXPECTED });
-
-const headersSchema = z
-  .record(headerName, headerValue, { error: "expected an object of strings" })
-  .refine((given) => areFewAndDistinct(Object.keys(given)), { error: COUNT_EXPECTED })
-  .openapi({
-    type: "object",
-    additionalProperties: { type: "string" },
-    description: "Headers to send with every delivery, in addition to Breakwater's own.",
-  });
-
-function isReserved(lowerName: string): boolean {
-  return RESERVED.has(lowerName) || RESERVED_PREFIXES.some((prefix) => lowerName.startsWith(prefix));
-}
-
-function areFewAndDistinct(names: readonly string[]): boolean {
-  return names.length <= MAX_HEADERS && areDistinct(names);
-}
-
-/** Whether no header is named twice, in whatever case. */
-export function areDistinct(names: readonly string[]): boolean {
-  return new Set(names.map((given) => given.toLowerCase())).size === names.length;
-}
+import { authColumn, authInput, authSchema } from "./auth.ts";
+import { headersSchema, isReserved, RESERVED_EXPECTED } from "./headers.ts";
 
 const MAX_METADATA = 50;
 const METADATA_EXPECTED = `expected at most ${MAX_METADATA} keys of 1 to 64 characters with strings of at most 500`;
@@ -149,6 +82,7 @@ const changeable = {
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+  auth: authInput.nullish(),
   body: z
     .enum(bodyForms, { error: BODY_EXPECTED })
     .nullish()
@@ -246,6 +180,7 @@ export const destinationSchema = z
       description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
       example: { "x-api-key": MASK },
     }),
+    auth: authSchema.nullable(),
     body: z.enum(bodyForms),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
@@ -277,6 +212,7 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
     headers: maskedHeaders(headers, headers),
+    auth: authOf(row),
     body: bodyFormOf(row.body),
     signature: sealedScheme(row.secret) ?? "hmac-sha256",
     secret_version: row.secretVersion,
@@ -314,6 +250,7 @@ export async function columnsOf(
     description: input.description,
     metadata: input.metadata,
     ...(await headerColumns(vault, id, input.headers)),
+    auth: await authColumn(vault, id, input.auth),
     body: orDefault(input.body, "envelope"),
     signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),

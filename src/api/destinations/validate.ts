@@ -13,13 +13,15 @@ import {
   takesKeyPair,
   takesPlainText,
 } from "../../core/signature-forms.ts";
-import type { Destination } from "../../db/destinations.ts";
+import { type Destination, storedHeaders } from "../../db/destinations.ts";
+import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import type { ApiContext } from "../context.ts";
 import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
+import { shownAfter } from "./auth.ts";
 import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
 
 /** Validation hook of a route: 422 with the errors of all fields at once, that of the URL included. */
@@ -29,14 +31,18 @@ export function refuseInvalid(result: Checked, c: ApiContext) {
 }
 
 function urlErrors(given: unknown, c: ApiContext): FieldError[] {
-  const { url } = (given ?? {}) as { url?: unknown };
+  const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
+  return [...targetErrors("url", url, c), ...targetErrors("auth.token_url", auth?.token_url, c)];
+}
+
+function targetErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
   if (typeof url !== "string") return [];
   const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
   const found = targetProblem(url, allowPrivateDestinations, [
     requestedHost(c.req.url, allowPrivateDestinations),
     ...ownHosts,
   ]);
-  return found ? [{ field: "url", ...found }] : [];
+  return found ? [{ field, ...found }] : [];
 }
 
 /** The host that this request came to. A local stack shares its name with other servers, so there the port counts. */
@@ -47,14 +53,25 @@ function requestedHost(requestUrl: string, isLocal: boolean): string {
 }
 
 /**
- * The error of a URL whose host name leads to a private address, where the deployment has a resolver. A name that the
+ * The errors of URLs whose host names lead to a private address, where the deployment has a resolver. A name that the
  * resolver cannot look up now is accepted: it is looked up again before every batch.
  */
-export async function addressErrors(services: Services, url: string | undefined): Promise<FieldError[]> {
+export async function addressErrors(
+  services: Services,
+  { url, auth }: Pick<DestinationInput, "url" | "auth">,
+): Promise<FieldError[]> {
+  const tokenUrl = auth?.kind === "oauth2" ? auth.token_url : undefined;
+  return [
+    ...(await addressErrorsOf(services, "url", url)),
+    ...(await addressErrorsOf(services, "auth.token_url", tokenUrl)),
+  ];
+}
+
+async function addressErrorsOf(services: Services, field: string, url: string | undefined) {
   const resolution = url === undefined ? undefined : await resolve(services, url);
   if (resolution?.kind !== "private") return [];
   const expected = "a name that leads to public addresses only";
-  return [{ field: "url", fault: `leads to ${resolution.address}`, expected }];
+  return [{ field, fault: `leads to ${resolution.address}`, expected }];
 }
 
 /** The error of a longest cool-down that is shorter than the first; what the input leaves out is as in `stored`. */
@@ -76,27 +93,42 @@ function effective(given: number | null | undefined, stored: number, fallback: n
 
 /** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
 export function dependsOn(
-  { breaker, signature_forms: forms }: DestinationInput,
-  { breakerCooldownS, breakerMaxCooldownS, secret }: Destination,
-): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS" | "secret">> {
-  return { ...(breaker && { breakerCooldownS, breakerMaxCooldownS }), ...(forms && { secret }) };
+  { breaker, headers, auth, signature_forms: forms }: DestinationInput,
+  { breakerCooldownS, breakerMaxCooldownS, secret, updatedAt }: Destination,
+): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS" | "secret" | "updatedAt">> {
+  return {
+    ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
+    ...(forms && { secret }),
+    // Of what sets headers any change counts: an edit by hand may have spelled their JSON in another way.
+    ...((headers || auth || forms) && { updatedAt }),
+  };
 }
 
-type StoredForms = Pick<Destination, "headers" | "signatureForms"> & Readonly<{ scheme: Scheme }>;
+type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &
+  Readonly<{ scheme: Scheme }>;
 
 /**
- * The errors of signature forms and own headers that do not fit each other or the secret; what the input leaves out is
- * as in `stored`.
+ * The errors of signature forms that do not fit the secret, or set a header that is among the destination's own or that its
+ * `auth` sets; what the input leaves out is as in `stored`.
  */
-export function formErrors(
-  { signature_forms: given, headers }: DestinationInput,
-  stored: StoredForms = { headers: null, signatureForms: null, scheme: "hmac-sha256" },
-): FieldError[] {
-  if (given === undefined && headers === undefined) return [];
-  const forms = formsOf(given === undefined ? stored.signatureForms : given);
-  const own = Object.keys((headers === undefined ? stored.headers : headers) ?? {});
-  const collisions = headers ? headerCollisions(forms, own) : formCollisions(forms, own);
-  return given && stored.scheme === "ed25519" ? [...collisions, ...keyPairErrors(forms)] : collisions;
+export function formErrors(input: DestinationInput, stored?: StoredForms): FieldError[] {
+  const { signature_forms: given, headers, auth } = input;
+  if (given === undefined && headers === undefined && auth === undefined) return [];
+  const forms = formsOf(given === undefined ? stored?.signatureForms : given);
+  const own = Object.keys((headers === undefined ? stored && storedHeaders(stored).values : headers) ?? {});
+  const shown = shownAfter(input, stored);
+  const others = [...own, ...(shown ? [headerOf(shown)] : [])];
+  if (!given)
+    return [...headerCollisions(forms, headers ? own : []), ...authCollisions(forms, auth && shown)];
+  const keyPair = stored?.scheme === "ed25519" ? keyPairErrors(forms) : [];
+  return [...formCollisions(forms, others), ...keyPair];
+}
+
+function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth | null | undefined): FieldError[] {
+  const form = auth && forms.find((one) => namedHeaders(one).some(({ name }) => name === headerOf(auth)));
+  if (!auth || !form) return [];
+  const fault = `sets ${headerOf(auth)}, as the signature form ${form.form} does`;
+  return [{ field: "auth", fault, expected: "a header that is set in one place" }];
 }
 
 /** A header of one's own that a form sets would never be sent: the error is at the header, or else at the form. */
@@ -113,7 +145,7 @@ function formCollisions(forms: readonly SignatureForm[], own: readonly string[])
   const taken = new Set(own.map((header) => header.toLowerCase()));
   return forms.flatMap((form, index) =>
     namedHeaders(form).flatMap(({ field, name }) => {
-      const fault = `sets ${name}, which is among the destination's own headers`;
+      const fault = `sets ${name}, which the destination's headers or auth set`;
       const expected = "a header that is set in one place";
       return taken.has(name) ? [{ field: `signature_forms[${index}].${field}`, fault, expected }] : [];
     }),

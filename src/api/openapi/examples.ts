@@ -52,6 +52,7 @@ const destination = {
   status: "active",
   status_reason: null,
   headers: {},
+  auth: null,
   secret_version: 1,
   previous_secrets: [],
   signature_forms: null,

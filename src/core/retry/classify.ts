@@ -9,7 +9,7 @@
  *
  * Some failures arrive as responses: `exchangeOf` tells them from what a receiver answers.
  */
-import type { AttemptError, Cause } from "../reasons.ts";
+import { type AttemptError, type Cause, tokenReasons } from "../reasons.ts";
 
 export type { Cause } from "../reasons.ts";
 
@@ -23,7 +23,7 @@ export type Exchange =
     }
   | {
       readonly kind: AttemptError;
-      /** Where Cloudflare's edge answered in the receiver's place. */
+      /** Where Cloudflare's edge answered in the receiver's place, or the receiver refused an access token. */
       readonly status?: number;
       readonly retryAfter?: string;
     };
@@ -142,8 +142,12 @@ export function classify(exchange: Exchange, rules: StatusRules): Classification
   }
 }
 
-/** Any response below 500 but 429 shows a server that works, even if it rejects the request. */
+/**
+ * Any response below 500 but 429 shows a server that works, even if it rejects the request: also where its 401 counts as
+ * the failure of a token endpoint.
+ */
 export function healthOf(exchange: Exchange): Health {
+  if (tokenReasons.some((reason) => reason === exchange.kind)) return "healthy";
   if (exchange.kind !== "response") return "unhealthy";
   if (exchange.status === 429) return "throttled";
   return Math.floor(exchange.status / 100) === 5 ? "unhealthy" : "healthy";

@@ -1,0 +1,219 @@
+/**
+ * Access tokens for destinations with OAuth 2 client credentials (RFC 6749 §4.4). The destination's gate keeps the token
+ * and lets one caller fetch it (gate/access-tokens.ts); an isolate remembers what it has got from there. The token
+ * endpoint is called like a receiver: behind the same checks of its address, over one of the invocation's connections,
+ * without following redirects, for a bounded time and a bounded answer.
+ */
+import { USER_AGENT } from "../config.ts";
+import {
+  MAX_ANSWER_BYTES,
+  type TokenAnswer,
+  type TokenAtGate,
+  type TokenFault,
+  tokenOutcome,
+  unavailable,
+  usableUntil,
+} from "../core/access-token.ts";
+import { accessTokenAtGate, keepAccessTokenAtGate } from "../gate/client.ts";
+import { faultOf } from "../log.ts";
+import { toBase64 } from "../secrets/base64.ts";
+import type { Services } from "../services.ts";
+import { within } from "../time.ts";
+import { resolve, targetFault } from "./url-guard.ts";
+
+/** What a token is fetched with. */
+export type ClientCredentials = Readonly<{
+  token_url: string;
+  client_id: string;
+  client_secret: string;
+  scope: string | null;
+  audience: string | null;
+  params: Readonly<Record<string, string>>;
+  client_auth: "basic" | "body";
+}>;
+
+export type AccessToken = Readonly<{ kind: "token"; token: string; sealed: string }>;
+
+/** There is none; `until` (epoch ms) none is fetched. */
+export type NoToken = TokenFault & Readonly<{ until: number }>;
+
+type Wanted = Readonly<{
+  destination: string;
+  /** Stands for the credentials: other ones have other terms. */
+  terms: string;
+  credentials: ClientCredentials;
+  /** A sealed token that the receiver has refused. */
+  refused?: string | undefined;
+  /** Fetch even where that has just failed. */
+  force?: boolean | undefined;
+  /** Runs the fetch on a connection of the invocation. */
+  connect: <T>(task: () => Promise<T>) => Promise<T>;
+}>;
+
+/** Resolution of the name, request and answer together. Shorter than a gate lets the others wait. */
+const FETCH_MS = 8_000;
+/** A gate that cannot be reached is asked again after this. */
+const UNREACHABLE_MS = 5_000;
+
+/** Tokens that this isolate has got from gates, by destination; a request decides by the terms whether one counts. */
+const known = new Map<string, Readonly<{ terms: string; sealed: string; usableUntil: number }>>();
+const MOST_KNOWN = 1_000;
+
+/** The token to send now, of this isolate, of the gate, or fetched for everybody. */
+export async function accessTokenFor(services: Services, wanted: Wanted): Promise<AccessToken | NoToken> {
+  const { destination, terms, refused, force } = wanted;
+  const kept = known.get(destination);
+  if (kept?.terms === terms && kept.sealed !== refused && kept.usableUntil > services.now() && !force) {
+    const token = await opened(services, destination, kept.sealed);
+    if (token) return token;
+  }
+  const found = await atGate(services, wanted, refused);
+  if (found.kind === "failed") return found;
+  const token = await opened(services, destination, found.sealed);
+  if (token) return token;
+  // Sealed with a master key that has been removed since: as good as none.
+  const another = await atGate(services, wanted, found.sealed);
+  if (another.kind === "failed") return another;
+  const unreadable = unavailable("gave a token that cannot be opened");
+  return (await opened(services, destination, another.sealed)) ?? { ...unreadable, until: services.now() };
+}
+
+async function opened(
+  { vault }: Services,
+  destination: string,
+  sealed: string,
+): Promise<AccessToken | undefined> {
+  try {
+    return { kind: "token", token: await vault.openText(destination, "token", sealed), sealed };
+  } catch {
+    return undefined;
+  }
+}
+
+async function atGate(services: Services, wanted: Wanted, refused: string | undefined): Promise<TokenAtGate> {
+  const { destination, terms, force = false } = wanted;
+  const request = { terms, force, ...(refused !== undefined && { refused }) };
+  const result = await accessTokenAtGate(services, destination, request);
+  const found = result?.kind === "claimed" ? await fetchForAll(services, wanted, refused) : result;
+  if (found?.kind === "token") remember(destination, { terms, ...found });
+  // What this isolate remembers has been refused, or is about to expire.
+  else known.delete(destination);
+  return (
+    found ?? {
+      ...unavailable("was not asked: the destination's gate cannot be reached"),
+      until: services.now() + UNREACHABLE_MS,
+    }
+  );
+}
+
+function remember(destination: string, token: Readonly<{ terms: string } & TokenAtGate & { kind: "token" }>) {
+  const { terms, sealed, usableUntil: until } = token;
+  known.delete(destination);
+  known.set(destination, { terms, sealed, usableUntil: until });
+  for (const oldest of known.keys()) if (known.size > MOST_KNOWN) known.delete(oldest);
+}
+
+/** Fetches the token under the gate's claim, and hands it in. A failure is handed in too: others wait for it. */
+async function fetchForAll(
+  services: Services,
+  { destination, terms, credentials, connect }: Wanted,
+  refused: string | undefined,
+): Promise<TokenAtGate | undefined> {
+  const outcome = await connect(() => fetchToken(services, credentials));
+  const { now, vault, log } = services;
+  if (outcome.kind === "failed") {
+    const { reason, fault } = outcome;
+    log({ what: "token_failed", destination, reason, error: `The token endpoint ${fault}` });
+    const handedIn = { ...outcome, ...(refused !== undefined && { refused }) };
+    return keepAccessTokenAtGate(services, destination, terms, handedIn);
+  }
+  const { token, lifetimeMs } = outcome;
+  const until = usableUntil(lifetimeMs, now());
+  const sealed = await vault.seal(destination, token, "token");
+  log({ what: "token_fetched", destination, until });
+  const kept = await keepAccessTokenAtGate(services, destination, terms, {
+    kind: "token",
+    sealed,
+    usableUntil: until,
+  });
+  // Without the gate it is good for this isolate at least.
+  return kept ?? { kind: "token", sealed, obtainedAt: now(), usableUntil: until };
+}
+
+/** One request of the token endpoint; whatever goes wrong on the way is an outcome. */
+export async function fetchToken(services: Services, credentials: ClientCredentials) {
+  const { config } = services;
+  const { token_url: url } = credentials;
+  const fault = targetFault(url, config.allowPrivateDestinations, config.ownHosts);
+  if (fault) return unavailable(`must not be called: ${fault}`);
+  const abort = new AbortController();
+  try {
+    const work = exchange(services, credentials, abort.signal);
+    // What is given up may fail later, which nobody awaits.
+    work.catch(() => {});
+    return await within(services, FETCH_MS, work, SILENCE);
+  } catch (error) {
+    return unavailable(`cannot be reached: ${faultOf(error)}`);
+  } finally {
+    abort.abort();
+  }
+}
+
+const SILENCE = `No answer within ${FETCH_MS} ms`;
+
+async function exchange(services: Services, credentials: ClientCredentials, signal: AbortSignal) {
+  const { token_url: url } = credentials;
+  const resolution = await resolve(services, url);
+  if (resolution.kind === "private")
+    return unavailable(`must not be called: it leads to ${resolution.address}`);
+  if (resolution.kind === "unknown") return unavailable(`cannot be looked up: ${resolution.fault}`);
+  const { headers, body } = tokenRequest(credentials);
+  const response = await services.fetch(url, { method: "POST", redirect: "manual", headers, body, signal });
+  return tokenOutcome(await answerIn(response));
+}
+
+/** RFC 6749 §2.3.1 and §4.4.2. */
+export function tokenRequest(credentials: ClientCredentials) {
+  const { client_id: id, client_secret: secret, scope, audience, params, client_auth: way } = credentials;
+  const body = new URLSearchParams({
+    grant_type: "client_credentials",
+    ...(scope !== null && { scope }),
+    ...(audience !== null && { audience }),
+    ...(way === "body" && { client_id: id, client_secret: secret }),
+    ...params,
+  });
+  const headers: Record<string, string> = {
+    accept: "application/json",
+    "user-agent": USER_AGENT,
+    "content-type": "application/x-www-form-urlencoded",
+    ...(way === "basic" && { authorization: basic(formEncoded(id), formEncoded(secret)) }),
+  };
+  return { headers, body: body.toString() };
+}
+
+/** The value of a header for HTTP Basic authentication, in UTF-8 (RFC 7617). */
+export function basic(username: string, password: string): string {
+  return `Basic ${toBase64(new TextEncoder().encode(`${username}:${password}`))}`;
+}
+
+function formEncoded(text: string): string {
+  return new URLSearchParams([["", text]]).toString().slice(1);
+}
+
+async function answerIn({ status, body }: Response): Promise<TokenAnswer> {
+  const reader = body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  let bytes = 0;
+  while (reader) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    bytes += value.byteLength;
+    if (bytes > MAX_ANSWER_BYTES) {
+      await reader.cancel().catch(() => {});
+      return { status, text: "", isCut: true };
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+  return { status, text, isCut: false };
+}
