@@ -2,7 +2,14 @@
  * Everything that the handlers need from the platform: bindings, configuration, clock, randomness, log. The Worker's
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
-import { type Config, hostMisconfiguration, Misconfiguration, parseConfig } from "./config.ts";
+import {
+  type Config,
+  type DestinationBindings,
+  destinationBindings,
+  hostMisconfiguration,
+  Misconfiguration,
+  parseConfig,
+} from "./config.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
@@ -49,6 +56,8 @@ export type Services = Readonly<{
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
   mailer?: SendEmail | undefined;
+  /** Queues and services of this Worker that destinations may be; absent where there are none. */
+  destinationBindings?: DestinationBindings;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
   now: () => number;
@@ -64,10 +73,11 @@ export type Services = Readonly<{
 
 /** The services of one invocation. */
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault, further, routing } = isolateStateOf(env);
+  const { config, vault, further, routing, bindings } = isolateStateOf(env);
   return {
     config,
     vault,
+    destinationBindings: bindings,
     db: env.DB,
     further,
     deliveries: env.DELIVERIES,
@@ -107,6 +117,7 @@ type IsolateState = Readonly<{
   vault: Vault;
   further: readonly D1Database[];
   routing: RoutingCache;
+  bindings: DestinationBindings;
 }>;
 
 let isolateState: IsolateState | undefined;
@@ -116,6 +127,8 @@ function isolateStateOf(env: Env): IsolateState {
   if (isolateState?.env === env) return isolateState;
   const config = parseConfig(env);
   const routing = new RoutingCache();
-  isolateState = { env, config, vault: vaultOf(config.masterKeys), routing, ...furtherDatabases(env) };
+  const { bindings } = destinationBindings(env);
+  const vault = vaultOf(config.masterKeys);
+  isolateState = { env, config, vault, routing, bindings, ...furtherDatabases(env) };
   return isolateState;
 }

@@ -22,12 +22,15 @@ function workerd(d1Databases: string[] = []) {
     wrangler: { configPath: `${root}wrangler.toml` },
     miniflare: {
       d1Databases,
+      queueProducers: { TEST_QUEUE: { queueName: "test-queue" } },
+      serviceBindings: { TEST_SERVICE: () => new Response("served", { status: 299 }) },
       bindings: {
         MIGRATIONS: migrations,
         ADMIN_KEY: "test-admin-key-0123456789",
         MASTER_KEYS,
         GRACE_SECONDS: "20",
         ALLOW_PRIVATE_DESTINATIONS: "false",
+        DESTINATION_BINDINGS: "TEST_QUEUE: acme, b:c; TEST_SERVICE: *",
       },
     },
   });

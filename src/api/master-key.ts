@@ -1,11 +1,12 @@
 /**
- * Rotation of the master key: each secret that is sealed with an older key is opened and sealed again with the first
+ * Rotation of the master key: each secret and token that is sealed with an older key is opened and sealed again with the first
  * of `MASTER_KEYS`, in short steps. It is safe to repeat and to interrupt. After a complete round no secret needs an
  * older key, which can be removed then.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { previousSecrets } from "../core/credentials.ts";
 import { replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
+import { openToken, sealToken } from "../delivery/kinds/kind.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { requires } from "./auth.ts";
@@ -66,12 +67,16 @@ async function rotateStep(services: Services, after: string): Promise<z.infer<ty
   };
 }
 
-function isCurrent({ vault }: Services, { secret, previousSecrets: stored }: SealedSecrets): boolean {
-  return [secret, ...previousSecrets(stored).map((each) => each.secret)].every(vault.isCurrent);
+function isCurrent(
+  { vault }: Services,
+  { secret, previousSecrets: stored, targetToken }: SealedSecrets,
+): boolean {
+  const sealed = [secret, ...previousSecrets(stored).map((each) => each.secret)];
+  return [...sealed, ...(targetToken === null ? [] : [targetToken])].every(vault.isCurrent);
 }
 
 async function sealAgain({ vault, log, now }: Services, before: SealedSecrets) {
-  const { id } = before;
+  const { id, targetToken } = before;
   const again = async (sealed: string) => vault.seal(id, await vault.unseal(id, sealed));
   // Expired secrets are dropped: they are never opened again.
   const previous = previousSecrets(before.previousSecrets, now());
@@ -82,6 +87,7 @@ async function sealAgain({ vault, log, now }: Services, before: SealedSecrets) {
       previousSecrets: await Promise.all(
         previous.map(async (each) => ({ ...each, secret: await again(each.secret) })),
       ),
+      targetToken: targetToken && (await sealToken(vault, id, await openToken(vault, id, targetToken))),
     };
     return { kind: "sealed" as const, before, after };
   } catch (error) {

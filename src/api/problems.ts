@@ -291,7 +291,7 @@ function unitOf(origin: string): string {
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  const isPrivate = typeof found === "string" && (path[0] === "secret" || path[0] === "headers");
+  const isPrivate = typeof found === "string" && ["secret", "headers", "token"].includes(String(path[0]));
   return isPrivate ? `is a string of ${found.length} characters` : valueFault(found);
 }
 

@@ -188,9 +188,10 @@ export const reasons: Readonly<Record<string, string>> = {
   recovered: "to be sent again: it was lost on the way",
   retried: "for a retry that was requested manually",
   replayed: "for its turn in a replay",
-  sealed: "because the key that the destination's signing secret is sealed with is missing",
+  sealed: "because the key that the destination's signing secret or token is sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
   forbidden_address: "because the destination's host name resolves to a private address",
+  unbound: "because the deployment does not have the destination's binding, or not for its tenant",
   scheduled: "for its scheduled time",
 };
 
@@ -223,6 +224,7 @@ function deadText({ reason = "", attempts }: Delivery): string {
     exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
     expired: `it expired ${after}`,
     forbidden_target: "requests to its URL are not allowed",
+    too_large: "it is too large for a message of the destination's queue",
     event_removed: "the event was deleted",
     corrupt: "the stored event is damaged",
     poison: "it could not be processed",

@@ -91,7 +91,7 @@ export async function listDestinations(
 }
 
 /** The values of columns that a change was decided by. */
-type Seen = Partial<Pick<Destination, "secret" | "breakerCooldownS" | "breakerMaxCooldownS">>;
+type Seen = Partial<Pick<Destination, "secret" | "url" | "breakerCooldownS" | "breakerMaxCooldownS">>;
 
 /** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
 export async function changeDestination(
@@ -221,13 +221,14 @@ export type SealedSecrets = Readonly<{
   id: string;
   secret: string;
   previousSecrets: readonly PreviousSecret[] | null;
+  targetToken: string | null;
 }>;
 
 /** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
-  const { id, secret, previousSecrets } = destinations;
+  const { id, secret, previousSecrets, targetToken } = destinations;
   return drizzle(db)
-    .select({ id, secret, previousSecrets })
+    .select({ id, secret, previousSecrets, targetToken })
     .from(destinations)
     .where(gt(id, after))
     .orderBy(asc(id))
@@ -237,18 +238,22 @@ export async function sealedSecrets(db: D1Database, after: string, limit: number
 const REPLACE_SECRETS = `
   UPDATE destinations SET secret = ?2, previous_secrets = ?3 WHERE id = ?1 AND secret = ?4`;
 
+const REPLACE_TOKEN = `UPDATE destinations SET target_token = ?2 WHERE id = ?1 AND target_token = ?3`;
+
 type Replacement = Readonly<{ before: SealedSecrets; after: SealedSecrets }>;
 
 /**
  * Replaces secrets that are still as they were before; one that was rotated meanwhile has been sealed with the current key
- * anyway. Comparing the current secret is enough: previous ones are never written without it.
+ * anyway. Comparing the current secret is enough: previous ones are never written without it. A token is replaced by a
+ * statement of its own, because it changes by itself.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
   if (replacements.length === 0) return;
-  const statement = db.prepare(REPLACE_SECRETS);
+  const [secrets, token] = [db.prepare(REPLACE_SECRETS), db.prepare(REPLACE_TOKEN)];
   await db.batch(
-    replacements.map(({ before, after }) =>
-      statement.bind(after.id, after.secret, JSON.stringify(after.previousSecrets), before.secret),
-    ),
+    replacements.flatMap(({ before, after }) => [
+      secrets.bind(after.id, after.secret, JSON.stringify(after.previousSecrets), before.secret),
+      ...(before.targetToken === null ? [] : [token.bind(after.id, after.targetToken, before.targetToken)]),
+    ]),
   );
 }

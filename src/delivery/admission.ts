@@ -8,13 +8,14 @@ import { type DeliverySource, type Readiness, readinessOf } from "../core/triage
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
+import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { CONNECTIONS, type Connections } from "./http.ts";
+import { CONNECTIONS, type Connections, type Post } from "./http.ts";
+import { kindOf } from "./kinds/registry.ts";
 import { type LeaseRun, runLease } from "./lease-runner.ts";
 import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
 import { type Signer, signerFor } from "./signature.ts";
-import { resolve, targetFault } from "./url-guard.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
 const UNREADY_MS = 60_000;
@@ -50,11 +51,14 @@ function guarded(
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
   if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
-  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
-  if (fault === undefined) return readiness;
-  log({ what: "target_forbidden", destination: destination.id, fault });
-  return { kind: "over", state: "dead", reason: "forbidden_target" };
+  const obstacle = kindOf(destination).obstacle(destination, event.body, config);
+  if (obstacle === undefined) return readiness;
+  const { reason, fault } = obstacle;
+  log({ what: loggedAs[reason], destination: destination.id, event: eventId(event.id), fault });
+  return { kind: "over", state: "dead", reason };
 }
+
+const loggedAs = { forbidden_target: "target_forbidden", too_large: "message_too_large" } as const;
 
 function progressOf(delivery: LoadedDelivery) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
@@ -149,13 +153,14 @@ type Admitted = Readonly<{
   grantedAt: number;
   deliveries: readonly LoadedDelivery[];
   signer: Signer;
+  post: Post;
 }>;
 
 function startLease(
   services: Services,
   shared: Connections,
   { destination, after, patienceFor }: DestinationBatch,
-  { grant, grantedAt, deliveries, signer }: Admitted,
+  { grant, grantedAt, deliveries, signer, post }: Admitted,
 ): LeaseRun {
   const order = {
     destination: destination.id,
@@ -165,6 +170,7 @@ function startLease(
     settings: gateSettingsOf(destination),
     policy: retryPolicyOf(destination),
     signer,
+    post,
     patienceMs: patienceFor(grant.destinationState.tookMs),
   };
   return after ? after.run.goOnWith(order) : runLease(services, shared, order);
@@ -228,12 +234,11 @@ export function refusedDispositions(
 }
 
 export type Prepared =
-  | Readonly<{ kind: "ready"; signer: Signer }>
+  | Readonly<{ kind: "ready"; signer: Signer; post: Post }>
   | Readonly<{ kind: "unready"; refusal: Refusal }>;
 
 /**
- * What must hold before a destination's gate is asked: its secrets can be opened, and its name leads to no private
- * address. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
+ * What must hold before a destination's gate is asked: its secrets can be opened, and its kind can reach it. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
  * try again.
  */
 export async function prepare(
@@ -241,33 +246,14 @@ export async function prepare(
   shared: Connections,
   destination: Destination,
 ): Promise<Prepared> {
-  const fault = await addressFault(services, shared, destination);
-  if (fault) return unready(fault, services.now());
+  const target = await kindOf(destination).prepare(services, shared, destination);
+  if (target.kind === "unready") return unready(target.reason, services.now());
+  const { post } = target;
   try {
-    return { kind: "ready", signer: await signerFor(services.vault, destination, services.now()) };
+    return { kind: "ready", signer: await signerFor(services.vault, destination, services.now()), post };
   } catch (error) {
     services.log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
     return unready("sealed", services.now());
-  }
-}
-
-/** Why the destination's name must not be called now. The DNS query takes one of the invocation's connections. */
-async function addressFault(
-  services: Services,
-  shared: Connections,
-  { id, url }: Destination,
-): Promise<RefusalReason | undefined> {
-  if (!services.config.dnsResolver) return undefined;
-  const resolution = await shared.run(id, () => resolve(services, url));
-  switch (resolution.kind) {
-    case "public":
-      return undefined;
-    case "private":
-      services.log({ what: "address_forbidden", destination: id, address: resolution.address });
-      return "forbidden_address";
-    case "unknown":
-      services.log({ what: "resolver_failed", destination: id, error: resolution.fault });
-      return "unresolved";
   }
 }
 

@@ -1,8 +1,9 @@
 /**
- * HTTP exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
+ * Exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
+import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
@@ -26,8 +27,35 @@ export type Call = Readonly<{
   fault?: string;
 }>;
 
+/** A signed event on its way to a receiver. */
+export type Outgoing = Readonly<{
+  /** The event's type. */
+  type: string;
+  headers: Readonly<Record<string, string>>;
+  body: string;
+  signal: AbortSignal;
+}>;
+
+/**
+ * Hands an event to a receiver, over whatever the destination's kind uses (kinds/kind.ts), and returns its response.
+ * Throws when there is none: an `ExchangeFailure`, or an error of the runtime.
+ */
+export type Post = (outgoing: Outgoing) => Promise<Response>;
+
+/** An exchange without a response, of which the cause is known. */
+export class ExchangeFailure extends Error {
+  override readonly name = "ExchangeFailure";
+  readonly kind: AttemptError;
+
+  constructor(kind: AttemptError, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
 type Order = Readonly<{
-  url: string;
+  post: Post;
+  type: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: string;
@@ -38,13 +66,15 @@ type Order = Readonly<{
 const EXCERPT_BYTES = 512;
 
 /** The timeout starts here. */
-export async function call(services: Services, { url, headers, body, timeoutMs }: Order): Promise<Call> {
+export async function call(
+  services: Services,
+  { post, type, headers, body, timeoutMs }: Order,
+): Promise<Call> {
   const startedAt = services.now();
   try {
     const signed = await headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
-    const request = { method: "POST", redirect: "manual", headers: signed, body, signal } as const;
-    const response = await services.fetch(url, request);
+    const response = await post({ type, headers: signed, body, signal });
     const answer = await readAnswer(response, services.now());
     return { startedAt, endedAt: services.now(), ...answer };
   } catch (error) {
@@ -104,6 +134,7 @@ async function excerptOf({ body }: Response): Promise<string> {
  * arrived is not known, so only an error that names a refusal is called one.
  */
 function failureOf(error: unknown): Exchange {
+  if (error instanceof ExchangeFailure) return { kind: error.kind };
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
   if (/network connection lost/i.test(message)) return { kind: "connection_lost" };
@@ -113,28 +144,28 @@ function failureOf(error: unknown): Exchange {
   return { kind: "network" };
 }
 
-/** One attempt: one signed HTTP exchange for a delivery. */
+/** One attempt: one signed exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
 /** What is sent: `id` and `body` are signed, and the same on every attempt. `attempt` is its number, from 1. */
 export type Message = Readonly<{ id: string; body: string; attempt: number }>;
 
-export type How = Readonly<{ timeoutMs: number; signer: Signer }>;
+export type How = Readonly<{ timeoutMs: number; signer: Signer; post: Post }>;
 
-const USER_AGENT = "Breakwater/0.1 (webhooks)";
+export const USER_AGENT = "Breakwater/0.1 (webhooks)";
 
 /** Makes the attempt. The timeout starts here, so call it only when a connection is free. */
 export async function send(
   services: Services,
   delivery: LoadedDelivery,
-  { timeoutMs, signer }: How,
+  { timeoutMs, signer, post }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
   const { body } = event;
   if (typeof body !== "string") throw new Error("A delivery without its body must not be attempted");
   const message = { id: eventId(event.id), body, attempt: (row?.attempts ?? 0) + 1 };
   const headers = (at: number) => headersOf(destination, message, signer, at);
-  return { delivery, ...(await call(services, { url: destination.url, headers, body, timeoutMs })) };
+  return { delivery, ...(await call(services, { post, type: event.type, headers, body, timeoutMs })) };
 }
 
 /**

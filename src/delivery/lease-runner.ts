@@ -8,7 +8,7 @@ import type { RetryPolicy } from "../core/retry/policy.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { destinationStateAtGate, holdAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
-import { type Connections, send } from "./http.ts";
+import { type Connections, type Post, send } from "./http.ts";
 import { type Finished, finish } from "./outcome.ts";
 import type { Signer } from "./signature.ts";
 
@@ -18,6 +18,7 @@ export type LeaseOrder = LeaseTerms &
     deliveries: readonly LoadedDelivery[];
     policy: RetryPolicy;
     signer: Signer;
+    post: Post;
   }>;
 
 /** A lease in use. */
@@ -57,7 +58,7 @@ export function runLease(services: Services, connections: Connections, order: Le
 }
 
 function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun {
-  const { signer, policy } = order;
+  const { signer, post, policy } = order;
   const { timeoutMs } = order.settings;
   const nearlyOver = Promise.withResolvers<boolean>();
   const enough = Promise.withResolvers<void>();
@@ -65,7 +66,7 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
   const progress = runner.begin({
     ...order,
     send: (delivery, then, failed) => {
-      const attempt = send(services, delivery, { timeoutMs, signer });
+      const attempt = send(services, delivery, { timeoutMs, signer, post });
       attempt.then((made) => then(finish(made, policy, services.random()))).catch(failed);
     },
     nearlyOver: nearlyOver.resolve,

@@ -13,7 +13,7 @@ import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { type Call, call, connections, headersOf, maskedHeaders } from "./http.ts";
-import { targetFault } from "./url-guard.ts";
+import { kindOf } from "./kinds/registry.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: Call; sent: Sent }>
@@ -26,19 +26,21 @@ const TYPE = "breakwater.test";
 
 export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
   const { config, now } = services;
-  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
-  if (fault) return { kind: "not_made", fault };
+  const body = bodyAt(now());
+  const obstacle = kindOf(destination).obstacle(destination, body, config);
+  if (obstacle) return { kind: "not_made", fault: obstacle.fault };
   const prepared = await prepare(services, connections(1), destination);
   if (prepared.kind === "unready") return { kind: "not_made", fault: faults[prepared.refusal.reason] ?? "" };
-  const message = { id: `test_${randomText(13)}`, body: bodyAt(now()), attempt: 1 };
+  const message = { id: `test_${randomText(13)}`, body, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
-    url: destination.url,
+    post: prepared.post,
+    type: TYPE,
     headers: async (at) => {
       headers = await headersOf(destination, message, prepared.signer, at);
       return headers;
     },
-    body: message.body,
+    body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });
   const { kind, status } = made.exchange;
@@ -51,14 +53,15 @@ export async function sendTestEvent(services: Services, destination: Destination
   return {
     kind: "made",
     call: made,
-    sent: { id: message.id, body: message.body, headers: maskedHeaders(headers, destination.headers ?? {}) },
+    sent: { id: message.id, body, headers: maskedHeaders(headers, destination.headers ?? {}) },
   };
 }
 
 const faults: Readonly<Record<string, string>> = {
-  sealed: "The destination's secret cannot be opened with the master keys of this deployment.",
+  sealed: "The destination's secret or token cannot be opened with the master keys of this deployment.",
   forbidden_address: "The destination's name leads to an address that is not on the public internet.",
   unresolved: "The destination's name could not be looked up.",
+  unbound: "The deployment does not have the destination's binding, or no longer lets the tenant use it.",
 };
 
 function bodyAt(now: number): string {

@@ -50,6 +50,8 @@ async function startLease(count: number, slots: number, shared = connections(1))
     settings: gateSettingsOf(first.destination),
     policy: retryPolicyOf(first.destination),
     signer: async () => ({}),
+    post: ({ body, headers, signal }) =>
+      world.services.fetch(urlOf(destination), { method: "POST", headers, body, signal }),
     patienceMs: 1_000,
     grantedAt: START,
   });

@@ -64,9 +64,9 @@ async function attemptAt(port: number) {
   const url = `http://127.0.0.1:${port}/`;
   const answer = await runtime.dispatchFetch("http://caller.example/", { method: "POST", body: url });
   const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
-  const fetch = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
-  const services = { now: () => 0, fetch } as unknown as Services;
-  return call(services, { url, headers: async () => ({}), body: "{}", timeoutMs: 1_000 });
+  const post = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
+  const services = { now: () => 0 } as unknown as Services;
+  return call(services, { post, type: "t", headers: async () => ({}), body: "{}", timeoutMs: 1_000 });
 }
 
 test.each<[string, () => Promise<number>]>([

@@ -56,10 +56,13 @@ import { showSecret } from "./secrets.ts";
 import {
   addressErrors,
   breakerErrors,
+  changedTarget,
   chosenSecret,
   dependsOn,
   handshakeFor,
+  newTarget,
   refuseInvalid,
+  refuseInvalidNew,
 } from "./validate.ts";
 
 export function registerDestinations(api: Api): void {
@@ -74,7 +77,7 @@ export function registerDestinations(api: Api): void {
       const { row, secret } = created;
       return c.json({ ...destinationView(row, principal), ...(await showSecret(secret)) }, 201);
     },
-    (result, c) => refuseInvalid(result, c),
+    (result, c) => refuseInvalidNew(result, c),
   );
 
   api.openapi(getDestinations, async (c) => {
@@ -296,7 +299,7 @@ const testResultSchema = z
       .optional()
       .openapi({ description: "The target of a redirect, which is not followed." }),
     sent: z.object({
-      url: z.string(),
+      url: z.string().openapi({ description: "The URL, or the target of another kind, as `queue:ORDERS`." }),
       headers: z.record(z.string(), z.string()).openapi({
         description: "The values of the destination's own headers are masked.",
       }),
@@ -338,13 +341,15 @@ async function create(
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
+  const target = await newTarget(services, input, { id, tenant });
+  if ("errors" in target) return invalid(target.errors);
   const privateAddress = await addressErrors(services, input.url);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const agreed = await handshakeFor(services, input, origin);
   if ("errors" in agreed) return invalid(agreed.errors);
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
-  const columns = { ...columnsOf(input), ...agreed, url: input.url };
+  const columns = { ...columnsOf(input), ...agreed, ...target };
   const max = capsOf(config).destinations;
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
@@ -379,15 +384,17 @@ async function change(
   const { db, now } = services;
   const privateAddress = await addressErrors(services, input.url);
   if (privateAddress.length > 0) return invalid(privateAddress);
-  const columns = { ...columnsOf(input), updatedAt: now() };
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
     const errors = breakerErrors(input.breaker, breakerOf(stored));
-    if (errors.length > 0) return invalid(errors);
+    const target = await changedTarget(services, input, stored);
+    const targetErrors = "errors" in target ? target.errors : [];
+    if ("errors" in target || errors.length > 0) return invalid([...errors, ...targetErrors]);
+    const columns = { ...columnsOf(input), ...target, updatedAt: now() };
     const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));
     if (!row) continue;
-    // A hold, an open circuit and a narrow window are about the old URL's receiver.
+    // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
     return row;
   }

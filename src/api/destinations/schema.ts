@@ -17,6 +17,7 @@ import {
   statusOf,
 } from "../../db/destinations.ts";
 import { maskedHeaders } from "../../delivery/http.ts";
+import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
 import { schemes, secretBytes } from "../../secrets/signing.ts";
 import { labelOf } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
@@ -113,7 +114,14 @@ const breakerInput = strict({
   max_cooldown_s: breaker.max_cooldown_s.nullish(),
 });
 
-const url = z.string({ error: "expected an https URL" }).openapi({ example: "https://example.com/webhooks" });
+const kindInput = z
+  .enum(destinationKinds)
+  .nullish()
+  .openapi({
+    description:
+      "What deliveries are sent to, `https` unless given: an endpoint (`url`), a Cloudflare queue (`binding`, or " +
+      "`account_id`, `queue_id` and `token`), or a Worker behind a service binding (`binding`, `path`). It stays as it is.",
+  });
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
@@ -163,9 +171,13 @@ export const shownSecret = {
   public_key: z.string().optional().openapi({ description: "With ed25519: `whpk_` and the public key." }),
 };
 
+const { url, ...otherTargetFields } = targetFields;
+
 export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
+  kind: kindInput,
+  ...otherTargetFields,
   ...secretInput,
   handshake: z
     .boolean({ error: "expected true or false" })
@@ -178,7 +190,12 @@ export const newDestination = strict({
   ...changeable,
 }).openapi("NewDestination");
 
-export const destinationChange = strict({ url: url.optional(), ...changeable }).openapi("DestinationChange");
+export const destinationChange = strict({
+  url,
+  kind: kindInput,
+  ...otherTargetFields,
+  ...changeable,
+}).openapi("DestinationChange");
 
 export type DestinationInput = z.infer<typeof destinationChange>;
 
@@ -186,7 +203,12 @@ export const destinationSchema = z
   .object({
     id: z.string(),
     tenant: z.string(),
-    url: z.string(),
+    kind: z.enum(destinationKinds),
+    url: z.string().optional().openapi({ description: "The endpoint, of kind `https`." }),
+    binding: z.string().optional().openapi({ description: "Of kind `queue` or `service`." }),
+    path: z.string().optional().openapi({ description: "Of kind `service`." }),
+    account_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
+    queue_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
     status: z.enum(["active", "paused"]),
     status_reason: z
       .enum(pauseReasons)
@@ -227,7 +249,8 @@ export function destinationView(
   return {
     id: row.id,
     tenant: row.tenant,
-    url: row.url,
+    kind: kindNameOf(row.url),
+    ...shownTarget(row.url),
     status: statusOf(row),
     status_reason: row.statusReason as PauseReason | null,
     event_types: readable("event_types", row.eventTypes, null),
@@ -257,10 +280,9 @@ function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Sho
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
-/** The columns that an input sets: the default for null; undefined for what is left out. */
+/** The columns that an input sets, but for its target: the default for null; undefined for what is left out. */
 export function columnsOf(input: DestinationInput): DestinationChange {
   return {
-    url: input.url,
     eventTypes: input.event_types,
     filter: input.filter,
     description: input.description,

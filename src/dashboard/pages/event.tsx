@@ -6,6 +6,7 @@ import { overBy } from "../../db/delivery-filter.ts";
 import type { FoundDelivery } from "../../db/delivery-list.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { findEvent } from "../../db/planned-deliveries.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
@@ -130,7 +131,7 @@ async function curlCommands(
   deliveries: readonly FoundDelivery[],
 ): Promise<ReadonlyMap<string, string>> {
   const existing = deliveries.flatMap(({ destination }) =>
-    destination?.deletedAt === null ? [destination] : [],
+    destination?.deletedAt === null && kindNameOf(destination.url) === "https" ? [destination] : [],
   );
   const commands = existing.slice(0, MAX_COMMANDS).map(async (destination) => {
     const command = await curlCommand(services, event, destination);
