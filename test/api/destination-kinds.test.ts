@@ -99,6 +99,37 @@ describe("a destination of another kind", () => {
   });
 });
 
+describe("POST /v1/destinations/:id/test", () => {
+  const trial = testApi({ services: { ...services, gates: env.GATES, fetch: receiver.fetch } });
+  const run = (id: string) => trial.call("POST", `/v1/destinations/${id}/test`);
+
+  test.each([
+    [{ kind: "queue", binding: "ORDERS" }, 202, "queue:ORDERS"],
+    [{ kind: "service", binding: "BILLING" }, 204, "service:BILLING/"],
+  ])("of %j shows the target, the headers and the body that were sent", async (target, expected, url) => {
+    const { status, json } = await run(await created(target));
+    expect(status).toBe(200);
+    expect(json).toMatchObject({ status: expected, sent: { url } });
+    expect(json.sent.headers["webhook-signature"]).toMatch(/^v1,/);
+    expect(JSON.parse(json.sent.body).type).toBe("breakwater.test");
+  });
+
+  test("says why it was not made, where the binding is gone or the token cannot be opened", async () => {
+    const gone = await created({ kind: "queue", binding: "ORDERS" });
+    await env.DB.prepare("UPDATE destinations SET url = 'queue:GONE' WHERE id = ?1").bind(gone).run();
+    expect(await run(gone)).toMatchObject({
+      status: 409,
+      json: { detail: expect.stringContaining("binding") },
+    });
+    const sealed = await created({ ...foreign, token: TOKEN });
+    await env.DB.prepare("UPDATE destinations SET target_token = 'x' WHERE id = ?1").bind(sealed).run();
+    expect(await run(sealed)).toMatchObject({
+      status: 409,
+      json: { detail: expect.stringContaining("token") },
+    });
+  });
+});
+
 type Refusal = readonly [fields: object, field: string, fault: string, expected: string];
 
 const refusals: readonly Refusal[] = [

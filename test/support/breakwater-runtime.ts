@@ -11,6 +11,12 @@ type Options = Readonly<{
   vars: Readonly<Record<string, string>>;
   /** Another entry than that of wrangler.toml. */
   main?: string;
+  /** Another Worker that runs with it, and what Breakwater binds of it. */
+  beside?: Readonly<{
+    worker: Readonly<{ name: string; script: string }> & Readonly<Record<string, unknown>>;
+    queueProducers: Readonly<Record<string, Readonly<{ queueName: string }>>>;
+    serviceBindings: Readonly<Record<string, string>>;
+  }>;
 }>;
 
 /** An empty one. What it logs is dropped, but for what it says of its own faults. */
@@ -19,20 +25,31 @@ export function startBreakwater(options: Options): Promise<Runtime> {
   return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, { vars, main }: Options): Promise<object> {
+async function optionsIn(place: string, { vars, main, beside }: Options): Promise<object> {
   // What is bundled needs no rules about its modules.
   const { modulesRules: _, ...options } = workerOptionsOf(join(projectRoot, "wrangler.toml")).workerOptions;
   const bindings = { ...(options.bindings as object), ...vars };
   const scriptPath = await bundleWorker(place, main);
-  return {
+  const own = {
     ...options,
     name: "breakwater",
+    modules: true,
     modulesRoot: place,
     rootPath: place,
     scriptPath,
     bindings,
-    handleStructuredLogs,
   };
+  if (beside === undefined) return { ...own, handleStructuredLogs };
+  const { worker, queueProducers, serviceBindings } = beside;
+  const bound = {
+    queueProducers: { ...(options.queueProducers as object), ...queueProducers },
+    serviceBindings: { ...(options.serviceBindings as object), ...serviceBindings },
+  };
+  const both = [
+    { ...own, ...bound },
+    { modules: true, ...worker },
+  ];
+  return { modules: undefined, workers: both, handleStructuredLogs };
 }
 
 function handleStructuredLogs({ level, message }: { level: string; message: string }): void {

@@ -53,14 +53,13 @@ import {
   shownSecret,
 } from "./schema.ts";
 import { showSecret } from "./secrets.ts";
+import { changedTarget, newTarget } from "./target.ts";
 import {
   addressErrors,
   breakerErrors,
-  changedTarget,
   chosenSecret,
   dependsOn,
   handshakeFor,
-  newTarget,
   refuseInvalid,
   refuseInvalidNew,
 } from "./validate.ts";

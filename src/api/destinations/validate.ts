@@ -5,17 +5,6 @@
 import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
 import type { Destination } from "../../db/destinations.ts";
-import { sealToken, type TargetFields } from "../../delivery/kinds/kind.ts";
-import {
-  deploymentFaults,
-  destinationKinds,
-  kindNameOf,
-  shownTarget,
-  targetAmong,
-  targetFaults,
-  targetFields,
-  targetText,
-} from "../../delivery/kinds/registry.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { newSecret, type Scheme, schemeOf, signingKey } from "../../secrets/signing.ts";
@@ -23,88 +12,13 @@ import type { Services } from "../../services.ts";
 import type { ApiContext } from "../context.ts";
 import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
 import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
+import { changesTarget, targetErrors } from "./target.ts";
 
 /** Validation hook of a new destination: 422 with the errors of all fields at once, those of its target included. */
 export function refuseInvalidNew(result: Checked & Readonly<{ target: string }>, c: ApiContext) {
   const given = result.target === "json" ? givenTo(result) : undefined;
   const errors = [...errorsOf(result), ...urlErrors(given, c), ...targetErrors(given)];
   return errors.length > 0 ? invalid(errors) : undefined;
-}
-
-/** The errors of a target's fields together; none where the kind itself is at fault. */
-function targetErrors(given: unknown): FieldError[] {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
-  const { kind, handshake } = given as { kind?: unknown; handshake?: unknown };
-  const name = destinationKinds.find((one) => one === (kind ?? "https"));
-  if (name === undefined) return [];
-  const fault = `is for the kind https, and this one is ${name}`;
-  return [
-    ...targetFaults(name, targetAmong(given)),
-    ...(handshake === true && name !== "https"
-      ? [{ field: "handshake", fault, expected: "no handshake" }]
-      : []),
-  ];
-}
-
-/** The columns of a target, or the errors that it has in this deployment. */
-type TargetColumns =
-  | Readonly<{ url?: string; targetToken?: string | null }>
-  | Readonly<{ errors: readonly FieldError[] }>;
-
-/** The columns of a new destination's target, which the hook has found to be complete. */
-export async function newTarget(
-  services: Services,
-  input: z.infer<typeof newDestination>,
-  { id, tenant }: Pick<Destination, "id" | "tenant">,
-): Promise<
-  Readonly<{ url: string; targetToken: string | null }> | Readonly<{ errors: readonly FieldError[] }>
-> {
-  const kind = input.kind ?? "https";
-  const target = targetAmong(input);
-  const errors = deploymentFaults(services, kind, target, tenant);
-  if (errors.length > 0) return { errors };
-  const targetToken = target.token === undefined ? null : await sealToken(services.vault, id, target.token);
-  return { url: targetText(kind, target), targetToken };
-}
-
-/** The columns that a change sets of a stored target: what it leaves out stays, null removes, and the kind stays. */
-export async function changedTarget(
-  services: Services,
-  input: DestinationInput,
-  stored: Destination,
-): Promise<TargetColumns> {
-  const kind = kindNameOf(stored.url);
-  const { kind: wanted = kind } = input;
-  if ((wanted ?? "https") !== kind) {
-    const expected = `${kind}, as it is: create another destination for another kind`;
-    return { errors: [{ field: "kind", fault: `is ${wanted ?? "https"}`, expected }] };
-  }
-  if (!changesTarget(input)) return {};
-  const given = targetAmong(input);
-  const kept = { ...shownTarget(stored.url), ...(stored.targetToken !== null && { token: KEPT }) };
-  const target = { ...withoutNulls(kept, input), ...given };
-  const errors = targetFaults(kind, target);
-  const all = errors.length > 0 ? errors : deploymentFaults(services, kind, target, stored.tenant);
-  if (all.length > 0) return { errors: all };
-  return { url: targetText(kind, target), ...(await tokenColumn(services, stored.id, target.token)) };
-}
-
-/** Stands for a token that is stored and stays: nobody needs to open it. */
-const KEPT = "";
-
-async function tokenColumn({ vault }: Services, id: string, token: string | undefined) {
-  if (token === KEPT) return {};
-  return { targetToken: token === undefined ? null : await sealToken(vault, id, token) };
-}
-
-function withoutNulls(kept: TargetFields, input: object): TargetFields {
-  const given = input as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(Object.entries(kept).filter(([field]) => given[field] !== null));
-}
-
-function changesTarget(input: object): boolean {
-  const given = input as Readonly<Record<string, unknown>>;
-  return Object.keys(targetFields).some((field) => given[field] !== undefined);
 }
 
 /** Validation hook of a change: the same, but for what depends on the stored target. */

@@ -99,7 +99,7 @@ export function malformed(expected: string): Obstacle {
   return { reason: "forbidden_target", fault: `The target is malformed; expected ${expected}.` };
 }
 
-/** What arrives of the work, unless the signal ends first: for calls that take no signal. */
+/** What comes of the work, unless the signal ends first: for calls that take no signal. The work itself goes on. */
 export function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const ended = Promise.withResolvers<never>();
   const end = () => ended.reject(signal.reason);
