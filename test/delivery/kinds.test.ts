@@ -379,6 +379,20 @@ describe("a queue of another account", () => {
   });
 });
 
+test("whatever a service throws is its own failure, and none of DNS, TLS or its connection", async () => {
+  const address = "https://billing-2.breakwater.internal/";
+  const texts = ["the certificate of the DNS expired", "connection refused", "Network connection lost."];
+  world.receiver.script(address, ...texts.map((text) => new Error(text)));
+  await created({ target: "service:BILLING_2/" });
+  const messages = await world.post(3);
+  for (const message of messages) await world.consume([message]);
+  const rows = await Promise.all(messages.map(rowOf));
+  expect(rows.map((row) => row?.lastError)).toEqual(["network", "network", "network"]);
+  expect(world.logged("attempt").map(({ fault }) => fault)).toEqual(
+    texts.map((text) => `ExchangeFailure: Error: ${text}`),
+  );
+});
+
 describe("a queue of this Worker", () => {
   test.each([
     ["Queue send failed: Too Many Requests", "http_429", "retrying"],
