@@ -21,6 +21,7 @@ ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `signature_forms` text;--> statement-breakpoint
+ALTER TABLE `destinations` ADD `target_token` text;--> statement-breakpoint
 ALTER TABLE `replays` ADD `tag` text;
 --> statement-breakpoint
 DROP TRIGGER `destinations_changed`;

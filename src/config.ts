@@ -161,13 +161,17 @@ export function capsOf(config: Config) {
   };
 }
 
-/** Reads the environment; throws a `Misconfiguration` that lists every fault when it cannot be used. */
-export function parseConfig(env: object): Config {
+/**
+ * Reads the environment; throws a `Misconfiguration` that lists every fault when it cannot be used.
+ * @param others faults that have been found elsewhere
+ */
+export function parseConfig(env: object, others: readonly string[] = []): Config {
   const parsed = variables.safeParse(env);
   const issues = parsed.error?.issues ?? [];
   const faults = [
     ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
     ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
+    ...others,
   ];
   if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);
   const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = parsed.data;

@@ -5,6 +5,7 @@
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import { repeatingDatabases } from "./db/repeat.ts";
 import { furtherDatabases } from "./db/shards.ts";
+import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
@@ -52,6 +53,8 @@ export type Services = Readonly<{
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
   mailer?: SendEmail | undefined;
+  /** Queues and services of this Worker that destinations may be; absent where there are none. */
+  destinationBindings?: DestinationBindings;
   fetch: typeof fetch;
   /** Epoch milliseconds. */
   now: () => number;
@@ -70,7 +73,7 @@ export type Services = Readonly<{
 
 /** The services of one invocation. */
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault, further, routing } = isolateStateOf(env);
+  const { config, vault, further, routing, bindings } = isolateStateOf(env);
   const timing = {
     now: () => Date.now(),
     random: () => Math.random(),
@@ -82,6 +85,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
   return {
     config,
     vault,
+    destinationBindings: bindings,
     ...repeatingDatabases({ db: env.DB, further }, { ...timing, onRepeat }),
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
@@ -128,6 +132,7 @@ type IsolateState = Readonly<{
   vault: Vault;
   further: readonly D1Database[];
   routing: RoutingCache;
+  bindings: DestinationBindings;
 }>;
 
 let isolateState: IsolateState | undefined;
@@ -135,8 +140,10 @@ let isolateState: IsolateState | undefined;
 /** The configuration is parsed once, because `env` does not change while an isolate lives. */
 function isolateStateOf(env: Env): IsolateState {
   if (isolateState?.env === env) return isolateState;
-  const config = parseConfig(env);
+  const { bindings, faults } = destinationBindings(env);
+  const config = parseConfig(env, faults);
   const routing = new RoutingCache();
-  isolateState = { env, config, vault: vaultOf(config.masterKeys), routing, further: furtherDatabases(env) };
+  const vault = vaultOf(config.masterKeys);
+  isolateState = { env, config, vault, routing, bindings, further: furtherDatabases(env) };
   return isolateState;
 }

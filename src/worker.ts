@@ -1,11 +1,12 @@
 /** The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only. */
 import { createApp } from "./api/app.ts";
 import { documentOf } from "./api/openapi/document.ts";
-import { answerOf, misconfigured } from "./api/problems.ts";
+import { answerOf, misconfigured, problem } from "./api/problems.ts";
 import { consumeEvents } from "./bindings/events-queue.ts";
 import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
+import { SERVICE_HOST } from "./delivery/kinds/service-binding.ts";
 import { createDocs } from "./docs-site/app.tsx";
 import { logToConsole } from "./log.ts";
 import { runCron } from "./maintenance/cron.ts";
@@ -29,9 +30,14 @@ const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["problems", docs],
 ]);
 
+const LOOP =
+  "The request is a delivery to a service binding that leads back to Breakwater: it would go round in circles";
+
 export default {
   fetch(request, env, ctx) {
-    const [, first] = new URL(request.url).pathname.split("/");
+    const { hostname, pathname } = new URL(request.url);
+    const [, first] = pathname.split("/");
+    if (hostname.endsWith(SERVICE_HOST)) return problem(403, LOOP);
     const page = documentation.get(first);
     if (page) return page.fetch(request, env, ctx);
     const fault = misconfigurationOf(env);

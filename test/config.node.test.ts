@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { parseConfig } from "../src/config.ts";
 import { furtherDatabases } from "../src/db/shards.ts";
+import { destinationBindings } from "../src/destination-bindings.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";
@@ -161,6 +162,36 @@ test.each([
 ])("takes no databases with a gap in their numbers: %j", (bindings, fault) => {
   const parse = () => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...bindings });
   expect(parse).toThrow(`${fault}; expected DB, DB_1, DB_2 and so on`);
+});
+
+/** As the Worker does it. */
+const parse = (env: object) => parseConfig(env, destinationBindings(env).faults);
+const queue = { send: () => {}, sendBatch: () => {} };
+const service = { fetch: () => {} };
+
+test("has destinations use the queues and services that it names, by tenant", () => {
+  const env = { ADMIN_KEY, MASTER_KEYS, ORDERS: queue, BILLING: service };
+  const DESTINATION_BINDINGS = "ORDERS: acme, globex; BILLING: *";
+  expect(() => parse({ ...env, DESTINATION_BINDINGS })).not.toThrow();
+  expect([...destinationBindings({ ...env, DESTINATION_BINDINGS }).bindings]).toEqual([
+    ["ORDERS", { kind: "queue", queue, tenants: ["acme", "globex"] }],
+    ["BILLING", { kind: "service", service, tenants: "*" }],
+  ]);
+  expect([...destinationBindings(env).bindings]).toEqual([]);
+});
+
+test.each([
+  ["ORDER: *", "names ORDER, which is not bound: add it to [[queues.producers]] or [[services]]"],
+  ["ADMIN_KEY: *", "names ADMIN_KEY, which is a variable and no binding of a queue or a service"],
+  ["DB: *", "names DB, which is bound to neither a queue nor a service"],
+  ["DEAD: *", "names DEAD, a queue of Breakwater's own"],
+  ["ORDERS", 'expected entries such as "ORDERS: acme, globex; AUDIT: *", not "ORDERS"'],
+  [{ ORDERS: "*" }, "expected a text"],
+])("takes no DESTINATION_BINDINGS of %j", (DESTINATION_BINDINGS, fault) => {
+  const env = { ADMIN_KEY, MASTER_KEYS, ORDERS: queue, DEAD: queue, DB: { prepare: () => {} } };
+  expect(() => parse({ ...env, DESTINATION_BINDINGS })).toThrow(`DESTINATION_BINDINGS ${fault}`);
+  // No secret is in it.
+  expect(() => parse({ ...env, DESTINATION_BINDINGS })).not.toThrow(ADMIN_KEY);
 });
 
 test("takes events in as many databases as configured, at most in all that are bound", () => {

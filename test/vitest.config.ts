@@ -22,6 +22,8 @@ function workerd(d1Databases: string[] = []) {
     wrangler: { configPath: `${root}wrangler.toml` },
     miniflare: {
       d1Databases,
+      queueProducers: { TEST_QUEUE: { queueName: "test-queue" } },
+      serviceBindings: { TEST_SERVICE: () => new Response("served", { status: 299 }) },
       bindings: {
         MIGRATIONS: migrations,
         ADMIN_KEY: "test-admin-key-0123456789",
@@ -30,6 +32,7 @@ function workerd(d1Databases: string[] = []) {
         ALLOW_PRIVATE_DESTINATIONS: "false",
         // The simulator has none.
         JURISDICTION: "",
+        DESTINATION_BINDINGS: "TEST_QUEUE: acme, b:c; TEST_SERVICE: *",
       },
     },
   });

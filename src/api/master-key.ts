@@ -7,6 +7,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { previousSecrets } from "../core/credentials.ts";
 import { type Replacement, replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
 import { resealedAuth, resealedHeaders } from "../delivery/authorization.ts";
+import { resealedToken } from "../delivery/kinds/kind.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { requires } from "./auth.ts";
@@ -60,7 +61,9 @@ const STEP = 100;
 async function rotateStep(services: Services, after: string): Promise<z.infer<typeof rotationSchema>> {
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
-  const replacements = results.filter(({ secrets, sealedHeaders, auth }) => secrets || sealedHeaders || auth);
+  const replacements = results.filter(
+    ({ secrets, sealedHeaders, auth, targetToken }) => secrets || sealedHeaders || auth || targetToken,
+  );
   await replaceSecrets(services.db, replacements);
   return {
     rotated: replacements.length,
@@ -83,7 +86,8 @@ async function sealAgain(
   const secrets = await secretsAgain(services, before).catch(unreadable);
   const sealedHeaders = await resealedHeaders(services.vault, before).catch(unreadable);
   const auth = await resealedAuth(services.vault, before).catch(unreadable);
-  return { before, secrets, sealedHeaders, auth, isReadable };
+  const targetToken = await resealedToken(services.vault, before).catch(unreadable);
+  return { before, secrets, sealedHeaders, auth, targetToken, isReadable };
 }
 
 /** Undefined when all of them are sealed with the first key. Expired secrets are dropped: they are never opened again. */

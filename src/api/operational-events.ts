@@ -34,10 +34,10 @@ const aboutDestination = {
   at: time,
   destination_id: z.string().openapi({ example: "dst_8m2x0f7q9a4r6t1v3w5y" }),
   tenant: z.string().openapi({ example: "acme" }),
-  host: z
-    .string()
-    .nullable()
-    .openapi({ example: "hooks.example.com", description: "The host name of the URL; nothing else of it." }),
+  host: z.string().nullable().openapi({
+    example: "hooks.example.com",
+    description: "The host name of the URL, and nothing else of it; null for other kinds than `https`.",
+  }),
 };
 
 const gateChange = z.object({

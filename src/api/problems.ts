@@ -366,7 +366,7 @@ function unitOf(origin: string): string {
 }
 
 /** Fields that have credentials in them. */
-const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth"];
+const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth", "token"];
 
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {

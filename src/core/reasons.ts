@@ -37,13 +37,15 @@ export const refusalReasons = [
   ...gateReasons,
   /** The sweep found the delivery lost on its way; it waits for a drain. */
   "recovered",
-  /** No master key of this deployment opens the destination's secrets or headers. */
+  /** No master key of this deployment opens the destination's secrets, headers or token. */
   "sealed",
   /** The destination's host name could not be looked up. */
   "unresolved",
   /** The destination's host name leads to an address that is not public. */
   "forbidden_address",
   ...tokenReasons,
+  /** The destination's binding is not bound, is bound to something else, or is not for its tenant. */
+  "unbound",
 ] as const;
 export type RefusalReason = (typeof refusalReasons)[number];
 
@@ -82,8 +84,10 @@ export const deadReasons = [
   "exhausted",
   /** Its age limit has passed. */
   "expired",
-  /** Its URL may not be called. */
+  /** Its URL may not be called, or its target cannot be read. */
   "forbidden_target",
+  /** It does not fit into a message of the destination's queue. */
+  "too_large",
   /** Its event was removed from the database by hand. */
   "event_removed",
   /** What is stored of its event is damaged. */

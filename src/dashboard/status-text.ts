@@ -193,6 +193,7 @@ export const reasons: Readonly<Record<string, string>> = {
   forbidden_address: "because the destination's host name resolves to a private address",
   token_unavailable: "because the token endpoint gives no access token. Send a test event to see its answer",
   token_refused: "because the token endpoint refuses the client. Send a test event to see its answer",
+  unbound: "because the deployment does not have the destination's binding, or not for its tenant",
   scheduled: "for its scheduled time",
 };
 
@@ -225,6 +226,7 @@ function deadText({ reason = "", attempts }: Delivery): string {
     exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
     expired: `it expired ${after}`,
     forbidden_target: "requests to its URL are not allowed",
+    too_large: "it is too large for a message of the destination's queue",
     event_removed: "the event was deleted",
     corrupt: "the stored event is damaged",
     poison: "it could not be processed",

@@ -105,7 +105,10 @@ export async function listDestinations(
 
 /** The values of columns that a change was decided by. */
 type Seen = Partial<
-  Pick<Destination, "secret" | "signatureForms" | "breakerCooldownS" | "breakerMaxCooldownS" | "updatedAt">
+  Pick<
+    Destination,
+    "secret" | "url" | "signatureForms" | "breakerCooldownS" | "breakerMaxCooldownS" | "updatedAt"
+  >
 >;
 
 /** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
@@ -262,7 +265,7 @@ function usable<T extends Readonly<Record<string, number>>>(
 
 export type SealedSecrets = Pick<
   Destination,
-  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders" | "auth"
+  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders" | "auth" | "targetToken"
 > &
   Readonly<{
     /** The columns of headers and `auth` as they are stored, whatever is in them. */
@@ -271,14 +274,14 @@ export type SealedSecrets = Pick<
 
 /** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
-  const { id, secret, previousSecrets, headers, sealedHeaders, auth } = destinations;
+  const { id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken } = destinations;
   const texts = {
     headers: sql<string | null>`${headers}`,
     sealedHeaders: sql<string | null>`${sealedHeaders}`,
     auth: sql<string | null>`${auth}`,
   };
   return drizzle(db)
-    .select({ id, secret, previousSecrets, headers, sealedHeaders, auth, texts })
+    .select({ id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken, texts })
     .from(destinations)
     .where(gt(id, after))
     .orderBy(asc(id))
@@ -295,12 +298,17 @@ const REPLACE_HEADERS = repeatable(`
 
 const REPLACE_AUTH = repeatable("UPDATE destinations SET auth = ?3 WHERE id = ?1 AND auth IS ?2");
 
+const REPLACE_TOKEN = repeatable(
+  "UPDATE destinations SET target_token = ?3 WHERE id = ?1 AND target_token = ?2",
+);
+
 /** What is sealed anew of a destination. */
 export type Replacement = Readonly<{
   before: SealedSecrets;
   secrets?: Readonly<{ secret: string; previousSecrets: readonly PreviousSecret[] }> | undefined;
   sealedHeaders?: Readonly<Record<string, string>> | undefined;
   auth?: Destination["auth"] | undefined;
+  targetToken?: string | undefined;
 }>;
 
 /**
@@ -308,7 +316,7 @@ export type Replacement = Readonly<{
  * Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
-  const statements = replacements.flatMap(({ before, secrets, sealedHeaders, auth }) => {
+  const statements = replacements.flatMap(({ before, secrets, sealedHeaders, auth, targetToken }) => {
     const { id, secret, texts } = before;
     const previous = JSON.stringify(secrets?.previousSecrets);
     return [
@@ -318,7 +326,8 @@ export async function replaceSecrets(db: D1Database, replacements: readonly Repl
           .prepare(REPLACE_HEADERS)
           .bind(id, texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)),
       auth ? db.prepare(REPLACE_AUTH).bind(id, texts.auth, JSON.stringify(auth)) : undefined,
-    ].filter((statement) => statement !== undefined);
+      targetToken && db.prepare(REPLACE_TOKEN).bind(id, before.targetToken, targetToken),
+    ].filter((statement) => typeof statement === "object");
   });
   if (statements.length > 0) await db.batch(statements);
 }

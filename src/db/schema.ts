@@ -40,7 +40,7 @@ import { jsonText } from "./columns.ts";
 /** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
 export type StoredState = "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
 
-/** One HTTP exchange in a delivery's log. */
+/** One exchange in a delivery's log. */
 export type AttemptEntry = Readonly<{
   at: number;
   latencyMs: number;
@@ -225,6 +225,7 @@ export const destinations = sqliteTable(
   {
     id: text().primaryKey(),
     tenant: text().notNull(),
+    /** Where deliveries go: an https URL, or the target of another kind as `kind:…` (delivery/kinds). */
     url: text().notNull(),
     /** Exact names and `prefix.*`; null takes every type. */
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
@@ -266,6 +267,8 @@ export const destinations = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
     /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
     deletedAt: integer("deleted_at"),
+    /** What the target wants to be called with, sealed; null where it wants nothing. */
+    targetToken: text("target_token"),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.

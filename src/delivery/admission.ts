@@ -8,15 +8,16 @@ import { type DeliverySource, type Readiness, readinessOf } from "../core/triage
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
+import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
-import type { Connections, Sender } from "./http.ts";
+import { type Connections, payloadOf, type Sender } from "./http.ts";
+import { kindOf } from "./kinds/registry.ts";
 import { type LeaseRun, runLease } from "./lease-runner.ts";
 import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
 import { signerFor } from "./signature.ts";
-import { resolve, targetFault } from "./url-guard.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
 const UNREADY_MS = 60_000;
@@ -52,11 +53,15 @@ function guarded(
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
   if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
-  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
-  if (fault === undefined) return readiness;
-  log({ what: "target_forbidden", destination: destination.id, fault });
-  return { kind: "over", state: "dead", reason: "forbidden_target" };
+  const { body } = payloadOf({ ...event, body: event.body }, destination);
+  const obstacle = kindOf(destination).obstacle(destination, body, config);
+  if (obstacle === undefined) return readiness;
+  const { reason, fault } = obstacle;
+  log({ what: loggedAs[reason], destination: destination.id, event: eventId(event.id), fault });
+  return { kind: "over", state: "dead", reason };
 }
+
+const loggedAs = { forbidden_target: "target_forbidden", too_large: "message_too_large" } as const;
 
 function progressOf(delivery: LoadedDelivery) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
@@ -235,8 +240,8 @@ export type Prepared =
   | Readonly<{ kind: "unready"; refusal: Refusal; fault?: string }>;
 
 /**
- * What must hold before a destination's gate is asked: its secrets and headers can be opened, its name leads to no private
- * address, and it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
+ * What must hold before a destination's gate is asked: its secrets and headers can be opened, its kind can reach it, and
+ * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
  * try again.
  */
 export async function prepare(
@@ -245,38 +250,19 @@ export async function prepare(
   destination: Destination,
   { force }: Readonly<{ force?: boolean }> = {},
 ): Promise<Prepared> {
-  const fault = await addressFault(services, shared, destination);
-  if (fault) return unready(fault, services.now());
+  const target = await kindOf(destination).prepare(services, shared, destination);
+  if (target.kind === "unready") return unready(target.reason, services.now());
+  const { post } = target;
   try {
     const signer = await signerFor(services.vault, destination, services.now());
     const connect = <T>(task: () => Promise<T>) => shared.run(destination.id, task);
     const credentials = await credentialsOf(services, destination, { connect, force });
     return "kind" in credentials
       ? withoutToken(credentials, services.now())
-      : { kind: "ready", sender: { signer, credentials } };
+      : { kind: "ready", sender: { signer, credentials, post } };
   } catch (error) {
     services.log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
     return unready("sealed", services.now());
-  }
-}
-
-/** Why the destination's name must not be called now. The DNS query takes one of the invocation's connections. */
-async function addressFault(
-  services: Services,
-  shared: Connections,
-  { id, url }: Destination,
-): Promise<RefusalReason | undefined> {
-  if (!services.config.dnsResolver) return undefined;
-  const resolution = await shared.run(id, () => resolve(services, url));
-  switch (resolution.kind) {
-    case "public":
-      return undefined;
-    case "private":
-      services.log({ what: "address_forbidden", destination: id, address: resolution.address });
-      return "forbidden_address";
-    case "unknown":
-      services.log({ what: "resolver_failed", destination: id, error: resolution.fault });
-      return "unresolved";
   }
 }
 

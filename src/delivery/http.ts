@@ -1,11 +1,12 @@
 /**
- * HTTP exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
+ * Exchanges with receivers, signed, over the connections of one invocation. An exchange never throws: whatever
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
 import { USER_AGENT } from "../config.ts";
 import { bodyFormOf, dataIn } from "../core/content.ts";
 import { CONNECTIONS } from "../core/lease.ts";
+import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
@@ -30,8 +31,35 @@ export type Call = Readonly<{
   fault?: string;
 }>;
 
+/** A signed event on its way to a receiver. */
+export type Outgoing = Readonly<{
+  /** The event's type. */
+  type: string;
+  headers: Readonly<Record<string, string>>;
+  body: Uint8Array<ArrayBuffer>;
+  signal: AbortSignal;
+}>;
+
+/**
+ * Hands an event to a receiver, over whatever the destination's kind uses (kinds/kind.ts), and returns its response.
+ * Throws when there is none: an `ExchangeFailure`, or an error of the runtime.
+ */
+export type Post = (outgoing: Outgoing) => Promise<Response>;
+
+/** An exchange without a response, of which the cause is known. */
+export class ExchangeFailure extends Error {
+  override readonly name = "ExchangeFailure";
+  readonly kind: AttemptError;
+
+  constructor(kind: AttemptError, message: string) {
+    super(message);
+    this.kind = kind;
+  }
+}
+
 type Order = Readonly<{
-  url: string;
+  post: Post;
+  type: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
@@ -52,13 +80,17 @@ export async function call(services: Services, order: Order): Promise<Call> {
   try {
     const headers = await order.headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
-    const response = await post(services, order, headers, signal);
+    const outgoing = (headers: Record<string, string>) => ({
+      type: order.type,
+      headers,
+      body: order.body,
+      signal,
+    });
+    const response = await order.post(outgoing(headers));
     const renewal = response.status === 401 ? await renewed(credentials, headers, signal) : undefined;
     const isRenewed = renewal?.kind === "renewed";
     if (isRenewed) await unread(response);
-    const last = isRenewed
-      ? await post(services, order, await order.headers(services.now()), signal)
-      : response;
+    const last = isRenewed ? await order.post(outgoing(await order.headers(services.now()))) : response;
     order.answered?.();
     const answer = await readAnswer(last, services.now(), credentials.secrets());
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
@@ -66,15 +98,6 @@ export async function call(services: Services, order: Order): Promise<Call> {
   } catch (error) {
     return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
   }
-}
-
-function post(
-  { fetch }: Services,
-  { url, body }: Order,
-  headers: Record<string, string>,
-  signal: AbortSignal,
-) {
-  return fetch(url, { method: "POST", redirect: "manual", headers, body, signal });
 }
 
 /** Within the attempt's time, or else there is no token. */
@@ -141,6 +164,7 @@ async function excerptOf({ body }: Response): Promise<string> {
  * arrived is not known, so only an error that names a refusal is called one.
  */
 function failureOf(error: unknown): Exchange {
+  if (error instanceof ExchangeFailure) return { kind: error.kind };
   const { name, message } = error instanceof Error ? error : { name: "", message: String(error) };
   if (name === "TimeoutError" || name === "AbortError") return { kind: "timeout" };
   if (/network connection lost/i.test(message)) return { kind: "connection_lost" };
@@ -150,7 +174,7 @@ function failureOf(error: unknown): Exchange {
   return { kind: "network" };
 }
 
-/** One attempt: one signed HTTP exchange for a delivery. */
+/** One attempt: one signed exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
 
 /** What is sent: all but `attempt`, its number from 1, is the same on every attempt. */
@@ -183,7 +207,7 @@ export function payloadOf(
 }
 
 /** What a destination's requests are made with. */
-export type Sender = Readonly<{ signer: Signer; credentials: Credentials }>;
+export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: Post }>;
 
 export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
 
@@ -200,7 +224,8 @@ export async function send(
   const { type, headers } = event;
   const message = { id: eventId(event.id), type, headers, ...payload, attempt: (row?.attempts ?? 0) + 1 };
   const order = {
-    url: destination.url,
+    post: sender.post,
+    type,
     headers: (at: number) => headersOf(message, sender, at),
     credentials: sender.credentials,
     body: payload.body,
@@ -215,7 +240,7 @@ export async function send(
  */
 export async function headersOf(
   { attempt, contentType, headers: posted = {}, ...event }: Message,
-  { signer, credentials }: Sender,
+  { signer, credentials }: Omit<Sender, "post">,
   at: number,
 ): Promise<Record<string, string>> {
   return {

@@ -15,7 +15,7 @@ import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
 import { type Call, call, connections, headersOf, payloadOf } from "./http.ts";
-import { targetFault } from "./url-guard.ts";
+import { kindOf } from "./kinds/registry.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: Call; sent: Sent }>
@@ -28,19 +28,20 @@ const TYPE = "breakwater.test";
 
 export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
   const { config, now } = services;
-  const fault = targetFault(destination.url, config.allowPrivateDestinations, config.ownHosts);
-  if (fault) return { kind: "not_made", fault };
+  const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
+  const obstacle = kindOf(destination).obstacle(destination, payload.body, config);
+  if (obstacle) return { kind: "not_made", fault: obstacle.fault };
   const prepared = await prepare(services, connections(), destination, { force: true });
   if (prepared.kind === "unready") {
     const { refusal, fault } = prepared;
     return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
   }
   const { sender } = prepared;
-  const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
   const message = { id: `test_${randomText(13)}`, type: TYPE, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
-    url: destination.url,
+    post: sender.post,
+    type: TYPE,
     headers: async (at) => {
       headers = await headersOf(message, sender, at);
       return headers;
@@ -68,9 +69,10 @@ export async function sendTestEvent(services: Services, destination: Destination
 }
 
 const faults: Readonly<Record<string, string>> = {
-  sealed: "The destination's secrets cannot be opened with the master keys of this deployment.",
+  sealed: "The destination's secrets or token cannot be opened with the master keys of this deployment.",
   forbidden_address: "The destination's name leads to an address that is not on the public internet.",
   unresolved: "The destination's name could not be looked up.",
+  unbound: "The deployment does not have the destination's binding, or no longer lets the tenant use it.",
 };
 
 function bodyAt(now: number): Uint8Array<ArrayBuffer> {

@@ -94,8 +94,9 @@ export const remedies: readonly Remedy[] = [
   {
     reason: "sealed",
     meaning:
-      "`MASTER_KEYS` lacks the key that the destination's signing secret, its headers or `auth` are sealed with.",
-    remedy: "Restore the key, or rotate the destination's secret and set its headers and `auth` again.",
+      "`MASTER_KEYS` lacks the key that the destination's signing secret, its headers, `auth` or `token` are sealed with.",
+    remedy:
+      "Restore the key, or rotate the destination's secret and set its headers, `auth` and `token` again.",
   },
   {
     reason: "unresolved, forbidden_address",
@@ -114,6 +115,12 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "The token endpoint of the destination's `auth` refuses the client: wrong credentials, or a scope that it may not have.",
     remedy: "Send a test event, which shows the endpoint's answer; then set `auth` anew.",
+  },
+  {
+    reason: "unbound",
+    meaning:
+      "The destination is a queue or a service whose binding the deployment does not have, or no longer lets the tenant use.",
+    remedy: "Bind it, and name it with the tenant in `DESTINATION_BINDINGS`.",
   },
   {
     reason: "scheduled",
@@ -171,8 +178,9 @@ export const remedies: readonly Remedy[] = [
   },
   {
     reason: "network",
-    meaning: "The connection failed for another reason: there is no route to the receiver, or TLS failed.",
-    remedy: "Check its address, its firewall and its certificate.",
+    meaning:
+      "The connection failed for another reason: there is no route to the receiver, or TLS failed; a queue did not take the message; or the Worker behind a service binding threw.",
+    remedy: "Check its address, its firewall and its certificate, or the log of the other Worker.",
   },
   {
     reason: "challenged",
@@ -180,5 +188,11 @@ export const remedies: readonly Remedy[] = [
       "A firewall before the receiver (Cloudflare's WAF or bot protection) answered with a challenge, which only a browser can solve. The receiver did not get the request.",
     remedy:
       "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
+  },
+  {
+    reason: "too_large",
+    meaning:
+      "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It was given up without an attempt.",
+    remedy: "Post smaller events, or deliver them to an endpoint or a service.",
   },
 ];

@@ -85,7 +85,8 @@ function about(
   at: number,
   figures: Readonly<Record<string, unknown>>,
 ): OperationalEvent {
-  const host = URL.parse(url)?.host ?? null;
+  // Targets of other kinds than https have none.
+  const host = URL.parse(url)?.host || null;
   const data = { at: isoTime(at), destination_id: id, tenant, host, ...figures };
   return { type, key: `${type} ${id} ${at}`, destination: id, data };
 }

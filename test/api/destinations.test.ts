@@ -8,6 +8,7 @@ const URL_ = "https://example.com/hook";
 
 const defaults = {
   tenant: "default",
+  kind: "https",
   url: URL_,
   status: "active",
   status_reason: null,

@@ -59,8 +59,8 @@ test("no action whose fields are all optional requires a body", () => {
     const { required = [] } = (schema?.$ref ? schemas[schema.$ref.split("/").at(-1) ?? ""] : schema) ?? {};
     return requestBody?.required && required.length === 0 ? [name] : [];
   });
-  // A change of nothing is a mistake: it is no action.
-  expect(asking).toEqual(["patch /v1/destinations/{id}"]);
+  // Which fields a new destination needs depends on its kind. A change of nothing is a mistake: it is no action.
+  expect(asking).toEqual(["post /v1/destinations", "patch /v1/destinations/{id}"]);
 });
 
 test("constraints between fields are in their descriptions", () => {

@@ -83,6 +83,7 @@ describe("a write that is marked as repeatable", () => {
           headers: null,
           sealedHeaders: null,
           auth: null,
+          targetToken: null,
         };
         const before = { ...stored, texts: { headers: null, sealedHeaders: null, auth: null } };
         const secrets = { secret: "sealed anew", previousSecrets: [] };

@@ -133,9 +133,10 @@ test("an exchange has its connection until the headers have arrived, and not whi
     },
   });
   const headers = Promise.withResolvers<Response>();
-  const services = { fetch: () => headers.promise, now: () => 0 } as unknown as Services;
+  const services = { now: () => 0 } as unknown as Services;
   const order = {
-    url: "https://example.com/",
+    post: () => headers.promise,
+    type: "order.paid",
     headers: async () => ({}),
     credentials: noCredentials,
     timeoutMs: 60_000,

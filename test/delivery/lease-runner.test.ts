@@ -50,7 +50,12 @@ async function startLease(count: number, slots: number, shared = connections(1))
     deliveries,
     settings: gateSettingsOf(first.destination),
     policy: retryPolicyOf(first.destination),
-    sender: { signer: async () => ({}), credentials: noCredentials },
+    sender: {
+      signer: async () => ({}),
+      credentials: noCredentials,
+      post: ({ body, headers, signal }) =>
+        world.services.fetch(urlOf(destination), { method: "POST", headers, body, signal }),
+    },
     patienceMs: 1_000,
     grantedAt: START,
   });

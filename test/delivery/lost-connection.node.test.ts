@@ -65,15 +65,10 @@ async function attemptAt(port: number) {
   const url = `http://127.0.0.1:${port}/`;
   const answer = await runtime.dispatchFetch("http://caller.example/", { method: "POST", body: url });
   const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
-  const fetch = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
-  const services = { now: () => 0, fetch } as unknown as Services;
-  return call(services, {
-    url,
-    headers: async () => ({}),
-    credentials: noCredentials,
-    body: new Uint8Array(),
-    timeoutMs: 1_000,
-  });
+  const post = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
+  const services = { now: () => 0 } as unknown as Services;
+  const order = { post, type: "t", headers: async () => ({}), body: new Uint8Array(), timeoutMs: 1_000 };
+  return call(services, { ...order, credentials: noCredentials });
 }
 
 test.each<[string, () => Promise<number>]>([

@@ -283,6 +283,24 @@ describe("a configuration that cannot work is refused before anything is done", 
       toml.replace('class_name = "DestinationGate"', '$&, script_name = "other"'),
       "durable_objects.bindings: GATES has the objects of the Worker other; remove script_name",
     ],
+    [
+      "a binding for destinations that is not bound",
+      toml.replace('DESTINATION_BINDINGS = ""', 'DESTINATION_BINDINGS = "ORDERS: *"'),
+      "vars: DESTINATION_BINDINGS names ORDERS, which is not bound; add it to [[queues.producers]] or [[services]]",
+    ],
+    [
+      "bindings for destinations that cannot be read",
+      toml.replace('DESTINATION_BINDINGS = ""', 'DESTINATION_BINDINGS = "DEAD: *; ORDERS"'),
+      "vars: DESTINATION_BINDINGS names DEAD, a queue of Breakwater's own",
+    ],
+    [
+      "a service for destinations that is the Worker itself",
+      `${toml.replace('DESTINATION_BINDINGS = ""', 'DESTINATION_BINDINGS = "SELF: *"')}
+[[services]]
+binding = "SELF"
+service = "breakwater"`,
+      "services: SELF leads back to this Worker: deliveries would go round in circles",
+    ],
     ["no cron", without(/crons = .*/), "triggers: no cron runs every minute"],
     ["a slow cron", toml.replace('"* * * * *"', '"*/5 * * * *"'), "triggers: no cron runs every minute"],
     [
@@ -313,6 +331,27 @@ describe("a configuration that cannot work is refused before anything is done", 
     expect(commands).toEqual([]);
     expect(failure).toContain(fault);
     expect(failure).toMatch(/^wrangler\.toml: [\s\S]*\nNothing has been changed\.$/);
+  });
+
+  test("but not for queues and services that destinations may be, also when two environments share them", async () => {
+    const bindings = `
+[[PLACEqueues.producers]]
+binding = "ORDERS"
+queue = "orders"
+
+[[PLACEservices]]
+binding = "BILLING"
+service = "billing"
+`;
+    const variable = 'DESTINATION_BINDINGS = "ORDERS: acme; BILLING: *"';
+    const own = staging.replace("[env.staging.vars]", `$&\n${variable}`);
+    writeFileSync(
+      config,
+      `${toml.replace('DESTINATION_BINDINGS = ""', variable)}${bindings.replaceAll("PLACE", "")}
+${own}${bindings.replaceAll("PLACE", "env.staging.")}`,
+    );
+    expect((await run("--dry-run")).failure).toBeUndefined();
+    expect((await run("--dry-run", "--env", "staging")).failure).toBeUndefined();
   });
 
   test("an environment without bindings: they are not inherited, and all of them are named", async () => {

@@ -40,6 +40,20 @@ async function send(count: number, answer: number): Promise<void> {
 const callsTo = (destination: string) =>
   world.receiver.calls.filter(({ url }) => url === urlOf(destination)).length;
 
+test("an event about a destination that is no endpoint names no host, and nothing of its target", async () => {
+  await env.DB.prepare("UPDATE destinations SET url = 'service:BILLING/hook' WHERE id = ?1")
+    .bind(place)
+    .run();
+  const pause = { status: "paused", statusReason: "manual" } as const;
+  await turnDestination(env.DB, place, pause, undefined, START);
+  world.clock.pass(MINUTE);
+  await runCron(world.services);
+  await world.settled();
+  const [event] = await published();
+  expect(event).toMatchObject({ type: "destination.paused", data: { destination_id: place, host: null } });
+  expect(JSON.stringify(event)).not.toContain("BILLING");
+});
+
 describe("a circuit", () => {
   test("that opens and closes is two events, with who, when and figures, and no more", async () => {
     await send(10, 500);

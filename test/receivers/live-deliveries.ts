@@ -40,9 +40,10 @@ async function signed({ secret, previous = [], at = Date.now(), body = BODY }: S
 
 /** Sends it as an attempt would; the status of the answer. */
 async function send(url: string, { headers, body }: Sent): Promise<number | undefined> {
-  const services = { fetch, now: Date.now } as unknown as Parameters<typeof call>[0];
+  const services = { now: Date.now } as unknown as Parameters<typeof call>[0];
   const order = {
-    url,
+    post: (outgoing: RequestInit) => fetch(url, { ...outgoing, method: "POST" }),
+    type: "order.created",
     headers: async () => headers,
     credentials: noCredentials,
     body: utf8(body),

@@ -13,6 +13,9 @@ type Options = Readonly<{
   main?: string;
   /** Consumers besides those of wrangler.toml, by their queues. */
   queueConsumers?: object;
+  /** Bindings besides those of wrangler.toml. */
+  queueProducers?: Readonly<Record<string, Readonly<{ queueName: string }>>>;
+  serviceBindings?: Readonly<Record<string, string>>;
   /** Workers beside it, given a directory. */
   others?: (place: string) => Promise<readonly object[]>;
 }>;
@@ -23,12 +26,18 @@ export function startBreakwater(options: Options): Promise<Runtime> {
   return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, { vars, main, queueConsumers, others }: Options): Promise<object> {
+async function optionsIn(place: string, { vars, main, others, ...also }: Options): Promise<object> {
   const options = await workerIn(place, "wrangler.toml", main);
   // The simulator has no jurisdictions.
   const bindings = { ...(options.bindings as object), JURISDICTION: "", ...vars };
-  const consumers = { ...(options.queueConsumers as object), ...queueConsumers };
-  const breakwater = { ...options, name: "breakwater", bindings, queueConsumers: consumers };
+  const breakwater = {
+    ...options,
+    name: "breakwater",
+    bindings,
+    queueConsumers: { ...(options.queueConsumers as object), ...also.queueConsumers },
+    queueProducers: { ...(options.queueProducers as object), ...also.queueProducers },
+    serviceBindings: { ...(options.serviceBindings as object), ...also.serviceBindings },
+  };
   return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs };
 }
 

@@ -5,6 +5,7 @@
 import { z } from "@hono/zod-openapi";
 import { type Destination, storedHeaders } from "../../db/destinations.ts";
 import { authOf, headerOf, MASK, type ShownAuth, sealedAuth } from "../../delivery/authorization.ts";
+import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import { strict } from "../parameters.ts";
 import type { FieldError } from "../problems.ts";
@@ -166,6 +167,7 @@ function partsOf(input: AuthInput): Readonly<{ shown: ShownAuth; secret: string 
 type Given = Readonly<{
   auth?: AuthInput | null | undefined;
   headers?: Readonly<Record<string, string>> | null | undefined;
+  kind?: DestinationKind | null | undefined;
 }>;
 
 /** The `auth` after a change, as it is shown; what the input leaves out is as it is stored. */
@@ -176,8 +178,16 @@ export function shownAfter(
   return auth === undefined ? stored && authOf(stored) : auth && partsOf(auth).shown;
 }
 
-/** The errors of a header that both `headers` and `auth` would set; what the input leaves out is as it is stored. */
-export function conflictErrors({ auth, headers }: Given, stored?: Destination): FieldError[] {
+/**
+ * The errors of an `auth` that the kind has no use for, and of a header that both `headers` and `auth` would set; what
+ * the input leaves out is as it is stored.
+ */
+export function conflictErrors({ auth, headers, kind }: Given, stored?: Destination): FieldError[] {
+  const target = stored ? kindNameOf(stored.url) : (kind ?? "https");
+  if (auth && target === "queue") {
+    const expected = "none: who may read the queue is the matter of its account";
+    return [{ field: "auth", fault: "is for requests, and a queue gets messages", expected }];
+  }
   const shown = shownAfter({ auth }, stored);
   const names = headers === undefined ? stored && storedHeaders(stored).values : headers;
   const name = shown && Object.keys(names ?? {}).find((one) => one.toLowerCase() === headerOf(shown));

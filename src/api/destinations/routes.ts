@@ -56,6 +56,7 @@ import {
   shownSecret,
 } from "./schema.ts";
 import { showSecret } from "./secrets.ts";
+import { changedTarget, newTarget } from "./target.ts";
 import {
   addressErrors,
   breakerErrors,
@@ -64,6 +65,7 @@ import {
   formErrors,
   handshakeFor,
   refuseInvalid,
+  refuseInvalidNew,
 } from "./validate.ts";
 
 export function registerDestinations(api: Api): void {
@@ -78,7 +80,7 @@ export function registerDestinations(api: Api): void {
       const { row, secret } = created;
       return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 201);
     },
-    (result, c) => refuseInvalid(result, c),
+    (result, c) => refuseInvalidNew(result, c),
   );
 
   api.openapi(getDestinations, async (c) => {
@@ -300,7 +302,7 @@ const testResultSchema = z
       .optional()
       .openapi({ description: "The target of a redirect, which is not followed." }),
     sent: z.object({
-      url: z.string(),
+      url: z.string().openapi({ description: "The URL, or the target of another kind, as `queue:ORDERS`." }),
       headers: z.record(z.string(), z.string()).openapi({
         description: "The values of the destination's own headers are masked.",
       }),
@@ -347,13 +349,15 @@ async function create(
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
+  const target = await newTarget(services, input, { id, tenant });
+  if ("errors" in target) return invalid(target.errors);
   const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
   const agreed = await handshakeFor(services, input, origin);
   if ("errors" in agreed) return invalid(agreed.errors);
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
-  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, url: input.url };
+  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target };
   const max = capsOf(config).destinations;
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
@@ -388,20 +392,23 @@ async function change(
   const { db, vault, now } = services;
   const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
-  const columns = { ...(await columnsOf(vault, id, input)), updatedAt: now() };
+  const columns = await columnsOf(vault, id, input);
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
     const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
+    const target = await changedTarget(services, input, stored);
     const errors = [
       ...breakerErrors(input.breaker, breakerOf(stored)),
       ...formErrors(input, { ...stored, scheme }),
       ...conflictErrors(input, stored),
+      ...("errors" in target ? target.errors : []),
     ];
-    if (errors.length > 0) return invalid(errors);
-    const row = await changeDestination(db, id, columns, tenant, dependsOn(input, stored));
+    if ("errors" in target || errors.length > 0) return invalid(errors);
+    const change = { ...columns, ...target, updatedAt: now() };
+    const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
     if (!row) continue;
-    // A hold, an open circuit and a narrow window are about the old URL's receiver.
+    // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
     return row;
   }

@@ -20,6 +20,7 @@ import {
   storedHeaders,
 } from "../../db/destinations.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
+import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
 import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
 import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
@@ -64,7 +65,14 @@ const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
   }
 });
 
-const url = z.string({ error: "expected an https URL" }).openapi({ example: "https://example.com/webhooks" });
+const kindInput = z
+  .enum(destinationKinds)
+  .nullish()
+  .openapi({
+    description:
+      "What deliveries are sent to, `https` unless given: an endpoint (`url`), a Cloudflare queue (`binding`, or " +
+      "`account_id`, `queue_id` and `token`), or a Worker behind a service binding (`binding`, `path`). It stays as it is.",
+  });
 
 const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
@@ -133,9 +141,13 @@ export const shownSecret = {
   public_key: z.string().optional().openapi({ description: "With ed25519: `whpk_` and the public key." }),
 };
 
+const { url, ...otherTargetFields } = targetFields;
+
 export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
+  kind: kindInput,
+  ...otherTargetFields,
   ...secretInput,
   handshake: z
     .boolean({ error: "expected true or false" })
@@ -148,7 +160,12 @@ export const newDestination = strict({
   ...changeable,
 }).openapi("NewDestination");
 
-export const destinationChange = strict({ url: url.optional(), ...changeable }).openapi("DestinationChange");
+export const destinationChange = strict({
+  url,
+  kind: kindInput,
+  ...otherTargetFields,
+  ...changeable,
+}).openapi("DestinationChange");
 
 /** Settings to be tried on past events; those of the destination apply where they are left out. */
 export const destinationTrial = strict({
@@ -162,7 +179,12 @@ export const destinationSchema = z
   .object({
     id: z.string(),
     tenant: z.string(),
-    url: z.string(),
+    kind: z.enum(destinationKinds),
+    url: z.string().optional().openapi({ description: "The endpoint, of kind `https`." }),
+    binding: z.string().optional().openapi({ description: "Of kind `queue` or `service`." }),
+    path: z.string().optional().openapi({ description: "Of kind `service`." }),
+    account_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
+    queue_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
     status: z.enum(["active", "paused"]),
     status_reason: z
       .enum(pauseReasons)
@@ -204,7 +226,8 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
   return {
     id: row.id,
     tenant: row.tenant,
-    url: row.url,
+    kind: kindNameOf(row.url),
+    ...shownTarget(row.url),
     status: statusOf(row),
     status_reason: row.statusReason as PauseReason | null,
     event_types: readable("event_types", row.eventTypes, null),
@@ -237,14 +260,13 @@ function readable<K extends JsonField>(field: K, stored: unknown, otherwise: Sho
   return parsed.success ? (parsed.data as Shown[K]) : otherwise;
 }
 
-/** The columns that an input sets for this destination: the default for null; undefined for what is left out. */
+/** The columns that an input sets, but for its target: the default for null; undefined for what is left out. */
 export async function columnsOf(
   vault: Vault,
   id: string,
   input: DestinationInput,
 ): Promise<DestinationChange> {
   return {
-    url: input.url,
     eventTypes: input.event_types,
     filter: input.filter,
     description: input.description,

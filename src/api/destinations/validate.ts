@@ -1,5 +1,5 @@
 /**
- * What a schema alone cannot check of a destination: whether its URL may be called from this deployment, whether its
+ * What a schema alone cannot check of a destination: whether its target may be called from this deployment, whether its
  * breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
  * whether secret, signature forms and headers fit each other.
  */
@@ -23,8 +23,16 @@ import type { ApiContext } from "../context.ts";
 import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../problems.ts";
 import { shownAfter } from "./auth.ts";
 import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
+import { changesTarget, targetErrors } from "./target.ts";
 
-/** Validation hook of a route: 422 with the errors of all fields at once, that of the URL included. */
+/** Validation hook of a new destination: 422 with the errors of all fields at once, those of its target included. */
+export function refuseInvalidNew(result: Checked & Readonly<{ target: string }>, c: ApiContext) {
+  const given = result.target === "json" ? givenTo(result) : undefined;
+  const errors = [...errorsOf(result), ...urlErrors(given, c), ...targetErrors(given)];
+  return errors.length > 0 ? invalid(errors) : undefined;
+}
+
+/** Validation hook of a change: the same, but for what depends on the stored target. */
 export function refuseInvalid(result: Checked, c: ApiContext) {
   const errors = [...errorsOf(result), ...urlErrors(givenTo(result), c)];
   return errors.length > 0 ? invalid(errors) : undefined;
@@ -32,10 +40,10 @@ export function refuseInvalid(result: Checked, c: ApiContext) {
 
 function urlErrors(given: unknown, c: ApiContext): FieldError[] {
   const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
-  return [...targetErrors("url", url, c), ...targetErrors("auth.token_url", auth?.token_url, c)];
+  return [...guardErrors("url", url, c), ...guardErrors("auth.token_url", auth?.token_url, c)];
 }
 
-function targetErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
+function guardErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
   if (typeof url !== "string") return [];
   const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
   const found = targetProblem(url, allowPrivateDestinations, [
@@ -93,14 +101,17 @@ function effective(given: number | null | undefined, stored: number, fallback: n
 
 /** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
 export function dependsOn(
-  { breaker, headers, auth, signature_forms: forms }: DestinationInput,
-  { breakerCooldownS, breakerMaxCooldownS, secret, updatedAt }: Destination,
-): Partial<Pick<Destination, "breakerCooldownS" | "breakerMaxCooldownS" | "secret" | "updatedAt">> {
+  input: DestinationInput,
+  { url, breakerCooldownS, breakerMaxCooldownS, secret, updatedAt }: Destination,
+): Partial<Pick<Destination, "url" | "breakerCooldownS" | "breakerMaxCooldownS" | "secret" | "updatedAt">> {
+  const { breaker, headers, auth, signature_forms: forms } = input;
   return {
     ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
     ...(forms && { secret }),
     // Of what sets headers any change counts: an edit by hand may have spelled their JSON in another way.
     ...((headers || auth || forms) && { updatedAt }),
+    // A new URL replaces the whole target; fields of another kind complete the stored ones.
+    ...(changesTarget(input) && input.url === undefined && { url }),
   };
 }
 
@@ -117,16 +128,16 @@ export function formErrors(input: DestinationInput, stored?: StoredForms): Field
   const forms = formsOf(given === undefined ? stored?.signatureForms : given);
   const own = Object.keys((headers === undefined ? stored && storedHeaders(stored).values : headers) ?? {});
   const shown = shownAfter(input, stored);
-  const others = [...own, ...(shown ? [headerOf(shown)] : [])];
-  if (!given)
-    return [...headerCollisions(forms, headers ? own : []), ...authCollisions(forms, auth && shown)];
-  const keyPair = stored?.scheme === "ed25519" ? keyPairErrors(forms) : [];
-  return [...formCollisions(forms, others), ...keyPair];
+  return [
+    ...(headers ? headerCollisions(forms, own) : formCollisions(forms, own)),
+    ...(shown && auth ? authCollisions(forms, shown) : formCollisions(forms, shown ? [headerOf(shown)] : [])),
+    ...(given && stored?.scheme === "ed25519" ? keyPairErrors(forms) : []),
+  ];
 }
 
-function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth | null | undefined): FieldError[] {
-  const form = auth && forms.find((one) => namedHeaders(one).some(({ name }) => name === headerOf(auth)));
-  if (!auth || !form) return [];
+function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth): FieldError[] {
+  const form = forms.find((one) => namedHeaders(one).some(({ name }) => name === headerOf(auth)));
+  if (!form) return [];
   const fault = `sets ${headerOf(auth)}, as the signature form ${form.form} does`;
   return [{ field: "auth", fault, expected: "a header that is set in one place" }];
 }
@@ -172,7 +183,7 @@ export async function handshakeFor(
   { url, handshake, rate_per_second: own }: z.infer<typeof newDestination>,
   origin: string,
 ): Promise<Agreement> {
-  if (!handshake) return {};
+  if (!handshake || url === undefined) return {};
   const answer = await shakeHands(services, url, origin);
   if (answer.kind === "refused") {
     const fault = `the receiver ${answer.fault}`;

@@ -49,6 +49,7 @@ const settings = {
 const destination = {
   id: DESTINATION,
   tenant: "acme",
+  kind: "https",
   status: "active",
   status_reason: null,
   headers: {},

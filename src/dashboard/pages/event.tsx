@@ -8,6 +8,7 @@ import type { FoundDelivery } from "../../db/delivery-list.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { findEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
 import { payloadOf } from "../../delivery/http.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
@@ -146,7 +147,7 @@ async function curlCommands(
   deliveries: readonly FoundDelivery[],
 ): Promise<ReadonlyMap<string, string>> {
   const existing = deliveries.flatMap(({ destination }) =>
-    destination?.deletedAt === null ? [destination] : [],
+    destination?.deletedAt === null && kindNameOf(destination.url) === "https" ? [destination] : [],
   );
   const commands = existing.slice(0, MAX_COMMANDS).map(async (destination) => {
     const command = await curlCommand(services, event, destination);

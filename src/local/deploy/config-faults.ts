@@ -3,6 +3,7 @@
  * two environments share although each needs its own. Checked before a deployment changes anything, because Cloudflare
  * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
+import { bindingRules } from "../../core/destination-bindings.ts";
 import { databaseNamesFault } from "../../core/placement.ts";
 import { queueKindOf } from "../../queue-messages.ts";
 
@@ -34,6 +35,7 @@ type DeploymentConfig = Readonly<{
   secrets?: Readonly<{ required?: readonly string[] | undefined }> | undefined;
   routes?: readonly (string | Readonly<{ pattern: string }>)[] | undefined;
   ratelimits?: readonly Readonly<{ name: string }>[] | undefined;
+  services?: readonly Readonly<{ binding: string; service: string }>[] | undefined;
 }>;
 
 /** An environment of wrangler.toml; the top level of the file has no name. */
@@ -58,6 +60,7 @@ export function configFaults(target: Environment, all: readonly Environment[]): 
     ...databaseFaults(target),
     ...objectFaults(target),
     ...queueFaults(target),
+    ...destinationBindingFaults(target),
     ...triggerFaults(target),
     ...secretFaults(target),
     ...sharedFaults(all),
@@ -190,6 +193,36 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
+/** What the Worker would answer 503 for, or a delivery to it 403. */
+function destinationBindingFaults({ name, config }: Environment): ConfigFault[] {
+  const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
+  const place = placeOf(name, "vars");
+  const { rules, faults } =
+    typeof text === "string" ? bindingRules(text) : { rules: [], faults: ["expected a text"] };
+  const producers = (config.queues.producers ?? []).map(({ binding }) => binding);
+  const services = config.services ?? [];
+  const bound = [...producers, ...services.map(({ binding }) => binding)];
+  const named = rules.map((rule) => rule.name);
+  const remedy = 'write it as in "ORDERS: acme, globex; AUDIT: *"';
+  return [
+    ...faults.map((fault) => ({ place, fault: `DESTINATION_BINDINGS ${fault}`, remedy })),
+    ...named
+      .filter((binding) => !bound.includes(binding))
+      .map((binding) => ({
+        place,
+        fault: `DESTINATION_BINDINGS names ${binding}, which is not bound`,
+        remedy: `add it to [[${placeOf(name, "queues.producers")}]] or [[${placeOf(name, "services")}]]`,
+      })),
+    ...services
+      .filter(({ binding, service }) => named.includes(binding) && service === config.name)
+      .map(({ binding }) => ({
+        place: placeOf(name, "services"),
+        fault: `${binding} leads back to this Worker: deliveries would go round in circles`,
+        remedy: `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
+      })),
+  ];
+}
+
 function triggerFaults({ name, config }: Environment): ConfigFault[] {
   if (config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron))) return [];
   const fault = "no cron runs every minute: the sweep would never repair anything";
@@ -209,7 +242,8 @@ function secretFaults({ name, config }: Environment): ConfigFault[] {
 function ownedBy({ config }: Environment): { key: string; what: string }[] {
   const { producers = [], consumers = [] } = config.queues;
   const queues = [
-    ...producers.map(({ queue }) => queue),
+    // Queues that others consume may be shared.
+    ...producers.filter(({ binding }) => binding in QUEUES).map(({ queue }) => queue),
     ...consumers.flatMap(({ queue, dead_letter_queue }) => [queue, dead_letter_queue]),
   ];
   const routes = config.routes?.map((route) => (typeof route === "string" ? route : route.pattern)) ?? [];

@@ -1,0 +1,51 @@
+/** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
+import { z } from "zod";
+import { resolve, targetFault } from "../url-guard.ts";
+import type { Kind, Prepared } from "./kind.ts";
+
+const URL_EXPECTED = "an https URL";
+
+const url = z
+  .string({ error: `expected ${URL_EXPECTED}` })
+  .optional()
+  .meta({
+    description: "The endpoint, of kind `https` and only of that.",
+    example: "https://example.com/webhooks",
+  });
+
+export const https = {
+  fields: { url },
+
+  faults: (fields) =>
+    fields.url === undefined ? [{ field: "url", fault: "is missing", expected: URL_EXPECTED }] : [],
+
+  textOf: (fields) => fields.url ?? "",
+
+  fieldsOf: (text) => ({ url: text }),
+
+  obstacle({ url }, _body, { allowPrivateDestinations, ownHosts }) {
+    const fault = targetFault(url, allowPrivateDestinations, ownHosts);
+    return fault === undefined ? undefined : { reason: "forbidden_target", fault };
+  },
+
+  /** Where the deployment has a resolver, the name must lead to no private address. The query takes a connection. */
+  async prepare(services, shared, { id, url }): Promise<Prepared> {
+    const ready: Prepared = {
+      kind: "ready",
+      post: ({ headers, body, signal }) =>
+        services.fetch(url, { method: "POST", redirect: "manual", headers, body, signal }),
+    };
+    if (!services.config.dnsResolver) return ready;
+    const resolution = await shared.run(id, () => resolve(services, url));
+    switch (resolution.kind) {
+      case "public":
+        return ready;
+      case "private":
+        services.log({ what: "address_forbidden", destination: id, address: resolution.address });
+        return { kind: "unready", reason: "forbidden_address" };
+      case "unknown":
+        services.log({ what: "resolver_failed", destination: id, error: resolution.fault });
+        return { kind: "unready", reason: "unresolved" };
+    }
+  },
+} as const satisfies Kind;

@@ -1,0 +1,76 @@
+/**
+ * The kinds of destinations: the one list that deliveries, API, OpenAPI and pages share. A destination's kind is the
+ * scheme of its stored target, so no column can disagree with it.
+ */
+import type { Services } from "../../services.ts";
+import { https } from "./https.ts";
+import { bindingFaults, type Kind, type TargetFault, type TargetFields } from "./kind.ts";
+import { queue } from "./queue.ts";
+import { service } from "./service-binding.ts";
+
+const kinds = { https, queue, service } as const satisfies Readonly<Record<string, Kind>>;
+
+export type DestinationKind = keyof typeof kinds;
+
+export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...DestinationKind[]];
+
+/** The fields of the API that name a target, of all kinds. */
+export const targetFields = { ...https.fields, ...queue.fields, ...service.fields } as const;
+
+/** The kind of a stored target. What has no scheme of another kind is an URL, or refused as one. */
+export function kindNameOf(target: string): DestinationKind {
+  const scheme = target.slice(0, Math.max(0, target.indexOf(":")));
+  return isKind(scheme) ? scheme : "https";
+}
+
+/** How to deliver to a stored target. */
+export function kindOf({ url }: Readonly<{ url: string }>): Kind {
+  return kinds[kindNameOf(url)];
+}
+
+/** The fields of a stored target, as the API shows them; none where it was edited into something unreadable. */
+export function shownTarget(target: string): TargetFields {
+  return kindOf({ url: target }).fieldsOf(target) ?? {};
+}
+
+/** The text to store for fields that have no faults. */
+export function targetText(kind: DestinationKind, fields: TargetFields): string {
+  return kinds[kind].textOf(fields);
+}
+
+/** What is wrong with fields as a target of this kind, wherever it is deployed. */
+export function targetFaults(kind: DestinationKind, fields: TargetFields): TargetFault[] {
+  const { fields: own, faults }: Kind = kinds[kind];
+  const foreign = Object.keys(fields).filter((field) => fields[field] !== undefined && !(field in own));
+  const expected = `only ${Object.keys(own).join(", ")}`;
+  return [
+    ...foreign.map((field) => ({ field, fault: `is no field of the kind ${kind}`, expected })),
+    ...faults(fields),
+  ];
+}
+
+/** What is wrong with them in this deployment, for this tenant. */
+export function deploymentFaults(
+  services: Pick<Services, "destinationBindings">,
+  kind: DestinationKind,
+  { binding }: TargetFields,
+  tenant: string,
+): TargetFault[] {
+  const { binds }: Kind = kinds[kind];
+  return binds === undefined ? [] : bindingFaults(services, binds, binding, tenant);
+}
+
+/** The target's fields among a body's; one of another type than text counts as given, its own error says the rest. */
+export function targetAmong(given: object): TargetFields {
+  const body = given as Readonly<Record<string, unknown>>;
+  const named = Object.keys(targetFields).flatMap((field) => {
+    const value = body[field];
+    if (value === undefined || value === null) return [];
+    return [[field, typeof value === "string" ? value : ""] as const];
+  });
+  return Object.fromEntries(named);
+}
+
+function isKind(name: string): name is DestinationKind {
+  return Object.hasOwn(kinds, name);
+}

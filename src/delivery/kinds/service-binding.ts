@@ -1,0 +1,93 @@
+/**
+ * Destinations of the kind `service`: another Worker of the account, through a service binding (`service:BILLING/hook`).
+ * Its `fetch` gets the request that an HTTP receiver would get. There is no name to look up and no address to guard: the
+ * operator chose the Worker.
+ *
+ * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by it the Worker
+ * refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
+ */
+import { z } from "zod";
+import { faultOf } from "../../log.ts";
+import { ExchangeFailure, type Post } from "../http.ts";
+import {
+  bindingField,
+  bindingOf,
+  type Kind,
+  malformed,
+  type Prepared,
+  type TargetFields,
+  within,
+} from "./kind.ts";
+
+/** What the hosts of requests to services end with. */
+export const SERVICE_HOST = ".breakwater.internal";
+
+const PATH_EXPECTED =
+  "expected a path such as /hook, with or without a query, of at most 1024 printable ASCII characters, without \\, #, " +
+  "dot segments";
+
+const fields = {
+  binding: bindingField,
+  path: z.string({ error: PATH_EXPECTED }).refine(isPath, { error: PATH_EXPECTED }).nullish().meta({
+    description: "The path that the service is called with, of kind `service`; `/` unless given.",
+    example: "/hook",
+  }),
+};
+
+export const service = {
+  fields,
+  binds: "service",
+
+  faults: ({ binding }) =>
+    binding === undefined
+      ? [{ field: "binding", fault: "is missing", expected: "the binding of a service" }]
+      : [],
+
+  textOf: ({ binding, path = "/" }) => `service:${binding}${path}`,
+
+  fieldsOf(text): TargetFields | undefined {
+    return targetOf(text);
+  },
+
+  obstacle: ({ url }) =>
+    targetOf(url) === undefined ? malformed("service:, a binding and a path") : undefined,
+
+  async prepare(services, _shared, { id, url, tenant }): Promise<Prepared> {
+    const target = targetOf(url);
+    const bound = target && bindingOf(services, "service", target.binding, tenant);
+    if (bound) return { kind: "ready", post: postTo(bound.service, addressOf(target)) };
+    services.log({ what: "binding_unusable", destination: id });
+    return { kind: "unready", reason: "unbound" };
+  },
+} as const satisfies Kind;
+
+type ServiceTarget = Readonly<{ binding: string; path: string }>;
+
+function targetOf(text: string): ServiceTarget | undefined {
+  const [, binding, path] = /^service:([A-Za-z_][A-Za-z0-9_]{0,63})(\/.*)$/s.exec(text) ?? [];
+  return binding && path && isPath(path) ? { binding, path } : undefined;
+}
+
+function addressOf({ binding, path }: ServiceTarget): string {
+  return `https://${binding.toLowerCase().replaceAll("_", "-")}${SERVICE_HOST}${path}`;
+}
+
+/** Whether the parser leaves the path as it is written: what is stored must read as what is called. */
+function isPath(path: string): boolean {
+  if (!/^\/[!-~]{0,1023}$/.test(path) || /[\\#]/.test(path)) return false;
+  const parsed = URL.parse(`https://x${SERVICE_HOST}${path}`);
+  return parsed !== null && `${parsed.pathname}${parsed.search}` === path;
+}
+
+/** Whatever the other Worker throws is its failure, however the error reads. */
+function postTo(service: Fetcher, url: string): Post {
+  return async ({ headers, body, signal }) => {
+    try {
+      const request = { method: "POST", redirect: "manual", headers, body, signal } as const;
+      return await within(service.fetch(url, request), signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      throw new ExchangeFailure("network", faultOf(error));
+    }
+  };
+}
