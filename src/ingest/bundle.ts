@@ -4,9 +4,10 @@
  * at the same time.
  */
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
+import { dataFaults, type JsonSchema } from "../core/json-schema.ts";
 import { routed } from "../core/routing.ts";
 import { type EventPlace, type NewBundle, type NewKey, storeBodies, type Unit } from "../db/bundles.ts";
-import type { Routes } from "./routing-cache.ts";
+import { CATALOGUE, type Routes } from "./routing-cache.ts";
 
 /** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
 export type EventOptions = Readonly<{
@@ -17,6 +18,8 @@ export type EventOptions = Readonly<{
   ttlSeconds?: number | undefined;
   /** To be sent with its deliveries. */
   headers?: RequestHeaders | undefined;
+  /** Its data has to fit the schema of its type, also where the type is not validated otherwise. */
+  validate?: true | undefined;
 }>;
 
 export type PreparedEvent = Readonly<{
@@ -44,6 +47,8 @@ export type Entry = Readonly<{
   floor?: number | undefined;
   /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
+  /** Breakwater's own: the catalogue of event types is not about it. */
+  isOwn?: true | undefined;
 }>;
 
 export type AcceptedEvent = Readonly<{
@@ -139,7 +144,7 @@ export async function unitOf(
   routes: ReadonlyMap<string, Routes>,
 ): Promise<Unit> {
   const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
-  const tenants = database === 0 ? tenantsOf(draft.entries) : [];
+  const tenants = database === 0 ? routedBy(draft.entries) : [];
   const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
   return { bundles, revisions, keys: keysOf(draft.bundles) };
 }
@@ -200,24 +205,47 @@ export function routeOf(
   return routed(only ? all.filter(({ destination }) => only.includes(destination)) : all, type, data);
 }
 
-/** Those of an entry's faults that its tenants' destinations show: an event that names one which is not there. */
-export function faultsOf({ events }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
-  return events.flatMap(({ tenant, options }, place) => {
-    if (!options?.destinationIds) return [];
-    const known = new Set(routes.get(tenant)?.routes.map(({ destination }) => destination));
-    return options.destinationIds.flatMap((id, i) =>
-      known.has(id)
-        ? []
-        : [
-            {
-              place,
-              field: `destination_ids[${i}]`,
-              fault: `is ${JSON.stringify(id)}`,
-              expected: `the id of a destination of the tenant ${tenant}`,
-            },
-          ],
-    );
-  });
+/** What is wrong with an entry's events: destinations that are not there, data that does not fit its type's schema. */
+export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
+  const schemas = routes.get(CATALOGUE)?.schemas;
+  return events.flatMap((event, place) => [
+    ...unknownDestinations(event, place, routes),
+    ...(isOwn ? [] : unfitData(event, place, schemas?.get(event.type))),
+  ]);
+}
+
+function unknownDestinations(
+  { tenant, options }: PreparedEvent,
+  place: number,
+  routes: ReadonlyMap<string, Routes>,
+): EventFault[] {
+  if (!options?.destinationIds) return [];
+  const known = new Set(routes.get(tenant)?.routes.map(({ destination }) => destination));
+  const expected = `the id of a destination of the tenant ${tenant}`;
+  return options.destinationIds.flatMap((id, i) =>
+    known.has(id)
+      ? []
+      : [{ place, field: `destination_ids[${i}]`, fault: `is ${JSON.stringify(id)}`, expected }],
+  );
+}
+
+function unfitData(
+  { type, body, options }: PreparedEvent,
+  place: number,
+  schema: JsonSchema | undefined,
+): EventFault[] {
+  if (schema === undefined) {
+    if (!options?.validate) return [];
+    const fault = `is ${type}, which has no schema in the catalogue`;
+    return [{ place, field: "type", fault, expected: "a type with a schema: see /v1/event-types" }];
+  }
+  // As plain JSON: the posted value may keep the digits of its numbers as they were written.
+  const { data } = JSON.parse(new TextDecoder().decode(body)) as { data: unknown };
+  return dataFaults(schema, data).map(({ pointer, ...rest }) => ({
+    place,
+    field: `data#${pointer}`,
+    ...rest,
+  }));
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */
@@ -225,6 +253,11 @@ export function ownerOf({ events }: Entry): string {
   return events.at(-1)?.tenant ?? "";
 }
 
-export function tenantsOf(entries: readonly Entry[]): string[] {
+/** Whose revisions decide about the entries: their tenants', and that of the validated event types. */
+export function routedBy(entries: readonly Entry[]): string[] {
+  return [...tenantsOf(entries), CATALOGUE];
+}
+
+function tenantsOf(entries: readonly Entry[]): string[] {
   return [...new Set(entries.flatMap(({ events }) => events.map(({ tenant }) => tenant)))];
 }
