@@ -21,8 +21,8 @@ import {
   cursorParam,
   eventType,
   jsonAnswer,
-  jsonRequest,
   limitParam,
+  optionalJson,
   pageFrom,
   pageOf,
   strict,
@@ -121,8 +121,8 @@ const putType = createRoute({
   description:
     `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
     "event posted. What is left out is removed. Not for keys that are bound to a tenant.",
-  middleware: [requires("admin"), jsonBody()],
-  request: { params: nameParam, body: jsonRequest(newType) },
+  middleware: [requires("admin"), jsonBody({ mayBeEmpty: true })],
+  request: { params: nameParam, body: optionalJson(newType) },
   responses: {
     200: jsonAnswer(typeSchema, "The event type."),
     ...problemResponses(400, 401, 403, 413, 415, 422),

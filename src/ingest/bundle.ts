@@ -145,8 +145,10 @@ export async function unitOf(
 ): Promise<Unit> {
   const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
   const tenants = database === 0 ? routedBy(draft.entries) : [];
-  const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
-  return { bundles, revisions, keys: keysOf(draft.bundles) };
+  const revisions = tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const);
+  // Where no type has ever been validated there is nothing to name.
+  const compared = revisions.filter(([tenant, revision]) => tenant !== CATALOGUE || revision > 0);
+  return { bundles, revisions: Object.fromEntries(compared), keys: keysOf(draft.bundles) };
 }
 
 async function newBundle(

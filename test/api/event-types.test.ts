@@ -159,6 +159,11 @@ describe("an event of a validated type", () => {
     expect(await statusNow()).toBe(422);
     await env.DB.prepare("UPDATE event_types SET schema = 'nonsense'").run();
     expect(await statusNow()).toBe(202);
+    const replace = "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES ";
+    await env.DB.prepare(`${replace} ('order.paid', 'false', 1, 0, 0)`).run();
+    expect(await statusNow()).toBe(422);
+    await env.DB.prepare(`${replace} ('order.paid', 'false', 0, 0, 0)`).run();
+    expect(await statusNow()).toBe(202);
     await put("order.paid", { schema, validate: true, archived: true });
     expect(await statusNow()).toBe(422);
     await call("DELETE", "/v1/event-types/order.paid");
@@ -224,15 +229,15 @@ describe("a post", () => {
     return d1.used();
   }
 
-  it("costs the same with a catalogue as without, also of a validated type", async () => {
+  it("costs the same with a catalogue as without, and three rows read more where types are validated", async () => {
     const before = await costOf(event);
     await put("order.paid", { schema });
     const described = await costOf(event);
     await put("order.paid", { schema, validate: true });
     const validated = await costOf(event);
     expect(before).toMatchObject({ queries: 1, rowsWritten: 1 });
-    expect(described).toMatchObject({ queries: 1, rowsWritten: 1 });
+    expect(described).toEqual(before);
     expect(validated).toMatchObject({ queries: 1, rowsWritten: 1 });
-    expect(described.rowsRead - before.rowsRead).toBeLessThanOrEqual(1);
+    expect(validated.rowsRead - before.rowsRead).toBeLessThanOrEqual(3);
   });
 });

@@ -72,8 +72,6 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/event-types?archived=true": [100, 1],
   "GET /v1/event-types/{name}": [2, 1],
   "GET /v1/deliveries?tag=import&destination_id={own}": [15_000, 16],
-  // The types are counted, up to their limits.
-  "PUT /v1/event-types/{name}": [1_010, 1],
   "POST /v1/events": [2_500, 2],
   "POST /v1/events/batch": [5_000, 2],
   "POST /v1/destinations": [1_010, 1],
@@ -109,6 +107,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/test": [10, 4],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],
   "POST /dashboard/simulator": [150, 5],
+  // After the posts: the next one would read what is validated now. The types are counted, up to their limits.
+  "PUT /v1/event-types/{name}": [1_010, 1],
   "DELETE /v1/destinations/{id}": [10, 2],
   "DELETE /v1/keys/{id}": [10, 2],
   "DELETE /v1/event-types/{name}": [10, 1],

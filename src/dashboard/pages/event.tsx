@@ -31,7 +31,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
       c,
       { title: `${event.type} ${id}`, live: true },
       <EventPage
-        event={{ id, type: event.type, tenant: event.tenant, acceptedAt: event.acceptedAt, body: event.body }}
+        event={{ ...event, id }}
         deliveries={await showDeliveries(services, deliveries)}
         names={namesOf(deliveries)}
         now={services.now()}
@@ -53,7 +53,15 @@ function namesOf(deliveries: readonly FoundDelivery[]): ReadonlyMap<string, stri
 }
 
 type Props = Readonly<{
-  event: Readonly<{ id: string; type: string; tenant: string; acceptedAt: number; body: string }>;
+  event: Readonly<{
+    id: string;
+    type: string;
+    tenant: string;
+    acceptedAt: number;
+    body: string;
+    tags: readonly string[];
+    ttlSeconds: number | undefined;
+  }>;
   deliveries: readonly DeliveryJson[];
   /** By destination. */
   names: ReadonlyMap<string, string>;
@@ -76,6 +84,10 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
+      {event.tags.length > 0 && <p class="small soft break">{`Tags: ${event.tags.join(", ")}`}</p>}
+      {event.ttlSeconds !== undefined && (
+        <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
+      )}
     </section>
     <OutcomeNotice name={outcome} />
     <section aria-labelledby="deliveries">
