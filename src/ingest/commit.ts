@@ -200,9 +200,9 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
 type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
 
 /**
- * The destinations of the drafts' tenants, and the drafts without the entries that do not agree with them. Before one is
- * refused, the destinations are read again, if they may be out of date, and it is looked up: a repeat of what is stored
- * already gets the first result, whatever has changed since.
+ * What the drafts are routed by, and the drafts without the entries that do not agree with it. Before one is refused, the
+ * destinations and schemas are read again, if they may be out of date; and what may be a repeat is looked up: of what is
+ * stored already it gets the first result, whatever has changed since.
  */
 async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Routed> {
   const { services, database, outcomes } = context;
@@ -216,8 +216,10 @@ async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Ro
   if (database === 0)
     routes = withAsked(await withTimeout(services, services.routing.read(services.db, tenants)));
   const faulty = entries.filter(isFaulty);
-  for (const entry of faulty.length > 0 ? await lookUp(context, faulty) : [])
-    outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
+  const repeats = faulty.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
+  if (repeats.length > 0) await lookUp(context, repeats);
+  for (const entry of faulty)
+    if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
   return { routes, valid: kept(drafts, (entry) => !outcomes.has(entry)) };
 }
 
