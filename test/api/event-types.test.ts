@@ -1,6 +1,6 @@
 /** The catalogue of event types: kept by the operator, read by everybody; and data that does not fit is refused. */
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../src/api/context.ts";
 import { acceptOperational } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
@@ -191,6 +191,15 @@ describe("an event of a validated type", () => {
     ]);
     expect(await bundles()).toBe(1);
   });
+});
+
+test("the first type that is ever validated counts from the next event on, in an isolate that has posted before", async () => {
+  await env.DB.prepare("DELETE FROM tenants").run();
+  const fresh = testApi();
+  const post = async () => (await fresh.call("POST", "/v1/events", { ...event, data: {} })).status;
+  expect(await post()).toBe(202);
+  await put("order.paid", { schema, validate: true });
+  expect(await post()).toBe(422);
 });
 
 describe("`validate: true` on an event", () => {
