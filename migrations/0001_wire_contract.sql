@@ -44,7 +44,13 @@ CREATE TRIGGER `bundles_untagged` AFTER DELETE ON `bundles` WHEN old.`header` ->
 		FROM json_each(old.`header`, '$.tags') t);
 END;
 --> statement-breakpoint
-CREATE TRIGGER `event_types_added` AFTER INSERT ON `event_types` BEGIN
+CREATE TRIGGER `event_types_replaced` BEFORE INSERT ON `event_types`
+WHEN EXISTS (SELECT 1 FROM `event_types` WHERE `name` = new.`name` AND `validates` = 1) BEGIN
+	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
+	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `event_types_added` AFTER INSERT ON `event_types` WHEN new.`validates` = 1 BEGIN
 	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
 END;

@@ -16,6 +16,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
 import { registerKeys, registerPortalLinks } from "./keys.ts";
@@ -50,6 +51,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
     registerEvents,
+    registerEventTypes,
     registerDestinations,
     registerDestinationStatus,
     registerDestinationTest,

@@ -62,6 +62,14 @@ export const optionFields = {
         "Headers to send with this event's deliveries. The destination's own headers and Breakwater's are set over " +
         "them. They are stored like the data: no place for secrets.",
     }),
+  validate: z
+    .boolean({ error: "expected true or false" })
+    .optional()
+    .openapi({
+      description:
+        "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
+        "not demand it of every event.",
+    }),
 };
 
 function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {
@@ -73,12 +81,19 @@ function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {
 type Fields = { [K in keyof typeof optionFields]?: z.infer<(typeof optionFields)[K]> | undefined };
 
 /** Undefined when there are none, so that nothing is stored or sent of them. */
-export function optionsOf({ destination_ids, tags, ttl, headers }: Fields): EventOptions | undefined {
+export function optionsOf({
+  destination_ids,
+  tags,
+  ttl,
+  headers,
+  validate,
+}: Fields): EventOptions | undefined {
   const options = {
     ...(destination_ids && { destinationIds: destination_ids }),
     ...(tags && { tags }),
     ...(ttl !== undefined && { ttlSeconds: ttl }),
     ...(headers && Object.keys(headers).length > 0 && { headers }),
+    ...(validate && { validate }),
   };
   return Object.keys(options).length > 0 ? options : undefined;
 }

@@ -30,6 +30,16 @@ export type NewEvent = Readonly<{
   tenant?: string | undefined;
   /** Not delivered before, at most 30 days ahead; a text is ISO 8601 with an offset. */
   deliver_at?: string | Date | undefined;
+  /** Only these of the tenant's destinations get it, as far as they take it. */
+  destination_ids?: readonly string[] | undefined;
+  /** Names by which deliveries can be listed and replayed; they are not sent. */
+  tags?: readonly string[] | undefined;
+  /** Seconds after which deliveries that have not succeeded are given up. */
+  ttl?: number | undefined;
+  /** To be sent with its deliveries. */
+  headers?: Readonly<Record<string, string>> | undefined;
+  /** Refuse it unless its data fits the schema of its type. */
+  validate?: boolean | undefined;
 }>;
 
 export type SendOptions = Readonly<{
@@ -76,6 +86,10 @@ export type StoredEvent = Readonly<{
   /** When it was accepted. */
   timestamp: string;
   deliver_at?: string | undefined;
+  tags?: readonly string[] | undefined;
+  ttl?: number | undefined;
+  /** The values are shown to a scope that a binding cannot have. */
+  headers?: Readonly<Record<string, string>> | undefined;
   /** Present when the event was posted as content of its own type. */
   content_type?: string | undefined;
   /** Of content the text. A whole number that a JavaScript number cannot hold is a `bigint`. */

@@ -31,23 +31,33 @@ const TEXT_STEP = 64;
 
 type Child = "schema" | "list" | "map";
 
-/** Keywords whose values are schemas. `inPlace` ones apply to the same value; the others to what is in it. */
-const APPLICATORS: Readonly<Record<string, Readonly<{ child: Child; inPlace: boolean }>>> = {
-  allOf: { child: "list", inPlace: true },
-  anyOf: { child: "list", inPlace: true },
-  oneOf: { child: "list", inPlace: true },
-  not: { child: "schema", inPlace: true },
-  if: { child: "schema", inPlace: true },
-  // biome-ignore lint/suspicious/noThenProperty: it is JSON Schema's word.
-  then: { child: "schema", inPlace: true },
-  else: { child: "schema", inPlace: true },
-  properties: { child: "map", inPlace: false },
-  additionalProperties: { child: "schema", inPlace: false },
-  items: { child: "schema", inPlace: false },
-  prefixItems: { child: "list", inPlace: false },
-  contains: { child: "schema", inPlace: false },
-  $defs: { child: "map", inPlace: false },
-};
+type Applicator = Readonly<{
+  child: Child;
+  /** Whether it applies to the same value, rather than to what is in it. */
+  inPlace: boolean;
+}>;
+
+const applicator = (keyword: string, child: Child, inPlace: boolean): [string, Applicator] => [
+  keyword,
+  { child, inPlace },
+];
+
+/** Keywords whose values are schemas. */
+const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntries([
+  applicator("allOf", "list", true),
+  applicator("anyOf", "list", true),
+  applicator("oneOf", "list", true),
+  applicator("not", "schema", true),
+  applicator("if", "schema", true),
+  applicator("then", "schema", true),
+  applicator("else", "schema", true),
+  applicator("properties", "map", false),
+  applicator("additionalProperties", "schema", false),
+  applicator("items", "schema", false),
+  applicator("prefixItems", "list", false),
+  applicator("contains", "schema", false),
+  applicator("$defs", "map", false),
+]);
 
 const TYPES = ["null", "boolean", "object", "array", "number", "integer", "string"];
 
@@ -146,9 +156,9 @@ function checkSchema(schema: unknown, pointer: string, depth: number, faults: Sc
   }
   for (const [keyword, value] of Object.entries(schema)) {
     const at = within(pointer, keyword);
-    const applicator = Object.hasOwn(APPLICATORS, keyword) ? APPLICATORS[keyword] : undefined;
+    const known = Object.hasOwn(APPLICATORS, keyword) ? APPLICATORS[keyword] : undefined;
     const rule = Object.hasOwn(RULES, keyword) ? RULES[keyword] : undefined;
-    if (applicator) checkChildren(applicator.child, value, at, depth + 1, faults);
+    if (known) checkChildren(known.child, value, at, depth + 1, faults);
     else if (!rule)
       faults.push({ pointer: at, fault: "is not a known keyword", expected: `one of ${KEYWORDS}` });
     else if (!rule[0](value)) faults.push({ pointer: at, fault: faultOf(value), expected: rule[1] });

@@ -77,11 +77,15 @@ const KNOWN = `
   SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(b.tokens) t
   WHERE b.id > ?1 AND t.value IN (SELECT value FROM json_each(?2))`;
 
-/** No token is known, no tenant's destinations have changed, no key is taken. */
+/**
+ * No token is known, no tenant's destinations have changed, no key is taken. The tenant without a name stands for the
+ * validated event types; where none has ever been validated it has no row, and costs none to be read.
+ */
 const GUARDS = `
   NOT EXISTS (${KNOWN})
   AND NOT EXISTS (
     SELECT 1 FROM json_each(?3) r LEFT JOIN tenants t ON t.id = r.key WHERE coalesce(t.revision, 0) <> r.value)
+  AND coalesce((SELECT revision FROM tenants WHERE id = ''), 0) = coalesce(?3 ->> '$.""', 0)
   AND NOT EXISTS (SELECT 1 FROM ${storedKeys("?4")})`;
 
 /**

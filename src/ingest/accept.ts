@@ -173,6 +173,7 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
       events: [prepared(event, now)],
       key: { key, fingerprint: key },
       deadlineAt: now + WAIT_MS,
+      isOwn: true,
     }),
   );
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);

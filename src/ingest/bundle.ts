@@ -4,9 +4,10 @@
  * at the same time.
  */
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
+import { dataFaults, type JsonSchema } from "../core/json-schema.ts";
 import { routed } from "../core/routing.ts";
 import { type EventPlace, type NewBundle, type NewKey, storeBodies, type Unit } from "../db/bundles.ts";
-import type { Routes } from "./routing-cache.ts";
+import { CATALOGUE, type Routes } from "./routing-cache.ts";
 
 /** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
 export type EventOptions = Readonly<{
@@ -19,6 +20,8 @@ export type EventOptions = Readonly<{
   headers?: RequestHeaders | undefined;
   /** Of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
+  /** Its data has to fit the schema of its type, also where the type is not validated otherwise. */
+  validate?: true | undefined;
 }>;
 
 export type PreparedEvent = Readonly<{
@@ -46,6 +49,8 @@ export type Entry = Readonly<{
   floor?: number | undefined;
   /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
+  /** Breakwater's own: the catalogue of event types is not about it. */
+  isOwn?: true | undefined;
 }>;
 
 export type AcceptedEvent = Readonly<{
@@ -141,9 +146,11 @@ export async function unitOf(
   routes: ReadonlyMap<string, Routes>,
 ): Promise<Unit> {
   const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
-  const tenants = database === 0 ? tenantsOf(draft.entries) : [];
-  const revisions = Object.fromEntries(tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0]));
-  return { bundles, revisions, keys: keysOf(draft.bundles) };
+  const tenants = database === 0 ? routedBy(draft.entries) : [];
+  const revisions = tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const);
+  // Where no type has ever been validated there is nothing to name.
+  const compared = revisions.filter(([tenant, revision]) => tenant !== CATALOGUE || revision > 0);
+  return { bundles, revisions: Object.fromEntries(compared), keys: keysOf(draft.bundles) };
 }
 
 async function newBundle(
@@ -207,14 +214,18 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
 }
 
 /**
- * Those of an entry's faults that its tenants' destinations show: an event that names one which is not there, and
- * content which is not JSON and for which there are only destinations that take envelopes.
+ * What is wrong with an entry's events: destinations that are not there, content which is not JSON and for which there
+ * are only destinations that take envelopes, data that does not fit its type's schema.
  */
-export function faultsOf({ events }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
-  return events.flatMap((event, place) => [
-    ...unknownDestinations(event, routes).map((fault) => ({ place, ...fault })),
-    ...envelopesOnly(event, routes).map((fault) => ({ place, ...fault })),
-  ]);
+export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
+  const schemas = routes.get(CATALOGUE)?.schemas;
+  return events.flatMap((event, place) =>
+    [
+      ...unknownDestinations(event, routes),
+      ...envelopesOnly(event, routes),
+      ...(isOwn ? [] : unfitData(event, schemas?.get(event.type))),
+    ].map((fault) => ({ place, ...fault })),
+  );
 }
 
 type Fault = Omit<EventFault, "place">;
@@ -244,11 +255,31 @@ function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>
   return [{ field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' }];
 }
 
+function unfitData({ type, body, options }: PreparedEvent, schema: JsonSchema | undefined): Fault[] {
+  if (schema === undefined) {
+    if (!options?.validate) return [];
+    const fault = `is ${type}, which has no schema in the catalogue`;
+    return [{ field: "type", fault, expected: "a type with a schema: see /v1/event-types" }];
+  }
+  if (options?.contentType !== undefined) {
+    const fault = `is ${options.contentType}, and the type ${type} has a schema that data must fit`;
+    return [{ field: "body", fault, expected: "an event with `data`" }];
+  }
+  // As plain JSON: the posted value may keep the digits of its numbers as they were written.
+  const { data } = JSON.parse(new TextDecoder().decode(body)) as { data: unknown };
+  return dataFaults(schema, data).map(({ pointer, ...rest }) => ({ field: `data#${pointer}`, ...rest }));
+}
+
 /** The tenant that an entry's key belongs to: that of its last event. */
 export function ownerOf({ events }: Entry): string {
   return events.at(-1)?.tenant ?? "";
 }
 
-export function tenantsOf(entries: readonly Entry[]): string[] {
+/** Whose revisions decide about the entries: their tenants', and that of the validated event types. */
+export function routedBy(entries: readonly Entry[]): string[] {
+  return [...tenantsOf(entries), CATALOGUE];
+}
+
+function tenantsOf(entries: readonly Entry[]): string[] {
   return [...new Set(entries.flatMap(({ events }) => events.map(({ tenant }) => tenant)))];
 }

@@ -7,6 +7,7 @@
  */
 import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
+import type { JsonSchema } from "../core/json-schema.ts";
 import { transientOf } from "../core/transient.ts";
 import {
   commitUnits,
@@ -17,6 +18,7 @@ import {
   type NewBundle,
   type StoredKey,
 } from "../db/bundles.ts";
+import { schemasOf } from "../db/event-types.ts";
 import { databaseAt } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -33,11 +35,11 @@ import {
   faultsOf,
   kept,
   ownerOf,
+  routedBy,
   routeOf,
-  tenantsOf,
   unitOf,
 } from "./bundle.ts";
-import type { Routes } from "./routing-cache.ts";
+import { CATALOGUE, type Routes, schemaOf } from "./routing-cache.ts";
 
 /** How long the sender of an entry waits for its commit. */
 export const WAIT_MS = 10_000;
@@ -89,7 +91,7 @@ export async function commitEntries(
   try {
     const [floor] = await Promise.all([
       floorFor(services, database, entries),
-      database === 0 && routesFor(services, database, tenantsOf(entries)),
+      database === 0 && routesFor(services, database, routedBy(entries)),
     ]);
     await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles, faultyTenants }, entries);
   } catch (error) {
@@ -201,22 +203,55 @@ async function commitRound(context: Context, given: readonly Draft[]): Promise<r
 type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
 
 /**
- * The destinations of the drafts' tenants, and the drafts without the entries that do not agree with them. Before one is
- * refused, the destinations are read again, if they may be out of date, and it is looked up: a repeat of what is stored
- * already gets the first result, whatever has changed since.
+ * What the drafts are routed by, and the drafts without the entries that do not agree with it. Before one is refused, the
+ * destinations and schemas are read again, if they may be out of date; and what may be a repeat is looked up: of what is
+ * stored already it gets the first result, whatever has changed since.
  */
 async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Routed> {
   const { services, database, outcomes } = context;
   const entries = drafts.flatMap((draft) => draft.entries);
-  const tenants = tenantsOf(entries);
-  let routes = await routesFor(services, database, tenants);
+  const tenants = routedBy(entries);
+  const asked = await askedSchemas(context, entries);
+  const withAsked = (found: ReadonlyMap<string, Routes>) => withSchemas(found, asked);
+  let routes = withAsked(await routesFor(services, database, tenants));
   const isFaulty = (entry: Entry) => faultsOf(entry, routes).length > 0;
   if (!entries.some(isFaulty)) return { routes, valid: drafts };
-  if (database === 0) routes = await withTimeout(services, services.routing.read(services.db, tenants));
+  if (database === 0)
+    routes = withAsked(await withTimeout(services, services.routing.read(services.db, tenants)));
   const faulty = entries.filter(isFaulty);
-  for (const entry of faulty.length > 0 ? await lookUp(context, faulty) : [])
-    outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
+  const repeats = faulty.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
+  if (repeats.length > 0) await lookUp(context, repeats);
+  for (const entry of faulty)
+    if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
   return { routes, valid: kept(drafts, (entry) => !outcomes.has(entry)) };
+}
+
+type Schemas = ReadonlyMap<string, JsonSchema>;
+
+/** The schemas of types whose events ask to be validated. Costs a query, and only those. */
+async function askedSchemas({ services }: Context, entries: readonly Entry[]): Promise<Schemas | undefined> {
+  const types = entries.flatMap(({ events }) =>
+    events.flatMap(({ type, options }) => (options?.validate ? [type] : [])),
+  );
+  if (types.length === 0) return undefined;
+  const found = await withTimeout(services, schemasOf(services.db, types));
+  return new Map(
+    found.flatMap(({ name, schema }) => {
+      const parsed = schemaOf(schema);
+      return parsed === undefined ? [] : [[name, parsed] as const];
+    }),
+  );
+}
+
+/** The same with these schemas in the catalogue. */
+function withSchemas(
+  routes: ReadonlyMap<string, Routes>,
+  asked: Schemas | undefined,
+): ReadonlyMap<string, Routes> {
+  const catalogue = routes.get(CATALOGUE);
+  if (!asked || !catalogue) return routes;
+  const schemas = new Map([...asked, ...(catalogue.schemas ?? [])]);
+  return new Map([...routes, [CATALOGUE, { ...catalogue, schemas }]]);
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */
@@ -274,7 +309,7 @@ async function lookUp(context: Context, missed: readonly Entry[]): Promise<reado
     services,
     Promise.all([
       findStored(db, floor, missed, () => true),
-      database === 0 && services.routing.read(services.db, tenantsOf(missed)),
+      database === 0 && services.routing.read(services.db, routedBy(missed)),
     ]),
   );
   await keepFound(services, db, found, context);

@@ -2,11 +2,24 @@
  * The destinations of tenants as routing needs them, cached in memory with the tenant's revision: a number that every
  * change of a destination raises, by trigger, so that an edit by hand counts too. The cache may be stale: a commit
  * compares the revisions, and where one has changed the tenant's destinations are read again.
+ *
+ * The schemas of validated event types belong to the whole deployment. They are cached in the same way, under the tenant
+ * without a name: so a commit notices a change of them by the comparison that it makes anyway, and where no type is
+ * validated nothing is read for them.
  */
 import { bodyFormOf } from "../core/content.ts";
+import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
 import type { Route } from "../core/routing.ts";
 
-export type Routes = Readonly<{ revision: number; routes: readonly Route[] }>;
+export type Routes = Readonly<{
+  revision: number;
+  routes: readonly Route[];
+  /** By event type; of the catalogue only. */
+  schemas?: ReadonlyMap<string, JsonSchema>;
+}>;
+
+/** The tenant whose revision is that of the validated event types. No tenant is called so. */
+export const CATALOGUE = "";
 
 /** Destinations kept over all tenants; the least recently used tenants are evicted first. */
 const MOST_KEPT = 20_000;
@@ -19,9 +32,16 @@ const ROUTES = `
   SELECT d.tenant, d.id, d.event_types AS types, d.filter, d.body FROM json_each(?1) w
   JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
+/** Only if their revision is not the known one, `?1`. */
+const VALIDATED = `
+  SELECT name, schema FROM event_types INDEXED BY event_types_validating
+  WHERE validates = 1 AND coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1`;
+
 const HIGHEST = "SELECT max(id) AS id FROM bundles";
 
 type Revision = Readonly<{ tenant: string; revision: number }>;
+
+type ValidatedRow = Readonly<{ name: string; schema: string | null }>;
 
 type RouteRow = Readonly<{
   tenant: string;
@@ -34,6 +54,8 @@ type RouteRow = Readonly<{
 export class RoutingCache {
   readonly #known = new Map<string, Routes>();
   #size = 0;
+  /** At first as where no type has ever been validated, which has no row that could be read. */
+  #catalogue: Routes = { revision: 0, routes: [], schemas: new Map() };
 
   /** The highest bundle id known of each database. */
   readonly #floors: number[] = [];
@@ -58,7 +80,7 @@ export class RoutingCache {
 
   /** The cached destinations of the tenants; undefined when one of the tenants is not cached. */
   known(tenants: readonly string[]): ReadonlyMap<string, Routes> | undefined {
-    const found = tenants.map((tenant) => [tenant, this.#known.get(tenant)] as const);
+    const found = tenants.map((tenant) => [tenant, this.#of(tenant)] as const);
     if (found.some(([, routes]) => routes === undefined)) return undefined;
     for (const [tenant, routes] of found) if (routes) this.#keep(tenant, routes);
     return new Map(found as [string, Routes][]);
@@ -81,21 +103,41 @@ export class RoutingCache {
   /** Reads the tenants' destinations; in one transaction with their revisions, so that the two agree. */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const wanted = JSON.stringify(tenants);
-    const [revisions, rows] = await db.batch<Record<string, unknown>>([
+    const isCatalogueAsked = tenants.includes(CATALOGUE);
+    const [revisions, rows, validated] = await db.batch<Record<string, unknown>>([
       db.prepare(REVISIONS).bind(wanted),
       db.prepare(ROUTES).bind(wanted),
+      ...(isCatalogueAsked ? [db.prepare(VALIDATED).bind(this.#catalogue.revision)] : []),
     ]);
     const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
-    const read = ((revisions?.results ?? []) as Revision[]).map(
-      ({ tenant, revision }) =>
-        [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }] as const,
+    const read = ((revisions?.results ?? []) as Revision[]).map(({ tenant, revision }): [string, Routes] =>
+      tenant === CATALOGUE
+        ? [tenant, this.#catalogueOf(revision, (validated?.results ?? []) as ValidatedRow[])]
+        : [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }],
     );
     for (const [tenant, found] of read) this.#keep(tenant, found);
     this.#evict(tenants);
     return new Map(read);
   }
 
+  #of(tenant: string): Routes | undefined {
+    return tenant === CATALOGUE ? this.#catalogue : this.#known.get(tenant);
+  }
+
+  #catalogueOf(revision: number, rows: readonly ValidatedRow[]): Routes {
+    if (revision === this.#catalogue.revision) return this.#catalogue;
+    const schemas = rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
+      const parsed = schemaOf(schema);
+      return parsed === undefined ? [] : [[name, parsed]];
+    });
+    return { revision, routes: [], schemas: new Map(schemas) };
+  }
+
   #keep(tenant: string, routes: Routes): void {
+    if (tenant === CATALOGUE) {
+      this.#catalogue = routes;
+      return;
+    }
     this.#size += weightOf(routes) - weightOf(this.#known.get(tenant));
     this.#known.delete(tenant);
     this.#known.set(tenant, routes);
@@ -110,6 +152,12 @@ export class RoutingCache {
       this.#size -= weightOf(routes);
     }
   }
+}
+
+/** The schema of a type; undefined where an edit by hand has made it unusable: such a type takes everything. */
+export function schemaOf(text: string | null): JsonSchema | undefined {
+  const parsed = jsonOr(text, undefined);
+  return parsed !== undefined && schemaFaults(parsed).length === 0 ? (parsed as JsonSchema) : undefined;
 }
 
 /** A tenant without destinations counts too. */

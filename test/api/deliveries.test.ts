@@ -206,7 +206,7 @@ describe("GET /v1/deliveries", () => {
       "destination=x",
       "destination",
       "is not a known field",
-      "destination_id, state, type, status, reason, since, until, limit, cursor",
+      "destination_id, state, tenant, type, tag, status, reason, since, until, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
     ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],

@@ -3,8 +3,10 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/ids.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import type { DeliveryMessage, DrainQueueMessage } from "../../src/queue-messages.ts";
 import { servicesOf } from "../../src/services.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { fakeQueue } from "../support/queues.ts";
 
 const url = "https://example.com/hook";
 const { call } = testApi();
@@ -233,7 +235,11 @@ describe("a list by tag", () => {
     const tags = () => env.DB.prepare("SELECT count(*) AS n FROM tags").first<number>("n");
     expect(await tags()).toBe(3);
     const services = servicesOf(env, { waitUntil: () => {} });
-    await runCron({ ...services, now: () => NOW, log: () => {}, background: () => {} });
+    const queues = {
+      deliveries: fakeQueue<DeliveryMessage>().queue,
+      drains: fakeQueue<DrainQueueMessage>().queue,
+    };
+    await runCron({ ...services, ...queues, now: () => NOW, log: () => {}, background: () => {} });
     expect(await tags()).toBe(1);
   });
 });

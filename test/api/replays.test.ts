@@ -13,7 +13,7 @@ beforeEach(async () => {
   await emptyDatabase();
   const at = { created_at: NOW, updated_at: NOW };
   for (const id of [PLACE, OTHER]) {
-    const place = { id, tag: null, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
+    const place = { id, tenant: "default", url: "https://example.com/", secret: "whsec_", ...at };
     await insertRow("destinations", place);
   }
   // One event an hour, the first 20 hours ago; of the odd ones the delivery is dead, of the others done.
@@ -42,6 +42,7 @@ describe("POST /v1/replays", () => {
     expect(status).toBe(201);
     expect(json).toEqual({
       id: expect.stringMatching(/^rpl_[0-9a-z]{20}$/),
+      tag: null,
       tenant: "default",
       destination_id: PLACE,
       include: "dead",

@@ -11,6 +11,7 @@ import {
   type Described,
   everythingStored,
   idNamed,
+  isShared,
   operations,
   pathFor,
   type Things,
@@ -21,7 +22,12 @@ import {
 const PUBLIC = ["GET /v1/destinations/{id}/jwks.json", "GET /v1/health"];
 
 /** Operations on the installation itself, which belongs to no tenant: a tenant's key may not. */
-const OPERATORS = ["POST /v1/rotate-master-key", "GET /metrics"];
+const OPERATORS = [
+  "POST /v1/rotate-master-key",
+  "GET /metrics",
+  "PUT /v1/event-types/{name}",
+  "DELETE /v1/event-types/{name}",
+];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);
 
@@ -29,9 +35,9 @@ const named = (all: readonly Described[]) =>
   all.map((described) => [`${described.method} ${described.path}`, described] as const);
 
 const guarded = operations.filter(({ operation }) => operation.security.length > 0);
-const withIds = guarded.filter(({ path }) => path.includes("{"));
+const withIds = guarded.filter((one) => one.path.includes("{") && !isShared(one));
 const withBodies = guarded.filter(({ operation }) => operation.requestBody);
-const lists = guarded.filter(({ method, path }) => method === "GET" && !path.includes("{"));
+const lists = guarded.filter((one) => one.method === "GET" && !one.path.includes("{") && !isShared(one));
 
 /** An API over the real gates, for somebody; receivers answer 204. */
 function apiFor(principal: Principal) {

@@ -19,6 +19,12 @@ describe("data fits a schema", () => {
     ),
   }));
   const count = fc.nat(3);
+  // Not empty: the other validator takes an empty list for an empty object.
+  const constant = fc.oneof(
+    scalar,
+    fc.array(scalar, { minLength: 1, maxLength: 2 }),
+    fc.dictionary(name, scalar, { minKeys: 1, maxKeys: 2 }),
+  );
   const list = (of: fc.Arbitrary<unknown>) => fc.array(of, { minLength: 1, maxLength: 3 });
   const { schema } = fc.letrec((tie) => ({
     schema: fc.oneof(
@@ -31,8 +37,8 @@ describe("data fits a schema", () => {
               fc.constantFrom("null", "boolean", "object", "array", "number", "integer", "string"),
               fc.constant(["object", "array"]),
             ),
-            enum: list(data),
-            const: data,
+            enum: list(constant),
+            const: constant,
             required: fc.uniqueArray(name),
             properties: fc.dictionary(name, tie("schema"), { maxKeys: 3 }),
             additionalProperties: tie("schema"),
@@ -42,7 +48,6 @@ describe("data fits a schema", () => {
             prefixItems: list(tie("schema")),
             items: tie("schema"),
             contains: tie("schema"),
-            uniqueItems: fc.boolean(),
             minItems: count,
             maxItems: count,
             minLength: count,
@@ -83,6 +88,27 @@ describe("data fits a schema", () => {
       { numRuns: 5_000 },
     );
     expect(Math.min(fitting, unfit)).toBeGreaterThan(500);
+  });
+
+  test.each<[unknown[], boolean]>([
+    [[1, 2, "1"], true],
+    [
+      [
+        { a: 1, b: 2 },
+        { b: 2, a: 1 },
+      ],
+      false,
+    ],
+    [[[], {}], true],
+    [
+      [
+        [1, [2]],
+        [1, [2]],
+      ],
+      false,
+    ],
+  ])("of different entries (%j: %s)", (entries, different) => {
+    expect(fits({ uniqueItems: true }, entries)).toBe(different);
   });
 
   test("whatever its properties are called", () => {

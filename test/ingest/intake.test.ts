@@ -102,6 +102,24 @@ describe("many who post at once", () => {
     expect(plans).toEqual(tenants.map((tenant) => (tenant === "tenant-3" ? [destination] : [])));
   });
 
+  test("get what they asked for each, and one who asks for what is not there is refused alone", async () => {
+    const [a, b] = [await newDestination(), await newDestination()];
+    const services = withIntake(to(newIntake()));
+    const outcomes = await Promise.all([
+      accept(services, [event()]),
+      accept(services, [{ ...event(), options: { destinationIds: [b], tags: ["t"] } }]),
+      accept(services, [{ ...event(), options: { destinationIds: [a, "dst_unknown"] } }]),
+      accept(services, [{ ...event(), options: { headers: { "x-a": "1" }, ttlSeconds: 60 } }]),
+    ]);
+    const plans = outcomes.map((one) => "events" in one && one.events[0]?.plan.toSorted());
+    expect(plans).toEqual([[a, b].sort(), [b], false, [a, b].sort()]);
+    expect(outcomes[2]).toMatchObject({
+      kind: "invalid",
+      faults: [{ place: 0, field: "destination_ids[1]" }],
+    });
+    expect(await bundles()).toBeLessThanOrEqual(2);
+  });
+
   test("are not held up for a minute by a tenant whose event D1 has refused, which is committed by itself then", async () => {
     let commits = 0;
     const { db } = world.services;
@@ -282,6 +300,17 @@ describe("intake's answer", () => {
     await world.clock.asleep(WAIT_MS);
     world.clock.pass(WAIT_MS);
     expect(await posting).toEqual({ kind: "unavailable" });
+  });
+
+  test("of an object that does not know options is no commit: they are not lost", async () => {
+    const destination = await newDestination();
+    await newDestination();
+    const former = {
+      accept: async ({ version }: IntakeRequest) => ({ kind: version === 1 ? "done" : "unknown" }),
+    };
+    const services = withIntake(async (request) => (await former.accept(request)) as IntakeResult);
+    const outcome = await accept(services, [{ ...event(), options: { destinationIds: [destination] } }]);
+    expect(outcome).toMatchObject({ kind: "accepted", events: [{ plan: [destination] }] });
   });
 
   test("of an unknown version is no commit", async () => {

@@ -68,6 +68,10 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/events/:id": [6_000, 4],
   "GET /dashboard/enter": [0, 0],
   "GET /dashboard/simulator": [150, 3],
+  "GET /v1/event-types": [100, 1],
+  "GET /v1/event-types?archived=true": [100, 1],
+  "GET /v1/event-types/{name}": [2, 1],
+  "GET /v1/deliveries?tag=import&destination_id={own}": [15_000, 16],
   "POST /v1/events": [2_500, 2],
   "POST /v1/events/batch": [5_000, 2],
   "POST /v1/destinations": [1_010, 1],
@@ -103,8 +107,11 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/test": [10, 4],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],
   "POST /dashboard/simulator": [150, 5],
+  // After the posts: the next one would read what is validated now. The types are counted, up to their limits.
+  "PUT /v1/event-types/{name}": [1_010, 1],
   "DELETE /v1/destinations/{id}": [10, 2],
   "DELETE /v1/keys/{id}": [10, 2],
+  "DELETE /v1/event-types/{name}": [10, 1],
   "POST /dashboard/sign-out": [10, 3],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
@@ -146,6 +153,12 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
   ],
   ["bundles", "SELECT plan FROM bundles ORDER BY id DESC LIMIT 1000", "the newest 1,000 by their key"],
   ["bundles", "header, plan FROM bundles ORDER BY id DESC LIMIT 500", "the newest 500 by their key"],
+  [
+    "event_types USING INDEX event_types_validating",
+    "SELECT name, schema FROM event_types INDEXED BY event_types_validating",
+    "a hundred types at most are validated",
+  ],
+  ["event_types", "SELECT 1 FROM event_types LIMIT 500", "500 types at most are in the catalogue"],
   [
     "destinations USING INDEX sqlite_autoindex_destinations_1",
     'where "destinations"."deleted_at" is null order by "destinations"."id" limit',

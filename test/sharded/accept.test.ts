@@ -228,3 +228,39 @@ test("a request that plans too many deliveries is stored in no database, whichev
   const once = await accept(services, [event()], "key 1");
   expect(once.kind).toBe("accepted");
 });
+
+describe("events with options", () => {
+  test("have their tags in the database that they are in, and are refused in each for what is not there", async () => {
+    const destination = await newDestination();
+    const databases = new Set<number>();
+    for (let minute = 0; minute < 12; minute++) {
+      const tagged = { ...event(), options: { tags: ["t"], destinationIds: [destination] } };
+      for (const { id } of await acceptAll(world.services, [tagged, event()]))
+        databases.add(databaseNumberOf(id));
+      const wrong = { ...event(), options: { destinationIds: ["dst_unknown"] } };
+      expect(await accept(world.services, [wrong])).toMatchObject({ kind: "invalid" });
+      world.clock.pass(MINUTE);
+    }
+    expect(databases).toEqual(new Set([0, 1, 2]));
+    const misplaced = "SELECT 1 FROM tags WHERE NOT EXISTS (SELECT 1 FROM bundles WHERE id = bundle_id)";
+    expect(await rowsOfAll("SELECT * FROM tags")).toHaveLength(12);
+    expect(await rowsOfAll(misplaced)).toEqual([]);
+  });
+
+  test("whose data does not fit are refused in each database, by the schema of the moment", async () => {
+    const { db } = world.services;
+    const schema = JSON.stringify({ type: "object" });
+    const put =
+      "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES (?1, ?2, ?3, 0, 0)";
+    for (let minute = 0; minute < 12; minute++) {
+      await db.prepare(put).bind("order.paid", schema, 1).run();
+      expect(await accept(world.services, [event(7)])).toMatchObject({
+        kind: "invalid",
+        faults: [{ place: 0, field: "data#" }],
+      });
+      await db.prepare(put).bind("order.paid", schema, 0).run();
+      expect(await accept(world.services, [event(7)])).toMatchObject({ kind: "accepted" });
+      world.clock.pass(MINUTE);
+    }
+  });
+});

@@ -183,3 +183,18 @@ test("a preview has the last events of all databases, the newest first", async (
   const taken = json.events.filter((event: { taken: boolean }) => event.taken);
   expect(taken.map(({ type }: { type: string }) => type)).toEqual(Array(EVENTS / 2).fill("odd"));
 });
+
+test("a list by tag has the deliveries of all databases, the newest first, page by page", async () => {
+  const tagged: string[] = [];
+  for (let i = 0; i < 9; i++) {
+    const accepted = await accept(world.services, [
+      { tenant: TENANT, type: "odd", data: i, options: { tags: ["t"] } },
+    ]);
+    const [event] = accepted.kind === "accepted" ? accepted.events : [];
+    tagged.unshift(eventId(event?.id ?? 0));
+    world.clock.pass(MINUTE);
+  }
+  const pages = await pagesOf("/v1/deliveries?tag=t&limit=4", TENANT);
+  expect(pages.flat().map((one) => one.event_id)).toEqual(tagged.flatMap((id) => [id, id]));
+  expect(pages.flat().map((one) => one.destination_id)).toEqual(tagged.flatMap(() => [b, a]));
+});

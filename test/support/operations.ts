@@ -22,6 +22,12 @@ export const operations: readonly Described[] = Object.entries(document.paths).f
   })),
 );
 
+/** Things that belong to no tenant: the operator makes them, and every key reads them. */
+export const shared: Readonly<Record<string, string>> = { "event-types": "shared.by-all" };
+
+export const isShared = ({ path }: Pick<Described, "path">) =>
+  Object.keys(shared).some((plural) => path.split("/").includes(plural));
+
 /** The things of a tenant, by the plural that stands before their ids in paths. */
 export type Things = Readonly<{ tenant: string; ids: Readonly<Record<string, string>> }>;
 
@@ -45,6 +51,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     ended_at: NOW,
     log: [{ at: NOW, latencyMs: 1, status: 500 }],
   });
+  for (const [plural, name] of Object.entries(shared)) await call("PUT", `/v1/${plural}/${name}`, {});
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
   const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
   const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
@@ -61,7 +68,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
 /** The path with ids of the tenant's things in it. */
 export function pathFor(path: string, { ids }: Things): string {
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
-    const id = ids[plural];
+    const id = ids[plural] ?? shared[plural];
     if (id === undefined) {
       throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
     }

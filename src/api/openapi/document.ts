@@ -56,6 +56,11 @@ const TAGS = [
   { name: "API keys", description: "What a client may do, for all tenants or for one." },
   { name: "Portal", description: "A customer's access to the dashboard of its own tenant." },
   { name: "Monitoring", description: "Health, statistics and metrics." },
+  {
+    name: "Event types",
+    description:
+      "A catalogue of the deployment's event types: what they mean, and what their data looks like.",
+  },
   { name: "Operations", description: "For the operator of the deployment." },
 ];
 

@@ -137,6 +137,21 @@ const stats = {
   coverage: { total: 1, queried: 1, sampled: null, unreachable: 0 },
 };
 
+const eventType = {
+  description: "An invoice has been paid in full.",
+  schema: {
+    type: "object",
+    required: ["invoice", "amount"],
+    properties: {
+      invoice: { type: "string", pattern: "^inv_[0-9a-z]+$" },
+      amount: { type: "integer", minimum: 0 },
+      currency: { enum: ["EUR", "USD"] },
+    },
+  },
+  example: invoice,
+  validate: true,
+};
+
 /** Examples by schema name. A required field that is left out here gets an example from its own schema. */
 export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> = {
   NewEvent: newEvent,
@@ -150,6 +165,8 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     data: invoice,
     deliveries: [delivery],
   },
+  NewEventType: eventType,
+  EventType: { name: "invoice.paid", ...eventType, archived: false },
   Delivery: delivery,
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: {

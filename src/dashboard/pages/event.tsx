@@ -79,6 +79,10 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
+      {event.tags.length > 0 && <p class="small soft break">{`Tags: ${event.tags.join(", ")}`}</p>}
+      {event.ttlSeconds !== undefined && (
+        <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
+      )}
     </section>
     <OutcomeNotice name={outcome} />
     <section aria-labelledby="deliveries">

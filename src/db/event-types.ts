@@ -1,0 +1,86 @@
+/**
+ * The catalogue of event types, which belongs to the whole deployment. Triggers raise its revision when one that is
+ * validated changes (routing-cache.ts).
+ */
+import { and, asc, eq, gt, isNull } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { modelOf, type RawRow } from "./columns.ts";
+import { eventTypes } from "./schema.ts";
+import { countUpTo } from "./sql.ts";
+
+export type EventType = typeof eventTypes.$inferSelect;
+
+/** Types in the catalogue, and those of them that are validated: every isolate that posts keeps their schemas. */
+export const MOST_TYPES = 500;
+export const MOST_VALIDATED = 100;
+
+/** The limits are part of the statement, so that two changes at the same moment cannot exceed them. */
+const PUT = `
+  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at)
+  SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7
+  WHERE (EXISTS (SELECT 1 FROM event_types WHERE name = ?1) OR ${countUpTo(MOST_TYPES, "event_types")} < ${MOST_TYPES})
+    AND (?5 = 0 OR ${countUpTo(MOST_VALIDATED, "event_types WHERE validates = 1 AND name <> ?1")} < ${MOST_VALIDATED})
+  ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
+    example = excluded.example, validates = excluded.validates, updated_at = excluded.updated_at,
+    archived_at = iif(excluded.archived_at IS NULL, NULL, coalesce(archived_at, excluded.archived_at))
+  RETURNING *`;
+
+export type EventTypeInput = Pick<EventType, "name" | "description" | "schema" | "example"> &
+  Readonly<{ validates: boolean; archived: boolean }>;
+
+/** Creates or replaces a type; undefined when the catalogue is full. */
+export async function putEventType(
+  db: D1Database,
+  { name, description, schema, example, validates, archived }: EventTypeInput,
+  now: number,
+): Promise<EventType | undefined> {
+  const raw = await db
+    .prepare(PUT)
+    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now)
+    .first<RawRow>();
+  return raw === null ? undefined : modelOf(eventTypes, raw);
+}
+
+export async function findEventType(db: D1Database, name: string): Promise<EventType | undefined> {
+  return drizzle(db).select().from(eventTypes).where(eq(eventTypes.name, name)).get();
+}
+
+/** In order of their names. */
+export async function listEventTypes(
+  db: D1Database,
+  { archived, after, limit }: Readonly<{ archived: boolean; after: string | undefined; limit: number }>,
+): Promise<EventType[]> {
+  return drizzle(db)
+    .select()
+    .from(eventTypes)
+    .where(
+      and(
+        archived ? undefined : isNull(eventTypes.archivedAt),
+        after === undefined ? undefined : gt(eventTypes.name, after),
+      ),
+    )
+    .orderBy(asc(eventTypes.name))
+    .limit(limit);
+}
+
+/** Returns whether there was one. */
+export async function removeEventType(db: D1Database, name: string): Promise<boolean> {
+  const removed = await drizzle(db)
+    .delete(eventTypes)
+    .where(eq(eventTypes.name, name))
+    .returning({ name: eventTypes.name });
+  return removed.length > 0;
+}
+
+const SCHEMAS = `
+  SELECT e.name, e.schema FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value
+  WHERE e.schema IS NOT NULL`;
+
+/** The schemas of types, as JSON; those without one are left out. */
+export async function schemasOf(
+  db: D1Database,
+  names: readonly string[],
+): Promise<readonly Readonly<{ name: string; schema: string }>[]> {
+  const list = JSON.stringify([...new Set(names)]);
+  return (await db.prepare(SCHEMAS).bind(list).all<{ name: string; schema: string }>()).results;
+}
