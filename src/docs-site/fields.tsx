@@ -70,9 +70,10 @@ export type Field = Readonly<{
   description: string | undefined;
 }>;
 
-/** The fields of an object, or of the entries of a list. */
+/** The fields of an object, or of the entries of a list; where there are choices, of each of them. */
 export function fieldsOf(schema: JsonSchema, schemas: Schemas, prefix = ""): Field[] {
-  if (schema.allOf) return schema.allOf.flatMap((part) => fieldsOf(resolved(part, schemas), schemas, prefix));
+  const parts = schema.allOf ?? choicesOf(schema).filter(({ $ref }) => $ref === undefined);
+  if (parts.length > 0) return parts.flatMap((part) => fieldsOf(resolved(part, schemas), schemas, prefix));
   const required = new Set(schema.required);
   return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
     fieldOf(`${prefix}${name}`, field, required.has(name)),
@@ -82,8 +83,10 @@ export function fieldsOf(schema: JsonSchema, schemas: Schemas, prefix = ""): Fie
 
 function innerFields(name: string, schema: JsonSchema, schemas: Schemas): Field[] {
   const inner = schema.items ? innerFields(`${name}[]`, schema.items, schemas) : [];
-  const ofChoices = choicesOf(schema).flatMap((choice) => innerFields(name, choice, schemas));
-  return [...fieldsOf(schema, schemas, `${name}.`), ...inner, ...ofChoices];
+  const lists = choicesOf(schema).flatMap(({ items }) =>
+    items ? innerFields(`${name}[]`, items, schemas) : [],
+  );
+  return [...fieldsOf(schema, schemas, `${name}.`), ...inner, ...lists];
 }
 
 function fieldOf(name: string, schema: JsonSchema, isRequired: boolean): Field {

@@ -126,3 +126,10 @@ test("the type of a problem redirects to its description", async () => {
   expect(html).toContain('id="problem-422"');
   expect((await get("/problems/nonsense")).status).toBe(404);
 });
+
+test("of a schema with choices the fields of each are shown", () => {
+  const from = html.indexOf('aria-label="Fields of DestinationAuthInput"');
+  const fields = html.slice(from, html.indexOf("</dl>", from));
+  for (const name of ["username", "token", "header", "client_secret"])
+    expect(fields).toContain(`<code>${name}</code>`);
+});
