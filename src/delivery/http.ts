@@ -138,8 +138,8 @@ async function unread({ body }: Response): Promise<undefined> {
   await body?.cancel().catch(() => {});
 }
 
-/** Of a body that breaks off, what has arrived. */
-async function excerptOf({ body }: Response): Promise<string> {
+/** The beginning of a body; of one that breaks off, what has arrived. */
+export async function excerptOf({ body }: Response): Promise<string> {
   const reader = body?.getReader();
   const decoder = new TextDecoder();
   let text = "";

@@ -7,6 +7,7 @@
  */
 
 import { envelopeOf } from "../core/content.ts";
+import { exchangeOf } from "../core/retry/classify.ts";
 import { type Destination, gateSettingsOf } from "../db/destinations.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
@@ -14,7 +15,7 @@ import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
-import { type Call, call, connections, headersOf, payloadOf } from "./http.ts";
+import { type Call, call, connections, excerptOf, headersOf, payloadOf } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
 
 export type TestResult =
@@ -96,7 +97,11 @@ export async function shakeHands(services: Services, url: string, origin: string
       headers: { "webhook-request-origin": origin },
       signal: AbortSignal.timeout(TIMEOUT_MS),
     });
-    await response.body?.cancel();
+    const excerpt = await excerptOf(response);
+    const header = (name: string) => response.headers.get(name);
+    const { kind } = exchangeOf({ status: response.status, header, excerpt });
+    // Cloudflare answers in the place of a host that it cannot reach.
+    if (kind !== "response") return { kind: "refused", fault: `could not be asked: ${kind}` };
     return answerOf(response, origin);
   } catch (error) {
     return { kind: "refused", fault: `could not be asked: ${faultOf(error)}` };

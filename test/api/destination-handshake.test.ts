@@ -51,6 +51,15 @@ describe("the handshake with a new destination", () => {
     ["allows someone else", allowing({ "webhook-allowed-origin": "other.example" }), "other.example"],
     ["does not know OPTIONS", () => new Response(null, { status: 405 }), "405"],
     [
+      "Cloudflare's edge cannot find",
+      () =>
+        new Response("error code: 1016", {
+          status: 530,
+          headers: { server: "cloudflare", "content-type": "text/plain; charset=UTF-8" },
+        }),
+      "could not be asked: dns",
+    ],
+    [
       "cannot be reached",
       () => {
         throw new Error("Network connection lost.");
