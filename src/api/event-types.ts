@@ -82,7 +82,10 @@ const newType = strict({
         "A JSON Schema (2020-12) of `data`, of 16,384 characters at most. `$ref` leads to `#/$defs` only, a `pattern` has a " +
         "form that is quick to search, and a keyword that would not be checked is refused.",
     }),
-  example: z.unknown().optional().openapi({ description: "An example of `data`; it fits the schema." }),
+  example: z
+    .unknown()
+    .optional()
+    .openapi({ description: "An example of `data`, of 16,384 characters at most; it fits the schema." }),
   validate: z.boolean({ error: "expected true or false" }).optional().openapi({
     description:
       "With true, events of this type whose `data` does not fit the schema are refused; false by default.",
@@ -182,16 +185,24 @@ function nameErrors(name: string): FieldError[] {
 
 function inputErrors({ schema, example, validate }: z.infer<typeof newType>): FieldError[] {
   const isGiven = schema !== undefined && schema !== null;
-  if (!isGiven) {
-    const fault = "is true, and there is no schema";
-    return validate ? [{ field: "validate", fault, expected: "a schema beside it" }] : [];
-  }
-  const faults = placed("schema", schemaFaults(schema));
-  if (faults.length > 0 || example === undefined || example === null) return faults;
-  const { length } = JSON.stringify(example);
-  if (length > MAX_EXAMPLE)
-    return [{ field: "example", fault: `is ${length} characters long`, expected: `at most ${MAX_EXAMPLE}` }];
+  const missing = {
+    field: "validate",
+    fault: "is true, and there is no schema",
+    expected: "a schema beside it",
+  };
+  const errors = [
+    ...(validate && !isGiven ? [missing] : []),
+    ...(isGiven ? placed("schema", schemaFaults(schema)) : []),
+    ...sizeErrors(example),
+  ];
+  if (errors.length > 0 || !isGiven || example === undefined || example === null) return errors;
   return placed("example", dataFaults(schema as JsonSchema, example));
+}
+
+function sizeErrors(example: unknown): FieldError[] {
+  const { length } = textOf(example) ?? "";
+  if (length <= MAX_EXAMPLE) return [];
+  return [{ field: "example", fault: `is ${length} characters long`, expected: `at most ${MAX_EXAMPLE}` }];
 }
 
 /** Each fault with its field and its place in that, as a JSON Pointer. */

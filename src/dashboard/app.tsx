@@ -17,6 +17,7 @@ import { internalClient } from "./internal-client.ts";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEvent } from "./pages/event.tsx";
+import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortal, registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
@@ -56,6 +57,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerEvent,
+    registerEventTypes,
   ];
   for (const register of pages) register(app);
   app.notFound((c) => showNotFound(c));

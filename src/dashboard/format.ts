@@ -103,6 +103,29 @@ export function listIn(form: Form, name: string): readonly string[] | null {
   return words.length > 0 ? words : null;
 }
 
+/** Deeper JSON would be mostly indentation. */
+const DEEPEST_INDENTED = 20;
+
+/** JSON on lines of its own; as it is when it is nested deeper than anybody reads, or is not JSON. */
+export function indented(json: string): string {
+  if (depthOf(json) > DEEPEST_INDENTED) return json;
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+function depthOf(json: string): number {
+  let [depth, deepest] = [0, 0];
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[{\]}]/g)) {
+    if (token === "[" || token === "{") depth++;
+    if (token === "]" || token === "}") depth--;
+    deepest = Math.max(deepest, depth);
+  }
+  return deepest;
+}
+
 /** An argument for a POSIX shell: within single quotes all is literal but the single quote itself. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;

@@ -48,7 +48,7 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .top > .wide { display: flex; align-items: center; gap: 0.25rem 1.5rem; min-height: 3.5rem; flex-wrap: wrap; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
-.top nav { display: flex; gap: 1.25rem; flex: 1; }
+.top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
 .top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
 .top nav a:hover { color: var(--ink); }
 .top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }

@@ -63,6 +63,17 @@ export async function listEventTypes(
     .limit(limit);
 }
 
+/** The names of types that are not archived, in their order, without the rest, which may be large. */
+export async function listTypeNames(db: D1Database, limit: number): Promise<string[]> {
+  const rows = await drizzle(db)
+    .select({ name: eventTypes.name })
+    .from(eventTypes)
+    .where(isNull(eventTypes.archivedAt))
+    .orderBy(asc(eventTypes.name))
+    .limit(limit);
+  return rows.map(({ name }) => name);
+}
+
 /** Returns whether there was one. */
 export async function removeEventType(db: D1Database, name: string): Promise<boolean> {
   const removed = await drizzle(db)

@@ -95,10 +95,18 @@ const Introduction: FC<{ document: Document; origin: string }> = ({ document, or
 
 const Sections: FC<{ document: Document; origin: string }> = ({ document, origin }) => (
   <>
-    {document.tags.map(({ name, description }) => (
+    {document.tags.map(({ name, description, externalDocs: more }) => (
       <section aria-labelledby={anchorOf(name)}>
         <h2 id={anchorOf(name)}>{name}</h2>
-        <p class="lede">{description}</p>
+        <p class="lede">
+          {description}
+          {more && (
+            <>
+              {" "}
+              <a href={more.url}>{more.description}</a>.
+            </>
+          )}
+        </p>
         {operationsOf(document, name).map((described) => (
           <OperationPart described={described} document={document} origin={origin} />
         ))}

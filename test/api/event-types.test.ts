@@ -88,6 +88,7 @@ describe("the catalogue", () => {
     ["a", { schema: { description: "x".repeat(20_000) } }, "schema#", "at most 16384"],
     ["a", { schema, example: { total: -1 } }, "example#/total", "at least 0"],
     ["a", { schema, example: { total: 1, x: "x".repeat(17_000) } }, "example", "at most 16384"],
+    ["a", { example: "x".repeat(17_000) }, "example", "at most 16384"],
     ["a", { description: 7 }, "description", "a string of at most 1000 characters"],
     ["a", { unknown: 1 }, "unknown", "one of description, schema, example, validate, archived"],
   ])("refuses %s with %j", async (name, body, field, expected) => {

@@ -142,6 +142,7 @@ describe("a page of the dashboard", () => {
   test.each([
     "/dashboard",
     "/dashboard/destinations",
+    "/dashboard/event-types",
     "/dashboard/simulator",
   ])("%s says that it passes, with the same status", async (path) => {
     const d1 = fragileD1();

@@ -28,6 +28,7 @@ export const pages: readonly Shown[] = [
   { name: "replay", path: `/dashboard/destinations/${ledger.row.id}` },
   { name: "event", path: `/dashboard/events/${eventId(SHOWN_EVENT)}` },
   { name: "new-destination", path: "/dashboard/destinations/new" },
+  { name: "event-types", path: "/dashboard/event-types" },
   { name: "simulator", path: `/dashboard/simulator?destination=${billing.row.id}` },
   { name: "test-event", path: destination, press: "Send a test event" },
   { name: "limits-saved", path: destination, press: "Save limits" },

@@ -1,8 +1,9 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   agoOf,
   atMost,
   durationOf,
+  indented,
   momentOf,
   percentOf,
   plural,
@@ -58,4 +59,26 @@ it("writes counts as people read them", () => {
   ]);
   expect([atMost(999, 1000), atMost(1000, 1000)]).toEqual(["999", "1,000+"]);
   expect([percentOf(1, 3), percentOf(0, 0)]).toEqual(["33.3 %", "–"]);
+});
+
+describe("JSON", () => {
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+
+  it.each([
+    ['{"a":[1,{"b":null}]}', '{\n  "a": [\n    1,\n    {\n      "b": null\n    }\n  ]\n}'],
+    ['"text"', '"text"'],
+    // Brackets in strings are no nesting.
+    [JSON.stringify([`\\"${nested(30)}`]), `[\n  ${JSON.stringify(`\\"${nested(30)}`)}\n]`],
+  ])("%s is written on lines of its own", (json, lines) => {
+    expect(indented(json)).toBe(lines);
+  });
+
+  it("is left as it is when it is nested deeper than twenty levels, because indentation would be most of it", () => {
+    expect(indented(nested(20)).length).toBeGreaterThan(400);
+    for (const depth of [21, 8_000]) expect(indented(nested(depth))).toBe(nested(depth));
+  });
+
+  it.each(["", "{oops", '"[', "undefined"])("that is none is left as it is: %j", (text) => {
+    expect(indented(text)).toBe(text);
+  });
 });

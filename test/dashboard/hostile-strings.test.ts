@@ -29,7 +29,7 @@ const corpus = [
 
 beforeEach(emptyDatabase);
 
-/** One destination and one event with the string in every column that takes one. */
+/** One destination, one event and one event type with the string in every column that takes one. */
 async function store(text: string): Promise<void> {
   await insertRow("destinations", {
     id: ID,
@@ -39,13 +39,33 @@ async function store(text: string): Promise<void> {
     event_types: [text],
     headers: { [text]: text },
     metadata: { [text]: text },
+    auth: {
+      kind: "oauth2",
+      token_url: text,
+      client_id: text,
+      scope: text,
+      audience: text,
+      params: { [text]: text },
+      client_auth: text.length % 2 ? "body" : "basic",
+      sealed: text,
+    },
+    signature_forms: [{ form: "template", content: "{body}", signature_header: "x-sig", prefix: text }],
     status: "paused",
     status_reason: text,
     secret: text,
     created_at: NOW,
     updated_at: NOW,
   });
-  const event = { tenant: text, type: text, data: text, destinations: [ID] };
+  await insertRow("event_types", {
+    name: text,
+    description: text,
+    schema: JSON.stringify({ description: text, [text]: text }),
+    example: JSON.stringify({ [text]: [text] }),
+    validates: 1,
+    created_at: NOW,
+    updated_at: NOW,
+  });
+  const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text] };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
     destination_id: ID,
@@ -84,6 +104,8 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   const paths = [
     "/dashboard",
     "/dashboard/destinations",
+    "/dashboard/destinations/new",
+    "/dashboard/event-types",
     `/dashboard/destinations/${ID}`,
     `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,

@@ -133,3 +133,8 @@ test("of a schema with choices the fields of each are shown", () => {
   for (const name of ["username", "token", "header", "client_secret"])
     expect(fields).toContain(`<code>${name}</code>`);
 });
+
+test("the part about event types leads to those of the deployment, which only who signs in can see", () => {
+  const [, part = ""] = html.split('<h2 id="event-types">');
+  expect(part.split("<article")[0]).toContain('<a href="/dashboard/event-types">');
+});

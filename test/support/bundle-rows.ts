@@ -19,6 +19,7 @@ export type EventRow = Readonly<{
   type?: string;
   data?: unknown;
   destinations?: readonly string[];
+  tags?: readonly string[];
 }>;
 
 export type BundleRow = Readonly<{
@@ -52,9 +53,10 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   );
   const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a" }, i) => ({
+  const headers = events.map(({ tenant = "acme", type = "a", tags }, i) => ({
     tenant,
     type,
+    tags,
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;

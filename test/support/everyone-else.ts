@@ -1,11 +1,12 @@
 /**
  * A crowded database: a hundred thousand events and deliveries of a hundred tenants, in every state, and one tenant that
- * has a thousand of everything. Written by a few statements, in a few seconds.
+ * has a thousand of everything; and a catalogue of event types that is nearly full. Written by a few statements, in a few seconds.
  *
  * Ids of destinations and keys are spread so that those of the one tenant lie between those of the others.
  */
 import { env } from "cloudflare:workers";
 import { eventAt, MAX_EVENTS } from "../../src/core/bundle.ts";
+import { MOST_TYPES } from "../../src/db/event-types.ts";
 import { emptyDatabase, NOW } from "./api.ts";
 import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundle-rows.ts";
 
@@ -97,6 +98,11 @@ const replaysOf = (owner: "f" | "m", count: number, tenant: string, among: numbe
     100, iif(i < 20, 'running', iif(i % 2, 'completed', 'cancelled')), 100, ${NOW} + 60000, ${NOW}, ${NOW},
     iif(i < 20, NULL, ${NOW}) FROM n`;
 
+/** All but a few are archived, and are passed over by whoever looks for the others. */
+const eventTypesUpTo = (count: number) => `
+  INSERT INTO event_types (name, description, validates, archived_at, created_at, updated_at) ${numbers(count)}
+  SELECT 'a.crowd.' || printf('%04d', i), 'One of a crowd', 0, iif(i <= 400, ${NOW}, NULL), ${NOW}, ${NOW} FROM n`;
+
 /** Moves the rows of a state to packs. */
 const packing = (state: "delivered" | "waiting", which: string) => [
   `INSERT INTO packs (destination_id, bundle_id, ${state}0, ${state}1, reason, give_up_at, ended_at)
@@ -147,6 +153,7 @@ export async function inviteEveryone(): Promise<void> {
     sessionsOf("m", THOUSAND, own),
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
     replaysOf("m", THOUSAND, own, THOUSAND),
+    eventTypesUpTo(MOST_TYPES - 1),
     `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
     `INSERT INTO cursors (name, at, row_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,
   ];

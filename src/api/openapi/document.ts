@@ -60,6 +60,10 @@ const TAGS = [
     name: "Event types",
     description:
       "A catalogue of the deployment's event types: what they mean, and what their data looks like.",
+    externalDocs: {
+      url: "/dashboard/event-types",
+      description: "The event types of this deployment, for whoever signs in",
+    },
   },
   { name: "Operations", description: "For the operator of the deployment." },
 ];
@@ -111,10 +115,16 @@ export type Operation = Readonly<{
 
 export type Method = "get" | "post" | "put" | "patch" | "delete";
 
+type Tag = Readonly<{
+  name: string;
+  description: string;
+  externalDocs?: Readonly<{ url: string; description: string }>;
+}>;
+
 export type Document = Readonly<{
   openapi: string;
   info: Readonly<{ title: string; version: string; description: string }>;
-  tags: readonly Readonly<{ name: string; description: string }>[];
+  tags: readonly Tag[];
   paths: Readonly<Record<string, Readonly<Partial<Record<Method, Operation>>>>>;
   components: Readonly<{ schemas: Schemas }> & Readonly<Record<string, unknown>>;
 }>;

@@ -1,11 +1,127 @@
-/** The settings on a destination's page: its limits, its retry policy and its signing secret. */
+/** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
 import type { FC } from "hono/jsx";
+import { destinationView } from "../../api/destinations/schema.ts";
+import type { BodyForm } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { breakerSchema, limitsSchema } from "../../core/limits.ts";
 import { retryPreviewOf } from "../../core/retry/policy.ts";
+import { formsOf, recipeOf, type SignatureForm } from "../../core/signature-forms.ts";
 import { breakerOf, type Destination, limitsOf, ownBurstOf, retryPolicyOf } from "../../db/destinations.ts";
+import type { ShownAuth } from "../../delivery/authorization.ts";
+import type { DestinationKind } from "../../delivery/kinds/registry.ts";
 import { type Form, numberIn, untilOf } from "../format.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
+
+type Setting = readonly [name: string, ...values: readonly string[]];
+
+const kindTexts: Readonly<Record<DestinationKind, string>> = {
+  https: "HTTPS endpoint",
+  queue: "Cloudflare queue",
+  service: "Worker behind a service binding",
+};
+
+const targetNames = {
+  url: "URL",
+  binding: "Binding",
+  path: "Path",
+  account_id: "Account",
+  queue_id: "Queue",
+} as const;
+
+const bodyTexts: Readonly<Record<BodyForm, string>> = {
+  envelope: "Envelope with type, timestamp and data",
+  data: "The data alone, as it was posted",
+};
+
+const formTexts: Readonly<Record<SignatureForm["form"], string>> = {
+  standard: "Standard Webhooks",
+  svix: "Svix",
+  stripe: "Stripe",
+  github: "GitHub",
+  slack: "Slack",
+  shopify: "Shopify",
+  template: "Template",
+};
+
+const UNREADABLE = "Unreadable: set it again";
+
+/** What is sent, where to and with which credentials, as the API shows it: nothing that is sealed is in it. */
+export const Sending: FC<{ row: Destination }> = ({ row }) => (
+  <section aria-labelledby="sending">
+    <div class="head">
+      <h2 id="sending">Sending</h2>
+    </div>
+    <table class="compare">
+      <tbody>
+        {sendingOf(row).map(([name, ...values]) => (
+          <tr>
+            <th scope="row">{name}</th>
+            <td class="break">
+              {values.map((value) => (
+                <div>{value}</div>
+              ))}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+);
+
+function sendingOf(row: Destination): Setting[] {
+  const view = destinationView(row);
+  const targets = Object.entries(targetNames).flatMap(([field, name]): Setting[] => {
+    const value = view[field as keyof typeof targetNames];
+    return value === undefined ? [] : [[name, value]];
+  });
+  const headers = Object.entries(view.headers).map(([name, mask]) =>
+    name === "" ? UNREADABLE : `${name}: ${mask}`,
+  );
+  return [
+    ["Kind", kindTexts[view.kind]],
+    ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
+    ["Body", bodyTexts[view.body]],
+    ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
+    ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
+    ["Headers", ...(headers.length > 0 ? headers : ["None of its own"])],
+  ];
+}
+
+/** @param scheme of the secret */
+function signatureText(form: SignatureForm, scheme: string): string {
+  const recipe = recipeOf(form);
+  const { content, digest, header, prefix, headers } = recipe;
+  if (scheme === "ed25519" && recipe.takesKeyPairs)
+    return `${formTexts[form.form]} with ed25519, in ${header}`;
+  const algorithm = `HMAC-${digest.algorithm.toUpperCase().replace("SHA", "SHA-")}`;
+  const named = `${formTexts[form.form]} with ${algorithm}, in ${header}`;
+  if (form.form !== "template") return named;
+  const signed = `${named}${prefix === "" ? "" : ` after ${prefix}`}, as ${digest.encoding}, of ${content.replaceAll("\n", "\\n")}`;
+  return [signed, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join("; ");
+}
+
+function authTexts(auth: ShownAuth | null): readonly string[] {
+  switch (auth?.kind) {
+    case undefined:
+      return ["None besides the signature"];
+    case "basic":
+      return [`HTTP Basic as ${auth.username}`];
+    case "bearer":
+      return ["Bearer token"];
+    case "header":
+      return [`Key in the header ${auth.header}`];
+    case "oauth2": {
+      const { token_url: url, client_id: client, scope, audience, params, client_auth: way } = auth;
+      return [
+        `OAuth 2 client credentials as ${client}, ${way === "basic" ? "in a header" : "in the form"}`,
+        `Token endpoint: ${url}`,
+        ...(scope === null ? [] : [`Scope: ${scope}`]),
+        ...(audience === null ? [] : [`Audience: ${audience}`]),
+        ...Object.entries(params).map(([name, value]) => `${name}: ${value}`),
+      ];
+    }
+  }
+}
 
 const limitFields = [
   ["max_concurrency", "Concurrency limit (attempts)"],

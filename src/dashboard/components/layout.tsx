@@ -12,7 +12,7 @@ import { RefusedNotice } from "./parts.tsx";
 type Frame = Readonly<{
   title: string;
   /** The page's entry in the navigation. */
-  place?: "overview" | "simulator";
+  place?: "overview" | "event-types" | "simulator";
   /** Whether the page refreshes itself while it is visible. */
   live?: boolean;
   /** Whether to show who is signed in, and the navigation; true by default. */
@@ -70,6 +70,9 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
         <nav aria-label="Pages">
           <a href="/dashboard" {...(place === "overview" && { "aria-current": "page" })}>
             Overview
+          </a>
+          <a href="/dashboard/event-types" {...(place === "event-types" && { "aria-current": "page" })}>
+            Event types
           </a>
           <a href="/dashboard/simulator" {...(place === "simulator" && { "aria-current": "page" })}>
             Retry simulator

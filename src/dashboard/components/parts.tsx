@@ -40,7 +40,7 @@ export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
 /** Text with a button that copies it. `id` is unique on the page. */
 export const Copyable: FC<{ id: string; text: string; label: string }> = ({ id, text, label }) => (
   <section class="copy" aria-label={label}>
-    <pre>
+    <pre tabindex={0}>
       <code id={id}>{text}</code>
     </pre>
     <button class="tiny" type="button" data-copy={id} aria-label={`Copy: ${label}`}>

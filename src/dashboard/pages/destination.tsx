@@ -9,7 +9,7 @@ import { COUNTED, readFleet } from "../../metrics/fleet.ts";
 import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../components/delivery-log.tsx";
-import { Limits, RetryPolicySummary, SecretRotation } from "../components/destination-settings.tsx";
+import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
 import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../components/destination-table.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import {
@@ -117,6 +117,7 @@ const DestinationPage: FC<Props> = ({
           <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
         </div>
         <div class="column">
+          <Sending row={row} />
           <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
           <RetryPolicySummary row={row} />
           {mayChange && <SecretRotation path={path} row={row} now={now} />}

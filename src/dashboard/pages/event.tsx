@@ -83,6 +83,9 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
       {event.ttlSeconds !== undefined && (
         <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
       )}
+      {event.headers && (
+        <p class="small soft break">{`Headers of its own: ${Object.keys(event.headers).join(", ")}`}</p>
+      )}
     </section>
     <OutcomeNotice name={outcome} />
     <section aria-labelledby="deliveries">

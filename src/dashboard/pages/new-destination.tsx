@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { newTokenId } from "../../api/auth.ts";
+import { listTypeNames } from "../../db/event-types.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, RefusedNotice } from "../components/parts.tsx";
 import { type Form, listIn, numberIn, textIn } from "../format.ts";
@@ -36,19 +37,34 @@ function destinationIn(form: Form) {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
+/** Event types that the form suggests; the others can be typed. */
+const MOST_SUGGESTED = 100;
+
+async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
   const { tenant } = c.get("visitor").principal;
+  const types = await listTypeNames(c.get("services").db, MOST_SUGGESTED);
   return showPage(
     c,
     { title: "New destination" },
-    <NewDestinationPage typed={typed} asksTenant={tenant === undefined} {...(refused && { refused })} />,
+    <NewDestinationPage
+      typed={typed}
+      types={types}
+      asksTenant={tenant === undefined}
+      {...(refused && { refused })}
+    />,
     refused ? statusOfRefused(refused) : 200,
   );
 }
 
-type Props = Readonly<{ typed: Form; asksTenant: boolean; refused?: Refused }>;
+type Props = Readonly<{
+  typed: Form;
+  /** The names of event types to choose from. */
+  types: readonly string[];
+  asksTenant: boolean;
+  refused?: Refused;
+}>;
 
-const NewDestinationPage: FC<Props> = ({ typed, asksTenant, refused }) => {
+const NewDestinationPage: FC<Props> = ({ typed, types, asksTenant, refused }) => {
   const value = (name: string) => String(typed[name] ?? "");
   return (
     <section class="narrow">
@@ -75,9 +91,21 @@ const NewDestinationPage: FC<Props> = ({ typed, asksTenant, refused }) => {
         </label>
         <label>
           Event types
-          <input name="event_types" placeholder="order.*, invoice.paid" value={value("event_types")} />
+          <input
+            name="event_types"
+            placeholder="order.*, invoice.paid"
+            value={value("event_types")}
+            {...(types.length > 0 && { list: "event-types" })}
+          />
           <span class="hint">Exact names, or prefix.* for all that begin alike. Empty means all types.</span>
         </label>
+        {types.length > 0 && (
+          <datalist id="event-types">
+            {types.map((type) => (
+              <option value={type} />
+            ))}
+          </datalist>
+        )}
         <div class="fields">
           {asksTenant && (
             <label>
