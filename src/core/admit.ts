@@ -6,6 +6,7 @@
 import { noFailures } from "./auto-disable.ts";
 import { type Capacity, capacityFor, mostStarts, rateRefusal, type Wanted } from "./capacity.ts";
 import { reopened } from "./concurrency-window.ts";
+import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
@@ -164,7 +165,8 @@ function decide(
   settings: GateSettings,
   now: number,
 ): Admission {
-  const { free, inFlight } = split(state, known, request, now);
+  const { free: all, inFlight } = split(state, known, request, now);
+  const free = wantedOf(state, request, all);
   if (free.length === 0) return { state, result: { grant: null, refused: null, inFlight } };
   const { lane, connections, startWithinMs } = request;
   const wanted = { lane, deliveries: free.length, connections, startWithinMs };
@@ -180,7 +182,7 @@ function decide(
 function split(
   { forgottenAt }: GateState,
   { settled, leased }: Known,
-  { deliveries, most, lookedUpMsAgo = 0 }: AdmitRequest,
+  { deliveries, lookedUpMsAgo = 0 }: AdmitRequest,
   now: number,
 ) {
   const lookedUpAt = now - lookedUpMsAgo;
@@ -188,11 +190,22 @@ function split(
   const busy = new Map(isTooOld ? deliveries.map((id) => [id, now]) : []);
   for (const [id, at] of settled) if (at > lookedUpAt) busy.set(id, now);
   if (!isTooOld) for (const [id, until] of leased) busy.set(id, until);
-  if (busy.size === 0) return { free: deliveries.slice(0, most), inFlight: null };
+  if (busy.size === 0) return { free: deliveries, inFlight: null };
   const held = deliveries.filter((id) => busy.has(id));
   const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
   const inFlight = held.length > 0 ? { deliveries: held, until } : null;
-  return { free: deliveries.filter((id) => !busy.has(id)).slice(0, most), inFlight };
+  return { free: deliveries.filter((id) => !busy.has(id)), inFlight };
+}
+
+/** As many of them as the caller wants, or, for a drain in a crash loop, fewer and others. */
+function wantedOf(
+  { crashLoop, granted }: GateState,
+  { lane, most = Number.POSITIVE_INFINITY }: AdmitRequest,
+  free: readonly number[],
+): readonly number[] {
+  return sideOf(lane) === "live"
+    ? free.slice(0, most)
+    : portionOf(crashLoop, free, Math.min(most, free.length), granted);
 }
 
 /** What the caller's former lease holds is available to its next one. */

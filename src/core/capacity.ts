@@ -12,6 +12,7 @@
  * that are refused become backlog themselves, and a drain takes the newest of the backlog too.
  */
 import { widthOf } from "./concurrency-window.ts";
+import { isApart } from "./crash-loop.ts";
 import { blockedBy } from "./destination-state.ts";
 import { type GateState, type Side, sideOf } from "./gate-state.ts";
 import { type Lane, type Lease, slotsOf, startable, tatOf, widthsOf } from "./lease.ts";
@@ -78,6 +79,7 @@ function sharesFor(state: GateState, side: Side, settings: GateSettings, now: nu
   const isHalfOpen = state.destinationState.circuit.kind === "half_open";
   const probe = state.leases.find((lease) => lease.probe);
   if (isHalfOpen && probe) return { reason: "probing", until: probe.expiresAt };
+  if (side === "live" && isApart(state.crashLoop)) return { reason: "crash_loop", until: now };
   if (side === "live" && state.destinationState.tookMs > SLOW_MS) return { reason: "slow", until: now };
   const window = isHalfOpen ? 1 : widthOf(state.destinationState.window, settings.maxConcurrency);
   const slots = fairShareLeft(state, side, settings.maxConcurrency, slotsOf, now);

@@ -5,6 +5,7 @@
 
 import { type AlertState, type DeadLetterDigest, emptyDigest, noAlerts } from "./alerts.ts";
 import { type FailureStreak, noFailures } from "./auto-disable.ts";
+import { afterLostLease, type CrashLoop, noCrashLoop } from "./crash-loop.ts";
 import { type CircuitEvent, type DestinationState, newDestinationState } from "./destination-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
 import type { PackedNumbers } from "./number-sets.ts";
@@ -84,6 +85,8 @@ export type GateState = Readonly<{
   /** How often the object began without memory: part of the ids too, because its last grants may not be stored. */
   incarnation: number;
   slack: Slack | null;
+  /** Leases of late that nobody has settled. */
+  crashLoop: CrashLoop;
   turns: Readonly<Record<Side, Turn>>;
   /** The destination's `max_concurrency` as last seen: it bounds how many drains are enqueued. */
   maxConcurrency: number;
@@ -124,6 +127,7 @@ export function newGateState(now: number): GateState {
     granted: 0,
     incarnation: 0,
     slack: null,
+    crashLoop: noCrashLoop,
     turns: { live: NEVER, backlog: NEVER },
     maxConcurrency: 1,
     rate: { perSecond: 1_000_000, burst: 1_000_000 },
@@ -163,13 +167,13 @@ export function withSettled(
 export function withoutExpired(state: GateState, now: number): GateState {
   const leases = live(state.leases, now);
   if (leases === state.leases) return state;
+  const expired = state.leases.filter((lease) => !leases.includes(lease));
+  const isLost = expired.some(({ lost }) => lost !== true);
   return {
     ...state,
     leases,
-    tat: tatOf(
-      state.leases.filter((lease) => !leases.includes(lease)),
-      state.tat,
-    ),
+    tat: tatOf(expired, state.tat),
+    crashLoop: isLost ? afterLostLease(state.crashLoop, now) : state.crashLoop,
   };
 }
 

@@ -20,6 +20,8 @@ export const gateReasons = [
   "rate",
   /** The destination takes longer than a queue batch may last, so only drains serve it. */
   "slow",
+  /** Invocations that sent to it have ended in the middle, so only drains serve it, a few deliveries at a time. */
+  "crash_loop",
 ] as const;
 export type GateReason = (typeof gateReasons)[number];
 

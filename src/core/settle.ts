@@ -10,6 +10,7 @@ import { type Alert, alertsAfter, digestAfter } from "./alerts.ts";
 import { type DisableReason, disableReasonOf, failureStreakAfter, noFailures } from "./auto-disable.ts";
 import { type Circuit, closedCircuit } from "./circuit-breaker.ts";
 import { reopened } from "./concurrency-window.ts";
+import { afterSettledLease } from "./crash-loop.ts";
 import {
   type AttemptSignal,
   blockedBy,
@@ -94,6 +95,7 @@ export function settle(
     destinationState,
     holding,
     leases: ended(leases, lease),
+    crashLoop: request.signals.length > 0 ? afterSettledLease(current.crashLoop) : current.crashLoop,
     ...withSettled(current, lease.deliveries, now),
     // Sends that were not made are given back, unless another lease has reserved after them: its slots stay its own.
     tat: Math.max(current.tat, startedUpTo(request, lease.tat, now)),

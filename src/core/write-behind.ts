@@ -256,6 +256,7 @@ const rules: Rules = {
   granted: always,
   incarnation: isSame,
   slack: always,
+  crashLoop: always,
   turns: (before, after) =>
     before.live.wantedAt === after.live.wantedAt && before.backlog.wantedAt === after.backlog.wantedAt,
   maxConcurrency: isSame,

@@ -185,6 +185,7 @@ export const reasons: Readonly<Record<string, string>> = {
   concurrency: "because the destination is at capacity",
   rate: "because the destination is rate limited",
   slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
+  crash_loop: "because Workers that sent to it have crashed: it is served apart, a few deliveries at a time",
   recovered: "to be sent again: it was lost on the way",
   retried: "for a retry that was requested manually",
   replayed: "for its turn in a replay",

@@ -87,6 +87,13 @@ export const remedies: readonly Remedy[] = [
     remedy: "Let it respond with 2xx before it processes the event.",
   },
   {
+    reason: "crash_loop",
+    meaning:
+      "Invocations that sent to this destination have ended in the middle, for lack of memory for example. Its deliveries are sent apart from all others, a few at a time.",
+    remedy:
+      "Nothing, if it passes. If it stays, look for `exceededMemory` or `exceededCpu` in `wrangler tail`, and report it.",
+  },
+  {
     reason: "recovered, retried, replayed",
     meaning: "It was lost and found again, or an operator has requeued it; it waits for its turn.",
     remedy: "Nothing. A replay has a rate of its own: `GET /v1/replays/{id}`.",

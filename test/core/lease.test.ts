@@ -111,13 +111,19 @@ describe("through any history of a gate", () => {
   it("a delivery is never in two live leases, and is reported as in flight when it would be", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
-        for (const { granted, others, result, step } of momentsOf(history)) {
+        for (const { after, granted, others, result, step } of momentsOf(history)) {
           if (!result || step.do !== "ask") continue;
           const busy = new Set(others.flatMap(({ deliveries }) => deliveries));
           expect(granted?.deliveries.filter((id) => busy.has(id)) ?? []).toEqual([]);
           const named = [result.grant, result.refused, result.inFlight].flatMap(
             (part) => part?.deliveries ?? [],
           );
+          if (step.ask.lane === "backlog" && after.crashLoop.level > 0) {
+            // Some of those that were asked for, each once.
+            expect(new Set(named).size).toBe(named.length);
+            expect(step.ask.deliveries).toEqual(expect.arrayContaining(named));
+            continue;
+          }
           // A drain comes back for what its connections could not start in time anyway.
           const most =
             result.grant && step.ask.lane === "backlog" ? named.length : step.ask.deliveries.length;

@@ -80,7 +80,12 @@ describe("a settlement", () => {
     const signals = Array.from({ length: 10 }, () => failed(now));
     const late = settling(state, grant, signals, now + grant.expiresInMs);
     // What it had reserved counts as sent: nobody can tell.
-    expect(late).toEqual({ state: { ...state, leases: [], tat: state.leases[0]?.tat }, ...noNews });
+    const { crashLoop } = late.state;
+    expect(crashLoop.level).toBe(1);
+    expect(late).toEqual({
+      state: { ...state, leases: [], tat: state.leases[0]?.tat, crashLoop },
+      ...noNews,
+    });
   });
 
   it("changes nothing for a lease that was never granted", () => {
@@ -345,7 +350,8 @@ describe("through any history of a gate", () => {
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;
           // What an expired lease had reserved counts as sent.
-          expect({ ...after, leases: [], tat: 0 }).toEqual({ ...before, leases: [], tat: 0 });
+          const { crashLoop } = after;
+          expect({ ...after, leases: [], tat: 0 }).toEqual({ ...before, leases: [], tat: 0, crashLoop });
         }
       }),
       { numRuns: 300 },

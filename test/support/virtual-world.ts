@@ -61,6 +61,8 @@ export type WorldOptions = Readonly<{
   vars?: PlatformOptions["vars"];
   /** What every invocation is handed instead of the services made for it. */
   wrap?: PlatformOptions["wrap"];
+  /** Whether a request ends the invocation that makes it. */
+  isDeadly?: PlatformOptions["isDeadly"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;
 }>;
@@ -120,7 +122,7 @@ export type VirtualWorld = Readonly<{
 }>;
 
 export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
-  const { seed = 1, latency, consumers, vars, wrap, cron: hasCron = true } = options;
+  const { seed = 1, latency, consumers, vars, wrap, isDeadly, cron: hasCron = true } = options;
   const engine = createEngine(seed);
   const log: LogLine[] = [];
   const breaches: string[] = [];
@@ -134,6 +136,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     ...(consumers && { consumers }),
     ...(vars && { vars }),
     ...(wrap && { wrap }),
+    ...(isDeadly && { isDeadly }),
     travel: { ...hardTravel, ...options.travel },
     troubles: () => troubles,
     fetch: receivers.fetch,

@@ -46,6 +46,8 @@ export type Invocations = Readonly<{
   call: <T>(life: Life, kind: CallKind, name: string, work: () => T | Promise<T>) => Promise<T>;
   /** Runs the handler as one invocation; resolves when it has ended, whatever goes on behind it. */
   invoke: (name: string, handler: (life: Life) => Promise<unknown>) => Promise<Ending>;
+  /** Ends the life in the middle of what it does, which never goes on. */
+  kill: (life: Life) => Promise<never>;
   /** A life that does not end: of a gate. */
   outside: (name: string) => Life;
   counts: Counts;
@@ -131,9 +133,15 @@ export function virtualInvocations(
     running -= 1;
   }
 
+  function kill(life: Life): Promise<never> {
+    die(life);
+    return never();
+  }
+
   return {
     call,
     invoke,
+    kill,
     outside: newLife,
     counts,
     thrown,

@@ -6,6 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { parseConfig } from "../../../../src/config.ts";
 import { consumeDeliveries } from "../../../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../../../src/delivery/dead-letters.ts";
+import { eventNumber } from "../../../../src/ids.ts";
 import { RoutingCache } from "../../../../src/ingest/routing-cache.ts";
 import { strictServices } from "../../../../src/local/strict/bindings.ts";
 import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
@@ -24,9 +25,15 @@ import { type Ending, type Travel, virtualQueue } from "./queue.ts";
 
 /** As wrangler.toml has it. */
 const shapes = {
-  deliveries: { name: "breakwater-deliveries", batch: 10, batchTimeoutMs: 0, maxRetries: 100 },
-  drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3 },
-  dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100 },
+  deliveries: {
+    name: "breakwater-deliveries",
+    batch: 10,
+    batchTimeoutMs: 0,
+    maxRetries: 100,
+    retryDelayS: 30,
+  },
+  drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
+  dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100, retryDelayS: 60 },
 };
 
 export type PlatformOptions = Readonly<{
@@ -44,6 +51,8 @@ export type PlatformOptions = Readonly<{
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
   fetch: typeof fetch;
+  /** Whether such a request ends the invocation that makes it, as one does that needs more memory than there is. */
+  isDeadly?: (request: Readonly<{ event: number }>) => boolean;
   log: (line: LogLine) => void;
 }>;
 
@@ -125,7 +134,8 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       deliveries: deliveries.bindingFor((method, work) => call(life, "queue", `deliveries ${method}`, work)),
       drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
       gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
-      fetch: options.fetch,
+      fetch: (input, init) =>
+        options.isDeadly?.({ event: eventOf(init) }) ? invocations.kill(life) : options.fetch(input, init),
       routing,
       now: engine.now,
       random: engine.random,
@@ -136,6 +146,10 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       log: options.log,
       background: (work) => void life.behind.add(work),
     };
+  }
+
+  function eventOf(init: RequestInit | undefined): number {
+    return eventNumber(new Headers(init?.headers).get("webhook-id") ?? "") ?? 0;
   }
 
   function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<Ending> {

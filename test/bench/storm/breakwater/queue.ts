@@ -12,6 +12,8 @@ export type QueueShape = Readonly<{
   /** Invocations at once. The platform takes up to 250 and scales by itself; here all stand by. */
   consumers: number;
   maxRetries: number;
+  /** Before a message comes again of which the consumer has named no other delay. */
+  retryDelayS: number;
 }>;
 
 /** How well messages travel. */
@@ -104,7 +106,8 @@ export function virtualQueue<Body>({ engine, shape, travel, handle, dead }: Part
 
   function bringAgain({ id, body, attempts }: Held<Body>, fate: Fate): void {
     if (typeof fate === "string") return;
-    if (attempts <= shape.maxRetries) travelTo(id, body, attempts + 1, fate.retry);
+    if (attempts <= shape.maxRetries)
+      travelTo(id, body, attempts + 1, { delaySeconds: shape.retryDelayS, ...fate.retry });
     else dead?.(body);
   }
 
