@@ -27,7 +27,7 @@ export type Call = Readonly<{
   excerpt?: string;
   /** How many more requests the receiver says it will take. */
   limits?: StatedLimits;
-  /** The runtime's error. */
+  /** The error of the runtime, or of a service. */
   fault?: string;
 }>;
 
@@ -96,7 +96,9 @@ export async function call(services: Services, order: Order): Promise<Call> {
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
-    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
+    // What a service throws is its own text, and may repeat what was sent to it.
+    const fault = withoutValues(faultOf(error), credentials.secrets());
+    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault };
   }
 }
 
