@@ -373,8 +373,9 @@ const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth", "token"];
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  const isPrivate = typeof found === "string" && path.slice(0, 3).some((step) => PRIVATE.includes(step));
-  return isPrivate ? `is a string of ${found.length} characters` : valueFault(found);
+  if (!path.slice(0, 3).some((step) => PRIVATE.includes(step))) return valueFault(found);
+  if (typeof found === "number" || JSON.isRawJSON(found)) return "is a number";
+  return typeof found === "string" ? `is a string of ${found.length} characters` : valueFault(found);
 }
 
 function valueAt(value: unknown, path: Path): unknown {
