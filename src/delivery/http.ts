@@ -192,6 +192,15 @@ export type Message = Readonly<{
 /** The body of a request, and its media type. */
 export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
 
+/** The text that is these bytes in UTF-8, a byte order mark included; undefined when there is none. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
 type StoredEvent = Readonly<{
   type: string;
   body: Uint8Array<ArrayBuffer>;
