@@ -9,6 +9,7 @@ import { capsOf } from "../config.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { maskedHeaders } from "../delivery/authorization.ts";
+import { textOf } from "../delivery/http.ts";
 import { deliveryId, eventId, eventNumber } from "../ids.ts";
 import { accept, type PostedEvent } from "../ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../ingest/bundle.ts";
@@ -19,7 +20,7 @@ import type { Api, Principal } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
 import { eventContent } from "./event-content.ts";
 import { optionErrors, optionFields, optionsOf } from "./event-options.ts";
-import { decoded, jsonBody, parseExactly } from "./json-body.ts";
+import { jsonBody, parseExactly } from "./json-body.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
   alsoAs,
@@ -441,7 +442,7 @@ function acceptedView(
 /** When and what was posted. Of an envelope the timestamp is that which receivers see. */
 function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (text: string) => unknown) {
   const timestamp = isoTime(acceptedAt);
-  const text = body ? decoded(body) : undefined;
+  const text = body ? textOf(body) : undefined;
   if (contentType !== undefined) {
     const data = body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
     return { timestamp, content_type: contentType, ...data };

@@ -25,7 +25,7 @@ import { isoTime, within } from "../time.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer } from "./parameters.ts";
-import { problem, problemResponses } from "./problems.ts";
+import { comeAgain, problem, problemResponses, retryAfter } from "./problems.ts";
 
 /** Registered before authentication. */
 export function registerHealth(api: Api): void {
@@ -34,7 +34,7 @@ export function registerHealth(api: Api): void {
     const services = c.get("services");
     const health = await healthOf(services);
     if (health === undefined)
-      return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, NOT_CACHED);
+      return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, UNHEALTHY);
     const { heartbeatAt, oldestDueAt, databases, migrations } = health;
     const now = services.now();
     const shown = {
@@ -43,7 +43,7 @@ export function registerHealth(api: Api): void {
       migration: LATEST_MIGRATION,
       databases: databases.map((database, n) => databaseView(database, migrations[n] ?? null)),
     };
-    if (isStalled(heartbeatAt, now)) return c.json({ status: "stalled" as const, ...shown }, 503, NOT_CACHED);
+    if (isStalled(heartbeatAt, now)) return c.json({ status: "stalled" as const, ...shown }, 503, UNHEALTHY);
     return c.json({ status: "ok" as const, ...shown }, 200, CACHED);
   });
 }
@@ -107,6 +107,7 @@ const getHealth = createRoute({
     503: jsonAnswer(
       healthSchema,
       "The sweep has not run for more than five minutes, or the database does not answer.",
+      retryAfter,
     ),
   },
 });
@@ -142,7 +143,7 @@ const REMEMBERED_MS = 5_000;
 const PATIENCE_MS = 5_000;
 
 const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
-const NOT_CACHED = { "cache-control": "no-store" };
+const UNHEALTHY = { "cache-control": "no-store", ...comeAgain };
 
 /** What is known while the database answers. */
 type Known = SystemHealth & Readonly<{ migrations: readonly (string | null)[] }>;

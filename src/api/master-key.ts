@@ -25,12 +25,12 @@ export function registerMasterKeyRotation(api: Api): void {
 
 const rotationSchema = z
   .object({
-    rotated: z
-      .int()
-      .openapi({ description: "How many destinations had their secrets, headers or `auth` sealed again." }),
+    rotated: z.int().openapi({
+      description: "How many destinations had a secret, headers, `auth` or a token sealed again.",
+    }),
     unreadable: z.array(z.string()).openapi({
       description:
-        "Destinations of which a secret, a header or `auth` cannot be opened with any of the keys.",
+        "Destinations of which a secret, a header, `auth` or a token cannot be opened with any of the keys.",
     }),
     next_cursor: z
       .string()
@@ -45,8 +45,8 @@ const rotateMasterKey = createRoute({
   summary: "Rotate the master key",
   tags: ["Operations"],
   description:
-    "Seals the secrets, headers and `auth` of up to 100 destinations with the newest master key. Repeat it with each `next_cursor` until " +
-    "that is null. Not for keys that are bound to a tenant.",
+    "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
+    "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
   middleware: [requires("admin")],
   request: { query: strict({ cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)) }) },
   responses: {

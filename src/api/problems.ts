@@ -13,6 +13,8 @@ import type { ApiEnv } from "./context.ts";
 
 /** Seconds after which to come again after a 503, where nothing better is known. */
 const COME_AGAIN_S = 5;
+/** The header that says so. */
+export const comeAgain = { "retry-after": String(COME_AGAIN_S) };
 
 /** What is refused, and why, before it is an answer over HTTP or the result of a binding's call. */
 export type Refusal<S extends ProblemStatus = ProblemStatus> = Readonly<{
@@ -56,7 +58,7 @@ export function problem<S extends ProblemStatus>(
     status,
     headers: {
       "content-type": "application/problem+json",
-      ...(status === 503 && { "retry-after": String(COME_AGAIN_S) }),
+      ...(status === 503 && comeAgain),
       ...headers,
     },
   }) as ProblemResponse<S>;
@@ -250,7 +252,7 @@ export function problemResponses<S extends ProblemStatus>(...statuses: S[]) {
   };
 }
 
-const retryAfter = z.object({
+export const retryAfter = z.object({
   "retry-after": z
     .string()
     .openapi({ description: "Seconds to wait before the next request.", example: "5" }),
@@ -371,8 +373,9 @@ const PRIVATE: readonly PropertyKey[] = ["secret", "headers", "auth", "token"];
 /** What may be a credential is not repeated, because answers end up in logs. */
 function faultAt(path: Path, value: unknown): string {
   const found = valueAt(value, path);
-  const isPrivate = typeof found === "string" && path.slice(0, 3).some((step) => PRIVATE.includes(step));
-  return isPrivate ? `is a string of ${found.length} characters` : valueFault(found);
+  if (!path.slice(0, 3).some((step) => PRIVATE.includes(step))) return valueFault(found);
+  if (typeof found === "number" || JSON.isRawJSON(found)) return "is a number";
+  return typeof found === "string" ? `is a string of ${found.length} characters` : valueFault(found);
 }
 
 function valueAt(value: unknown, path: Path): unknown {

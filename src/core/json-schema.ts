@@ -296,9 +296,11 @@ const TOO_MANY_STEPS = new Error("Too many steps");
 
 /** One check of one value. */
 class Check {
-  faults: SchemaFault[] = [];
+  readonly faults: SchemaFault[] = [];
   readonly #root: JsonSchema;
   #steps = 0;
+  /** Alternatives within alternatives that are being tried: their faults say nothing. */
+  #trials = 0;
 
   constructor(root: JsonSchema) {
     this.#root = root;
@@ -326,17 +328,26 @@ class Check {
     if (this.#steps > MAX_STEPS) throw TOO_MANY_STEPS;
   }
 
-  #refuse(pointer: string, fault: string, expected: string): false {
-    if (this.faults.length < MAX_FAULTS) this.faults.push({ pointer, fault, expected });
+  /** @param expected a value of the schema's is written out only where it is reported: it may be long */
+  #refuse(
+    pointer: string,
+    fault: string,
+    expected: string | Readonly<{ prefix?: string; json: unknown }>,
+  ): false {
+    if (this.#trials > 0 || this.faults.length >= MAX_FAULTS) return false;
+    const text =
+      typeof expected === "string"
+        ? expected
+        : `${expected.prefix ?? ""}${shortened(JSON.stringify(expected.json))}`;
+    this.faults.push({ pointer, fault, expected: text });
     return false;
   }
 
-  /** Without the faults that it finds: those of an alternative say nothing. */
+  /** Without the faults that it finds. */
   #fits(schema: JsonSchema, value: unknown): boolean {
-    const { faults } = this;
-    this.faults = [];
+    this.#trials += 1;
     const fits = this.apply(schema, value, "");
-    this.faults = faults;
+    this.#trials -= 1;
     return fits;
   }
 
@@ -345,9 +356,9 @@ class Check {
     if (type !== undefined && ![type].flat().some((one) => isOfType(value, String(one))))
       return this.#refuse(pointer, faultOf(value), `a value of the type ${[type].flat().join(" or ")}`);
     if (Array.isArray(schema.enum) && !schema.enum.some((one) => this.#isEqual(one, value)))
-      return this.#refuse(pointer, faultOf(value), `one of ${shortened(JSON.stringify(schema.enum))}`);
+      return this.#refuse(pointer, faultOf(value), { prefix: "one of ", json: schema.enum });
     if (Object.hasOwn(schema, "const") && !this.#isEqual(schema.const, value))
-      return this.#refuse(pointer, faultOf(value), shortened(JSON.stringify(schema.const)));
+      return this.#refuse(pointer, faultOf(value), { json: schema.const });
     return true;
   }
 

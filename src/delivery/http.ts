@@ -27,7 +27,7 @@ export type Call = Readonly<{
   excerpt?: string;
   /** How many more requests the receiver says it will take. */
   limits?: StatedLimits;
-  /** The runtime's error. */
+  /** The error of the runtime, or of a service. */
   fault?: string;
 }>;
 
@@ -96,7 +96,9 @@ export async function call(services: Services, order: Order): Promise<Call> {
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
-    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault: faultOf(error) };
+    // What a service throws is its own text, and may repeat what was sent to it.
+    const fault = withoutValues(faultOf(error), credentials.secrets());
+    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault };
   }
 }
 
@@ -189,6 +191,15 @@ export type Message = Readonly<{
 
 /** The body of a request, and its media type. */
 export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
+
+/** The text that is these bytes in UTF-8, a byte order mark included; undefined when there is none. */
+export function textOf(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
 
 type StoredEvent = Readonly<{
   type: string;

@@ -19,7 +19,6 @@ export type IntakeRequest = Readonly<{
   tenant: string;
   type: string;
   body: Uint8Array;
-  contentType?: string | undefined;
   deliverAt?: number | undefined;
   options?: EventOptions | undefined;
 }> &

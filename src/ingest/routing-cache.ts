@@ -103,16 +103,17 @@ export class RoutingCache {
   /** Reads the tenants' destinations; in one transaction with their revisions, so that the two agree. */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const wanted = JSON.stringify(tenants);
-    const isCatalogueAsked = tenants.includes(CATALOGUE);
+    // Another read may replace it before this one is answered.
+    const catalogue = this.#catalogue;
     const [revisions, rows, validated] = await db.batch<Record<string, unknown>>([
       db.prepare(REVISIONS).bind(wanted),
       db.prepare(ROUTES).bind(wanted),
-      ...(isCatalogueAsked ? [db.prepare(VALIDATED).bind(this.#catalogue.revision)] : []),
+      ...(tenants.includes(CATALOGUE) ? [db.prepare(VALIDATED).bind(catalogue.revision)] : []),
     ]);
     const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
     const read = ((revisions?.results ?? []) as Revision[]).map(({ tenant, revision }): [string, Routes] =>
       tenant === CATALOGUE
-        ? [tenant, this.#catalogueOf(revision, (validated?.results ?? []) as ValidatedRow[])]
+        ? [tenant, catalogueAfter(catalogue, revision, (validated?.results ?? []) as ValidatedRow[])]
         : [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }],
     );
     for (const [tenant, found] of read) this.#keep(tenant, found);
@@ -122,15 +123,6 @@ export class RoutingCache {
 
   #of(tenant: string): Routes | undefined {
     return tenant === CATALOGUE ? this.#catalogue : this.#known.get(tenant);
-  }
-
-  #catalogueOf(revision: number, rows: readonly ValidatedRow[]): Routes {
-    if (revision === this.#catalogue.revision) return this.#catalogue;
-    const schemas = rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
-      const parsed = schemaOf(schema);
-      return parsed === undefined ? [] : [[name, parsed]];
-    });
-    return { revision, routes: [], schemas: new Map(schemas) };
   }
 
   #keep(tenant: string, routes: Routes): void {
@@ -152,6 +144,16 @@ export class RoutingCache {
       this.#size -= weightOf(routes);
     }
   }
+}
+
+/** @param rows the validated types, where the revision is not the known one */
+function catalogueAfter(known: Routes, revision: number, rows: readonly ValidatedRow[]): Routes {
+  if (revision === known.revision) return known;
+  const schemas = rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
+    const parsed = schemaOf(schema);
+    return parsed === undefined ? [] : [[name, parsed]];
+  });
+  return { revision, routes: [], schemas: new Map(schemas) };
 }
 
 /** The schema of a type; undefined where an edit by hand has made it unusable: such a type takes everything. */

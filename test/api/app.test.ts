@@ -285,7 +285,9 @@ describe("GET /v1/health", () => {
   ])("answers a heartbeat %d ms ago with %d %s", async (age, status, word) => {
     await insertRow("sweeps", { id: 1, watermark: 0, heartbeat_at: NOW - age });
     const sweep = { heartbeat_at: new Date(NOW - age).toISOString(), age_s: Math.floor(age / 1000) };
-    expect(await health()).toMatchObject({ status, json: { status: word, sweep } });
+    const answer = await health();
+    expect(answer).toMatchObject({ status, json: { status: word, sweep } });
+    expect(answer.headers.get("retry-after")).toBe(status === 503 ? "5" : null);
   });
 
   it("shows the size of the database and how much it can still grow", async () => {
@@ -361,7 +363,8 @@ describe("GET /v1/health", () => {
   it("is unreachable while the database does not answer", async () => {
     const db = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: away")) }) };
     const api = testApi({ services: { db: db as unknown as D1Database } });
-    const { status, json } = await api.call("GET", "/v1/health", undefined, { authorization: null });
+    const { status, json, headers } = await api.call("GET", "/v1/health", undefined, { authorization: null });
+    expect(headers.get("retry-after")).toBe("5");
     expect([status, json]).toEqual([
       503,
       { status: "unreachable", sweep: null, oldest_due: null, migration: LATEST_MIGRATION, databases: [] },

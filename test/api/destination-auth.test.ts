@@ -86,6 +86,17 @@ describe("auth", () => {
     expect((await call("PATCH", `/v1/destinations/${id}`, { auth })).json.auth).toEqual({ kind: "bearer" });
   });
 
+  it.each([
+    { auth: { kind: "basic", username: "u", password: 2071828 } },
+    { auth: { kind: "bearer", token: [2071828] } },
+    { headers: { "x-pin": 2071828 } },
+    { secret: 2071828 },
+  ])("of the wrong JSON type is refused without being repeated: %j", async (fields) => {
+    const { status, text } = await call("POST", "/v1/destinations", { url: URL_, ...fields });
+    expect(status).toBe(422);
+    expect(text).not.toContain("2071828");
+  });
+
   it.each<[unknown, string, string]>([
     ["Basic abc", "auth", "kind is basic, bearer, header or oauth2"],
     [{}, "auth.kind", "kind is basic, bearer, header or oauth2"],

@@ -30,6 +30,7 @@ describe("POST /v1/events with a type in the query", () => {
     ["XML", "application/xml; charset=utf-8", utf8(XML), { data: XML }],
     ["plain text", "text/plain", utf8("a,b\n1,2\n"), { data: "a,b\n1,2\n" }],
     ["bytes", "application/octet-stream", BINARY, { data_base64: BINARY.toBase64() }],
+    ["a byte order mark", "text/csv", utf8("\ufeffa,b\n"), { data: "\ufeffa,b\n" }],
     ["JSON with white space", "application/json", utf8('{ "a" : 1.0 }\n'), { data: '{ "a" : 1.0 }\n' }],
   ])("stores %s to the byte, and shows it", async (_, contentType, content, shown) => {
     const { call, destination } = await withDestination();

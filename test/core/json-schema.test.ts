@@ -1,7 +1,7 @@
 /** Schemas of events: which may be stored, what data fits them, and that neither can cost more than a bound. */
 import { type Schema, Validator } from "@cfworker/json-schema";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { dataFaults, type JsonSchema, schemaFaults } from "../../src/core/json-schema.ts";
 
 const fits = (schema: JsonSchema, data: unknown) => dataFaults(schema, data).length === 0;
@@ -303,6 +303,22 @@ describe("checking takes a bounded number of steps", () => {
   ])("%s", (_, schema, data) => {
     expect(schemaFaults(schema)).toEqual([]);
     expect(dataFaults(schema, data)).toEqual(tooMany);
+  });
+
+  const long = "x".repeat(16_000);
+  test.each<[string, JsonSchema]>([
+    ["enum", { items: { enum: [long] } }],
+    ["const", { items: { const: long } }],
+    ["anyOf", { items: { anyOf: [{ const: long }] } }],
+  ])("and a long %s is written out no more often than it is reported", (_, schema) => {
+    const written = vi.spyOn(JSON, "stringify");
+    try {
+      dataFaults(schema, new Array(30_000).fill(0));
+      const times = written.mock.calls.filter(([value]) => value !== 0).length;
+      expect(times).toBeLessThanOrEqual(10);
+    } finally {
+      written.mockRestore();
+    }
   });
 
   test("and a text of a quarter of a megabyte is searched within them", () => {

@@ -399,6 +399,16 @@ test("whatever a service throws is its own failure, and none of DNS, TLS or its 
   );
 });
 
+test("what a service throws is logged without the credentials that it was sent", async () => {
+  const key = "sk_live_0123456789";
+  world.receiver.script("https://billing-2.breakwater.internal/", new Error(`No such key: ${key}`));
+  await created({ target: "service:BILLING_2/" }, { headers: { "x-api-key": key } });
+  await world.consume([await only(world.post())]);
+  expect(world.logged("attempt").map(({ fault }) => fault)).toEqual([
+    "ExchangeFailure: Error: No such key: ***",
+  ]);
+});
+
 describe("a queue of this Worker", () => {
   test.each([
     ["Queue send failed: Too Many Requests", "http_429", "retrying"],

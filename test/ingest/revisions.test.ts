@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { CATALOGUE, type Routes, RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
 let world: World;
@@ -125,4 +125,33 @@ describe("routing in the steady state", () => {
     expect([roundTrips, rowsWritten]).toEqual([1, 1]);
     expect(rowsRead).toBeLessThanOrEqual(7);
   });
+});
+
+// The last: where a type has been validated, commits read a row more.
+test("a read of the validated types that is overtaken by a later one leaves none out", async () => {
+  const validate = (schema: string) =>
+    execute(
+      "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES ('a', ?1, 1, 0, 0)",
+      schema,
+    );
+  await validate("false");
+  const cache = new RoutingCache();
+  const schemasOf = (read: ReadonlyMap<string, Routes>) => [...(read.get(CATALOGUE)?.schemas ?? [])];
+  await cache.read(env.DB, [CATALOGUE]);
+  const answered = Promise.withResolvers<void>();
+  const slow = {
+    prepare: env.DB.prepare.bind(env.DB),
+    batch: async (statements: D1PreparedStatement[]) => {
+      const results = await env.DB.batch(statements);
+      await answered.promise;
+      return results;
+    },
+  } as unknown as D1Database;
+  const overtaken = cache.read(slow, [CATALOGUE]);
+  await cache.read(env.DB, [CATALOGUE]);
+  await validate("{}");
+  expect(schemasOf(await cache.read(env.DB, [CATALOGUE]))).toEqual([["a", {}]]);
+  answered.resolve();
+  expect(schemasOf(await overtaken)).toEqual([["a", false]]);
+  expect(schemasOf(await cache.fresh(env.DB, [CATALOGUE]))).toEqual([["a", {}]]);
 });

@@ -2,12 +2,13 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
-import { decoded } from "../../api/json-body.ts";
+import type { RequestHeaders } from "../../core/bundle.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import type { FoundDelivery } from "../../db/delivery-list.ts";
-import type { Destination } from "../../db/destinations.ts";
+import { type Destination, storedHeaders } from "../../db/destinations.ts";
 import { findEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
-import { payloadOf } from "../../delivery/http.ts";
+import { authOf, headerOf } from "../../delivery/authorization.ts";
+import { payloadOf, textOf } from "../../delivery/http.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
@@ -132,8 +133,8 @@ function describe(body: Uint8Array, contentType: string | undefined): string {
 
 const Body: FC<Pick<StoredEvent, "body">> = ({ body }) => {
   if (!body) return <p>The stored bytes are damaged: they cannot be sent.</p>;
-  const text = decoded(body);
-  return text === undefined ? (
+  const text = textOf(body);
+  return text === undefined || text.includes("\0") ? (
     <Copyable id="sent-body" label="The request body in base64" text={body.toBase64()} />
   ) : (
     <Copyable id="sent-body" label="The request body" text={text} />
@@ -145,8 +146,8 @@ const MAX_COMMANDS = 5;
 
 /**
  * The event as a command that sends it as an attempt would, signed now, so that a receiver can be debugged. By
- * destination, without those whose secret cannot be opened. A destination's own headers are left out, because they
- * may be secret.
+ * destination, without those whose secret cannot be opened. What a destination sets itself, its own headers and its
+ * `auth`, is left out, because it may be secret.
  */
 async function curlCommands(
   services: Services,
@@ -165,7 +166,7 @@ async function curlCommands(
 
 async function curlCommand(
   { vault, now, log }: Services,
-  { id, type, body, contentType: own }: StoredEvent,
+  { id, type, body, contentType: own, headers: posted = {} }: StoredEvent,
   destination: Destination,
 ): Promise<string | undefined> {
   if (!body) return undefined;
@@ -174,10 +175,11 @@ async function curlCommand(
     const sign = await signerFor(vault, destination, at);
     const { body: sent, contentType } = payloadOf({ type, body, contentType: own }, destination);
     const headers = Object.entries({
+      ...withoutOwn(posted, destination),
       "content-type": contentType,
       ...(await sign({ id: eventId(id), type, body: sent }, at)),
     });
-    const text = decoded(sent);
+    const text = asArgument(sent);
     const source = text === undefined ? `printf %s ${quoted(sent.toBase64())} | base64 -d | ` : "";
     return [
       `${source}curl ${quoted(destination.url)}`,
@@ -188,4 +190,19 @@ async function curlCommand(
     log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
     return undefined;
   }
+}
+
+/** The event's request headers that its destination does not replace by headers of its own, in lower case. */
+function withoutOwn(posted: RequestHeaders, destination: Destination): Record<string, string> {
+  const auth = authOf(destination);
+  const own = [...Object.keys(storedHeaders(destination).values), ...(auth ? [headerOf(auth)] : [])];
+  const replaced = new Set(own.map((name) => name.toLowerCase()));
+  const named = Object.entries(posted).map(([name, value]) => [name.toLowerCase(), value] as const);
+  return Object.fromEntries(named.filter(([name]) => !replaced.has(name)));
+}
+
+/** The text that a page can show and a command can have; undefined where bytes would get lost: those of NUL, or of CR. */
+function asArgument(bytes: Uint8Array): string | undefined {
+  const text = textOf(bytes);
+  return text === undefined || /[\0\r]/.test(text) ? undefined : text;
 }

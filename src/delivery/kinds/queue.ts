@@ -11,7 +11,7 @@ import { z } from "zod";
 import { USER_AGENT } from "../../config.ts";
 import { storedHeaders } from "../../db/destinations.ts";
 import { faultOf } from "../../log.ts";
-import { ExchangeFailure, type Outgoing, type Post } from "../http.ts";
+import { ExchangeFailure, type Outgoing, type Post, textOf } from "../http.ts";
 import {
   bindingField,
   bindingOf,
@@ -156,11 +156,8 @@ function messageOf({ type, headers, body }: Outgoing): QueueMessage {
 }
 
 function bodyIn(bytes: Uint8Array): Body {
-  try {
-    return { body: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes) };
-  } catch {
-    return { body_base64: bytes.toBase64() };
-  }
+  const body = textOf(bytes);
+  return body === undefined ? { body_base64: bytes.toBase64() } : { body };
 }
 
 /** 202 says that the queue has stored the message, which a consumer has not seen yet. */

@@ -35,7 +35,7 @@ export const slow: Check = {
   },
 };
 
-/** As many as an invocation has connections, so that those of one message take all of them. */
+/** More than an invocation has connections for attempts, so that those of one message take all of them. */
 const HANGING = 6;
 const HANGS_MS = 15_000;
 const HEALTHY = 20;
