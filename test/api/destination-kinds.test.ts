@@ -178,7 +178,7 @@ const refusals: readonly Refusal[] = [
     "is a string of 21 characters",
     "an API token of 20 to 500 characters without spaces",
   ],
-  [{ ...foreign, token: 7 }, "token", "is 7", "an API token of 20 to 500 characters without spaces"],
+  [{ ...foreign, token: 7 }, "token", "is a number", "an API token of 20 to 500 characters without spaces"],
   [{ kind: "queue", binding: 7 }, "binding", "is 7", "the name of a binding"],
   [{ kind: "queue", binding: "OR DERS" }, "binding", 'is "OR DERS"', "the name of a binding"],
   [{ kind: "queue", binding: "NOBODY" }, "binding", 'is "NOBODY", which is not known', "a binding that"],
@@ -306,7 +306,7 @@ describe("PATCH", () => {
     [{ binding: "NOBODY" }, "binding", 'is "NOBODY", which is not known', "the tenant acme"],
     [{ binding: "BILLING" }, "binding", 'is "BILLING", the binding of a service', "the binding of a queue"],
     [{ token: TOKEN }, "token", "is given together with binding", "one or the other"],
-    [{ binding: "AUDIT", token: 7 }, "token", "is 7", "an API token"],
+    [{ binding: "AUDIT", token: 7 }, "token", "is a number", "an API token"],
   ])("refuses %j of a queue, and changes nothing", async (fields, field, fault, expected) => {
     const id = await created({ kind: "queue", binding: "ORDERS" });
     const before = await rowOf(id);

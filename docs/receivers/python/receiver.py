@@ -12,6 +12,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import sys
@@ -110,7 +111,7 @@ def public_keys(max_age_seconds):
                     if key["kty"] == "OKP" and key["crv"] == "Ed25519"
                 ]
             except (OSError, ValueError, KeyError) as error:
-                print(f"The public keys cannot be fetched: {error}", file=sys.stderr)
+                logging.error("The public keys cannot be fetched: %s", error)
         if cached["keys"] is None:
             raise Refused(503, "the public keys are not known")
         return cached["keys"]
@@ -140,7 +141,7 @@ def release(message_id):
 
 def handle(message_id, event):
     """What the application does with an event."""
-    print(f"handled {message_id} {event['type']}", flush=True)
+    logging.info("handled %s %s", message_id, event["type"])
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -153,7 +154,7 @@ class Receiver(BaseHTTPRequestHandler):
         except Refused as refused:
             self.answer(refused.status, str(refused))
         except Exception as error:
-            print(f"The event cannot be handled: {error!r}", file=sys.stderr)
+            logging.error("The event cannot be handled: %r", error)
             self.answer(500)
 
     def receive(self):
@@ -168,7 +169,7 @@ class Receiver(BaseHTTPRequestHandler):
         verify(self.headers, body)
         message_id = self.headers["webhook-id"]
         if not claim(message_id):
-            print(f"duplicate {message_id}", flush=True)
+            logging.info("duplicate %s", message_id)
             return
         try:
             handle(message_id, json.loads(body))
@@ -191,6 +192,8 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    # Each request has a thread. A record of logging is one line, whereas what two threads print can share one.
+    logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.INFO)
     server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8788"))), Receiver)
-    print(f"listening on {server.server_port}", flush=True)
+    logging.info("listening on %s", server.server_port)
     server.serve_forever()
