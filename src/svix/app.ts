@@ -10,6 +10,8 @@ import { onError } from "../api/problems.ts";
 import { withinReadLimit } from "../api/rate-limit.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
+import { registerEndpoints } from "./endpoints.ts";
+import { nativeApi } from "./native-api.ts";
 import { errorOf, inTheirShape } from "./shapes.ts";
 
 type Options = Readonly<{
@@ -28,7 +30,9 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   // Before authentication: it needs no key.
   app.get("/api/v1/health", (c) => c.body(null, 204));
   app.use("/api/*", authenticated(authenticate), withinReadLimit);
+  const callNative = nativeApi(services, authenticate);
   registerApplications(app);
+  registerEndpoints(app, callNative);
   app.notFound((c) =>
     errorOf(
       501,
