@@ -10,7 +10,9 @@ import { onError } from "../api/problems.ts";
 import { withinReadLimit } from "../api/rate-limit.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
+import { registerAttempts } from "./attempts.ts";
 import { registerEndpoints } from "./endpoints.ts";
+import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
 import { errorOf, inTheirShape } from "./shapes.ts";
 
@@ -33,6 +35,8 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app, callNative);
+  registerMessages(app);
+  registerAttempts(app, callNative);
   app.notFound((c) =>
     errorOf(
       501,
