@@ -12,6 +12,7 @@ import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
 import { registerAttempts } from "./attempts.ts";
 import { registerEndpoints } from "./endpoints.ts";
+import { registerEventTypes } from "./event-types.ts";
 import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
 import { errorOf, inTheirShape } from "./shapes.ts";
@@ -37,6 +38,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerEndpoints(app, callNative);
   registerMessages(app);
   registerAttempts(app, callNative);
+  registerEventTypes(app, callNative);
   app.notFound((c) =>
     errorOf(
       501,
