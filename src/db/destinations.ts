@@ -133,7 +133,7 @@ export async function listDestinations(
         after === undefined ? undefined : (descending ? lt : gt)(destinations.id, after),
       ),
     )
-    .orderBy((descending ? desc : asc)(destinations.id))
+    .orderBy(descending ? desc(destinations.id) : destinations.id)
     .limit(limit);
 }
 

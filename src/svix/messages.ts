@@ -13,7 +13,7 @@ import { Content } from "../core/content.ts";
 import { refusalOf } from "../core/routing.ts";
 import { type Application, findApplication } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
-import { findEventType } from "../db/event-types.ts";
+import { type EventType, findEventType } from "../db/event-types.ts";
 import { eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { eachBody, recentEvents, withinBytes } from "../db/recent-events.ts";
@@ -340,14 +340,15 @@ function view({ id, type, acceptedAt, deliverAt, tags }: Shown, eventId: string 
   };
 }
 
-/** Of the catalogue's example, else of those in the schema. */
-function exampleIn(
-  { example, schema }: { example: string | null; schema: string | null },
-  index: number,
-): unknown {
-  if (example !== null) return JSON.parse(example);
-  const { examples } = (schema === null ? {} : JSON.parse(schema)) as { examples?: unknown };
-  return Array.isArray(examples) ? examples[index] : undefined;
+/** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */
+function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index: number): unknown {
+  try {
+    if (example !== null) return JSON.parse(example);
+    const { examples } = (JSON.parse(schema ?? "{}") ?? {}) as { examples?: unknown };
+    return Array.isArray(examples) ? examples[index] : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 function withoutExample(eventType: string): FieldError {
