@@ -1,3 +1,14 @@
+CREATE TABLE `applications` (
+	`id` text PRIMARY KEY NOT NULL,
+	`uid` text,
+	`name` text NOT NULL,
+	`rate_per_second` real,
+	`metadata` text,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL
+);
+--> statement-breakpoint
+CREATE UNIQUE INDEX `applications_by_uid` ON `applications` (`uid`) WHERE uid IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `event_types` (
 	`name` text PRIMARY KEY NOT NULL,
 	`description` text,
@@ -22,6 +33,8 @@ ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `signature_forms` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `target_token` text;--> statement-breakpoint
+ALTER TABLE `destinations` ADD `uid` text;--> statement-breakpoint
+CREATE UNIQUE INDEX `destinations_by_uid` ON `destinations` (`tenant`,`uid`) WHERE uid IS NOT NULL AND deleted_at IS NULL;--> statement-breakpoint
 ALTER TABLE `replays` ADD `tag` text;
 --> statement-breakpoint
 DROP TRIGGER `destinations_changed`;

@@ -49,6 +49,16 @@ export async function destinationIdFor(tenant: string, key: string): Promise<str
   return `dst_${await digestText([tenant, key], 20)}`;
 }
 
+/** A new application id: 100 random bits. */
+export function newApplicationId(): string {
+  return `app_${randomText(20)}`;
+}
+
+/** The id of the application that is created under an idempotency key, the same each time: 100 bits of SHA-256. */
+export async function applicationIdFor(key: string): Promise<string> {
+  return `app_${await digestText(["application", key], 20)}`;
+}
+
 /** The token under which a queue's message is committed, the same each time: 80 bits of SHA-256. */
 export function messageToken(queue: string, message: string): Promise<string> {
   return digestText([queue, message], 16);

@@ -15,6 +15,7 @@ import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
 import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
+import { createSvixApi } from "./svix/app.ts";
 
 export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -22,12 +23,18 @@ export { Intake } from "./ingest/intake.ts";
 
 const app = createApp();
 const dashboard = createDashboard();
+const svix = createSvixApi();
 const docs = createDocs(() => documentOf(app));
 
 /** By the first step of a path. The documentation needs no configuration, and describes the problem of a missing one. */
 const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["docs", docs],
   ["problems", docs],
+]);
+
+const byFirstStep = new Map<string | undefined, Pick<typeof app, "fetch">>([
+  ["dashboard", dashboard],
+  ["api", svix],
 ]);
 
 const LOOP =
@@ -42,7 +49,7 @@ export default {
     if (page) return page.fetch(request, env, ctx);
     const fault = misconfigurationOf(env);
     if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));
-    return (first === "dashboard" ? dashboard : app).fetch(request, env, ctx);
+    return (byFirstStep.get(first) ?? app).fetch(request, env, ctx);
   },
 
   async queue(batch, env, ctx) {

@@ -43,6 +43,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       folders: ["dashboard", "simulator", "api", "metrics", "delivery", "gate", "db", "secrets", "core", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
+    svix: {
+      folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "core", ""],
+      packages: [/^hono(\/|$)/, /^@hono\//],
+    },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
     local: { folders: ["local", "core", ""], packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/] },
   };

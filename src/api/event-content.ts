@@ -39,7 +39,7 @@ export function eventContent(
     };
     const contentType = c.req.header("content-type") ?? UNNAMED;
     if (data !== undefined) return unexpectedData();
-    if (contentType.length > MOST_CHARACTERS || !MEDIA_TYPE.test(contentType)) return unreadableType();
+    if (!isMediaType(contentType)) return unreadableType();
     const content = await contentOf(c, contentType, maxBytes);
     if (content === undefined) return problem(413, `The body is larger than ${maxBytes} bytes.`);
     if (content.bytes.byteLength === 0)
@@ -48,6 +48,11 @@ export function eventContent(
     await next();
     return;
   };
+}
+
+/** Whether it can be the Content-Type of an event. */
+export function isMediaType(given: string): boolean {
+  return given.length <= MOST_CHARACTERS && MEDIA_TYPE.test(given);
 }
 
 async function contentOf(c: ApiContext, contentType: string, maxBytes: number): Promise<Content | undefined> {

@@ -145,7 +145,7 @@ function isDeeperThan(text: string, max: number): boolean {
 }
 
 /** The text; undefined when the bytes are not UTF-8. With `isPart` the last character may be incomplete. */
-function decoded(bytes: Uint8Array, isPart = false): string | undefined {
+export function decoded(bytes: Uint8Array, isPart = false): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes, { stream: isPart });
   } catch {

@@ -8,11 +8,13 @@
 import {
   and,
   asc,
+  desc,
   eq,
   getTableColumns,
   gt,
   type InferSelectModel,
   isNull,
+  lt,
   ne,
   type SQL,
   sql,
@@ -84,10 +86,42 @@ export async function findDestination(
   return drizzle(db).select().from(destinations).where(undeleted(id, tenant)).get();
 }
 
+/** By the `uid` that the tenant has given it. */
+export async function destinationByUid(
+  db: D1Database,
+  tenant: string,
+  uid: string,
+): Promise<Destination | undefined> {
+  const { deletedAt, tenant: owner, uid: own } = destinations;
+  return drizzle(db)
+    .select()
+    .from(destinations)
+    .where(and(eq(owner, tenant), eq(own, uid), isNull(deletedAt)))
+    .get();
+}
+
+/** The check is part of the statement, so that two changes at the same moment cannot take one `uid`. */
+const NAME = `
+  UPDATE destinations SET uid = ?3 WHERE id = ?1 AND tenant = ?2 AND deleted_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM destinations WHERE tenant = ?2 AND uid = ?3 AND deleted_at IS NULL AND id <> ?1)
+  RETURNING *`;
+
+/** The row with its new `uid`; undefined when there is none, or another of the tenant has that `uid`. */
+export async function nameDestination(
+  db: D1Database,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  uid: string | null,
+): Promise<Destination | undefined> {
+  const raw = await db.prepare(NAME).bind(id, tenant, uid).first<RawRow>();
+  return raw === null ? undefined : modelOf(destinations, raw);
+}
+
+type Page = Readonly<{ tenant: Tenant; after: string | undefined; limit: number; descending?: boolean }>;
+
 /** In order of id. A page reads only the rows that it shows. */
 export async function listDestinations(
   db: D1Database,
-  { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
+  { tenant, after, limit, descending = false }: Page,
 ): Promise<Destination[]> {
   return drizzle(db)
     .select()
@@ -96,10 +130,10 @@ export async function listDestinations(
       and(
         isNull(destinations.deletedAt),
         tenant === undefined ? undefined : eq(destinations.tenant, tenant),
-        after === undefined ? undefined : gt(destinations.id, after),
+        after === undefined ? undefined : (descending ? lt : gt)(destinations.id, after),
       ),
     )
-    .orderBy(destinations.id)
+    .orderBy(descending ? desc(destinations.id) : destinations.id)
     .limit(limit);
 }
 

@@ -2,7 +2,7 @@
  * The catalogue of event types, which belongs to the whole deployment. Triggers raise its revision when one that is
  * validated changes (routing-cache.ts).
  */
-import { and, asc, eq, gt, isNull } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNull, lt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { modelOf, type RawRow } from "./columns.ts";
 import { eventTypes } from "./schema.ts";
@@ -45,10 +45,18 @@ export async function findEventType(db: D1Database, name: string): Promise<Event
   return drizzle(db).select().from(eventTypes).where(eq(eventTypes.name, name)).get();
 }
 
+type Page = Readonly<{
+  /** Whether archived ones are listed too. */
+  archived: boolean;
+  after: string | undefined;
+  limit: number;
+  descending?: boolean;
+}>;
+
 /** In order of their names. */
 export async function listEventTypes(
   db: D1Database,
-  { archived, after, limit }: Readonly<{ archived: boolean; after: string | undefined; limit: number }>,
+  { archived, after, limit, descending = false }: Page,
 ): Promise<EventType[]> {
   return drizzle(db)
     .select()
@@ -56,10 +64,10 @@ export async function listEventTypes(
     .where(
       and(
         archived ? undefined : isNull(eventTypes.archivedAt),
-        after === undefined ? undefined : gt(eventTypes.name, after),
+        after === undefined ? undefined : (descending ? lt : gt)(eventTypes.name, after),
       ),
     )
-    .orderBy(asc(eventTypes.name))
+    .orderBy((descending ? desc : asc)(eventTypes.name))
     .limit(limit);
 }
 

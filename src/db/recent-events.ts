@@ -1,11 +1,20 @@
 /**
- * The newest events of a tenant, on which a destination's settings can be tried.
+ * The newest events of a tenant: to try a destination's settings on, and to list.
  *
  * A bundle has the events of many tenants, and no index leads from a tenant to its events. So the newest bundles of each
  * database are looked at, by their headers: a bounded number of rows, whatever is stored and however rarely the tenant
  * posts. Bodies are read only of the bundles that are asked for, in portions, and up to a bound.
  */
-import { bundleOf, eventAt, headersOf, indexOf, isIn, type Runs, type StoredHeader } from "../core/bundle.ts";
+import {
+  bundleOf,
+  eventAt,
+  headersOf,
+  indexOf,
+  isIn,
+  type Runs,
+  type StoredHeader,
+  tagsAt,
+} from "../core/bundle.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
@@ -20,6 +29,8 @@ export type RecentEvent = Readonly<{
   id: number;
   type: string;
   acceptedAt: number;
+  deliverAt: number | null;
+  tags: readonly string[];
   /** Whether the destination that was named gets it. */
   isPlanned: boolean;
   /** Whether it is content of its own type, without `data`. */
@@ -30,27 +41,36 @@ export type RecentEvent = Readonly<{
 
 /** The names of tenants need no escape in JSON. The plan is read for one destination: it may name a thousand. */
 const NEWEST = `
-  SELECT id, accepted_at AS acceptedAt, header, plan -> ('$.' || ?3) AS runs FROM (
+  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?3) AS runs FROM (
     SELECT id, accepted_at, deliver_at, header, plan FROM bundles ORDER BY id DESC LIMIT ${BUNDLES_LOOKED_AT})
   WHERE instr(header -> '$.tenants', '"' || ?1 || '"') > 0 AND coalesce(deliver_at, accepted_at) > ?2
   ORDER BY id DESC LIMIT ${MOST_EVENTS}`;
 
-type Row = Readonly<{ id: number; acceptedAt: number; header: string; runs: string | null }>;
+type Row = Readonly<{
+  id: number;
+  acceptedAt: number;
+  deliverAt: number | null;
+  header: string;
+  runs: string | null;
+}>;
 
 /**
  * The newest first.
- * @param destination whose plan is looked up
+ * @param destination whose plan is looked up, if any
  * @param dueBy events that were due by then are left out, epoch ms
  */
 export async function recentEvents(
   databases: Databases,
   tenant: string,
-  destination: string,
+  destination: string | undefined,
   dueBy: number,
 ): Promise<readonly RecentEvent[]> {
   const found = await Promise.all(
     allOf(databases).map(async (db) => {
-      const { results } = await db.prepare(NEWEST).bind(tenant, dueBy, destination).all<Row>();
+      const { results } = await db
+        .prepare(NEWEST)
+        .bind(tenant, dueBy, destination ?? "none")
+        .all<Row>();
       return results.flatMap((row) => eventsIn(row, tenant));
     }),
   );
@@ -60,14 +80,16 @@ export async function recentEvents(
     .slice(0, MOST_EVENTS);
 }
 
-function eventsIn({ id, acceptedAt, header, runs }: Row, tenant: string): RecentEvent[] {
-  const about = headersOf(JSON.parse(header) as StoredHeader);
+function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: string): RecentEvent[] {
+  const stored = JSON.parse(header) as StoredHeader;
+  const about = headersOf(stored);
   const planned: Runs = runs === null ? [] : JSON.parse(runs);
   const bundleBytes = about.reduce((sum, { bytes }) => sum + bytes, 0);
   return about.flatMap((one, index) => {
     if (one.tenant !== tenant) return [];
     const { type, contentType } = one;
-    const event = { id: eventAt(id, index), type, acceptedAt, bundleBytes };
+    const tags = tagsAt(stored, index);
+    const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, tags, bundleBytes };
     return [{ ...event, isPlanned: isIn(planned, index), isContent: contentType !== undefined }];
   });
 }

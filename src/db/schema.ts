@@ -269,13 +269,33 @@ export const destinations = sqliteTable(
     deletedAt: integer("deleted_at"),
     /** What the target wants to be called with, sealed; null where it wants nothing. */
     targetToken: text("target_token"),
+    /** The caller's own name for it among those of its tenant: see svix/endpoints.ts. */
+    uid: text(),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
     index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
     index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
     index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+    uniqueIndex("destinations_by_uid").on(t.tenant, t.uid).where(sql`uid IS NOT NULL AND deleted_at IS NULL`),
   ],
+);
+
+/** Applications of the Svix API: each is the tenant that is named by its id. Tenants of the native API have no row. */
+export const applications = sqliteTable(
+  "applications",
+  {
+    id: text().primaryKey(),
+    /** The caller's own name for it. */
+    uid: text(),
+    name: text().notNull(),
+    /** Of each of its endpoints that has no rate of its own; null: the default. */
+    ratePerSecond: real("rate_per_second"),
+    metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [uniqueIndex("applications_by_uid").on(t.uid).where(sql`uid IS NOT NULL`)],
 );
 
 /**

@@ -64,7 +64,12 @@ export async function tour(
     show: async ({ path, who = "admin", press }) => {
       const page = await visitor(who);
       await page.goto(path);
-      if (press !== undefined) await page.getByRole("button", { name: press }).click();
+      if (press !== undefined) {
+        // A click ends when the next page has begun: it may have no element yet.
+        const loaded = page.waitForEvent("load");
+        await page.getByRole("button", { name: press }).click();
+        await loaded;
+      }
       return page;
     },
     close: async () => {

@@ -9,6 +9,7 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import type { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";
 import { captureText, learn, withLeakCheck } from "./secret-leaks.ts";
@@ -24,10 +25,17 @@ type Options = Readonly<{
   services?: Partial<Services>;
   authenticate?: Authenticate;
   look?: (destination: string) => Look;
+  /** What is tested instead of the API. */
+  create?: typeof createApp | typeof createSvixApi;
 }>;
 
 /** An API and what it did to the world around it. */
-export function testApi({ services = {}, authenticate, look = () => null }: Options = {}) {
+export function testApi({
+  services = {},
+  authenticate,
+  look = () => null,
+  create = createApp,
+}: Options = {}) {
   const messages: unknown[] = [];
   const steps: unknown[] = [];
   const gateCalls: string[] = [];
@@ -64,7 +72,7 @@ export function testApi({ services = {}, authenticate, look = () => null }: Opti
     ...services,
   } as unknown as Partial<Services>;
   const app = withLeakCheck(
-    createApp({
+    create({
       services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
       ...(authenticate && { authenticate }),
     }),

@@ -7,9 +7,10 @@ import { env } from "cloudflare:workers";
 import { pieceIn, piecesOf, secretsIn } from "./secret-pieces.ts";
 import { MASTER_KEYS } from "./vault.ts";
 
-/** The answers that show a new secret, and where in them. */
+/** The answers that show a secret, and where in them. */
 const SHOWN = [
   { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
+  { route: /^GET \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/dashboard\/destinations\/(new|[^/]+\/rotate)$/, place: /<code id="secret">([^<]+)</ },
 ];

@@ -1,0 +1,50 @@
+/**
+ * The API of Svix under /api/v1, over the functions and routes of Breakwater's own: an SDK of Svix works against
+ * Breakwater when its server URL is changed. What is the same, different and missing is in docs/from-svix.md. A route
+ * that is missing answers 501 and names itself.
+ */
+import { Hono } from "hono";
+import { type Authenticate, authenticated, byKey } from "../api/auth.ts";
+import type { ApiEnv } from "../api/context.ts";
+import { onError } from "../api/problems.ts";
+import { withinReadLimit } from "../api/rate-limit.ts";
+import { type Services, servicesOf } from "../services.ts";
+import { registerApplications } from "./applications.ts";
+import { registerAttempts } from "./attempts.ts";
+import { registerEndpoints } from "./endpoints.ts";
+import { registerEventTypes } from "./event-types.ts";
+import { registerMessages } from "./messages.ts";
+import { nativeApi } from "./native-api.ts";
+import { errorOf, inTheirShape } from "./shapes.ts";
+
+type Options = Readonly<{
+  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+  authenticate?: Authenticate;
+}>;
+
+/** Serves everything under /api. Tests pass their own services. */
+export function createSvixApi({ services = servicesOf, authenticate = byKey() }: Options = {}) {
+  const app = new Hono<ApiEnv>();
+  app.use(inTheirShape);
+  app.use(async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    await next();
+  });
+  // Before authentication: it needs no key.
+  app.get("/api/v1/health", (c) => c.body(null, 204));
+  app.use("/api/*", authenticated(authenticate), withinReadLimit);
+  const callNative = nativeApi(services, authenticate);
+  registerApplications(app);
+  registerEndpoints(app, callNative);
+  registerMessages(app);
+  registerAttempts(app, callNative);
+  registerEventTypes(app, callNative);
+  app.notFound((c) =>
+    errorOf(
+      501,
+      `${c.req.method} ${c.req.path.slice(0, 500)} is not supported by Breakwater: see docs/from-svix.md`,
+    ),
+  );
+  app.onError(onError);
+  return app;
+}

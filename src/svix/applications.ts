@@ -1,0 +1,199 @@
+/** Applications: each is the tenant that is named by its id. */
+import { z } from "@hono/zod-openapi";
+import type { Hono } from "hono";
+import { requires } from "../api/auth.ts";
+import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { destinationChange } from "../api/destinations/schema.ts";
+import { jsonBody } from "../api/json-body.ts";
+import { problem } from "../api/problems.ts";
+import { limitsSchema } from "../core/limits.ts";
+import {
+  type Application,
+  changeApplication,
+  deleteApplication,
+  findApplication,
+  insertApplication,
+  listApplications,
+} from "../db/applications.ts";
+import { applicationIdFor, newApplicationId } from "../ids.ts";
+import { endDeleted } from "../maintenance/waiting.ts";
+import { isoTime } from "../time.ts";
+import {
+  applicationOf,
+  bodyOf,
+  flag,
+  idempotencyKeyOf,
+  listOf,
+  missing,
+  orderedQuery,
+  queryOf,
+  uidField,
+  uidTaken,
+} from "./shapes.ts";
+
+export function registerApplications(app: Hono<ApiEnv>): void {
+  app.post("/api/v1/app", requires("admin"), jsonBody(), async (c) => {
+    const query = queryOf(c, z.object({ get_if_exists: flag }));
+    const input = await bodyOf(c, applicationInput);
+    if (query instanceof Response) return query;
+    if (input instanceof Response) return input;
+    const created = await createApplication(c, input);
+    if (created instanceof Response) return created;
+    if (created.isNew || created.isRepeat || query.get_if_exists === true)
+      return c.json(applicationView(created.row), created.isNew || created.isRepeat ? 201 : 200);
+    return uidTaken("application", input.uid);
+  });
+
+  app.get("/api/v1/app", requires("read"), async (c) => {
+    const query = queryOf(c, z.object(orderedQuery));
+    if (query instanceof Response) return query;
+    const { limit, iterator: after, order } = query;
+    const { db } = c.get("services");
+    const { tenant } = c.get("principal");
+    if (tenant !== undefined) {
+      const own = after === undefined ? await findApplication(db, tenant) : undefined;
+      return c.json(listOf(own?.id === tenant ? [applicationView(own)] : [], limit, ({ id }) => id));
+    }
+    const page = { after, limit: limit + 1, descending: order === "descending" };
+    const rows = await listApplications(db, page);
+    return c.json(listOf(rows.map(applicationView), limit, ({ id }) => id));
+  });
+
+  app.get("/api/v1/app/:app", requires("read"), async (c) => {
+    const row = await applicationOf(c);
+    return row instanceof Response ? row : c.json(applicationView(row));
+  });
+
+  app.put("/api/v1/app/:app", requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, applicationInput);
+    if (input instanceof Response) return input;
+    const before = await applicationOf(c);
+    if (!(before instanceof Response)) return changed(c, before, { uid: null, ...input }, columnsOf(input));
+    // As in the Svix API, a `uid` that nothing has is created.
+    const name = c.req.param("app");
+    if (isApplicationId(name) || (input.uid ?? name) !== name) return before;
+    const created = await createApplication(c, { ...input, uid: name });
+    if (created instanceof Response) return created;
+    return created.isNew ? c.json(applicationView(created.row), 201) : uidTaken("application", name);
+  });
+
+  app.patch("/api/v1/app/:app", requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, applicationInput.partial());
+    if (input instanceof Response) return input;
+    const before = await applicationOf(c);
+    if (before instanceof Response) return before;
+    const { name = before.name, metadata = before.metadata } = input;
+    const rate = rateIn(input);
+    const ratePerSecond = rate === undefined ? before.ratePerSecond : rate;
+    return changed(c, before, input, { name, metadata, ratePerSecond });
+  });
+
+  app.delete("/api/v1/app/:app", requires("admin"), async (c) => {
+    const row = await applicationOf(c);
+    if (row instanceof Response) return row;
+    const services = c.get("services");
+    const deleted = await deleteApplication(services.db, row.id, services.now());
+    // The sweep cancels what waits for the others.
+    for (const id of deleted.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
+    return c.body(null, 204);
+  });
+}
+
+/** Deleted endpoints whose deliveries are cancelled before the next sweep. */
+const ENDED_AT_ONCE = 10;
+
+const NAME_EXPECTED = "expected a string of 1 to 256 characters";
+const RATE_EXPECTED = "expected a whole number from 1 to 10000";
+
+/** Attempts per second. */
+export const rateField = z
+  .int({ error: RATE_EXPECTED })
+  .min(1, { error: RATE_EXPECTED })
+  .max(limitsSchema.shape.rate_per_second.maxValue ?? 1, { error: RATE_EXPECTED })
+  .nullish();
+
+export const metadataField = destinationChange.shape.metadata;
+
+export const applicationInput = z.object({
+  name: z
+    .string({ error: NAME_EXPECTED })
+    .min(1, { error: NAME_EXPECTED })
+    .max(256, { error: NAME_EXPECTED }),
+  uid: uidField,
+  metadata: metadataField,
+  throttleRate: rateField,
+  rateLimit: rateField,
+});
+
+type ApplicationInput = z.infer<typeof applicationInput>;
+
+/** The rate by its name of today or by the former one; undefined where neither is given. */
+export function rateIn(input: {
+  throttleRate?: number | null | undefined;
+  rateLimit?: number | null | undefined;
+}) {
+  return input.throttleRate === undefined ? input.rateLimit : input.throttleRate;
+}
+
+function columnsOf(input: ApplicationInput) {
+  const { name, metadata = null } = input;
+  return { name, metadata, ratePerSecond: rateIn(input) ?? null };
+}
+
+type Created = Readonly<{
+  row: Application;
+  isNew: boolean;
+  /** The request has created it before. */
+  isRepeat: boolean;
+}>;
+
+/** The application: a new one, that of an earlier request with the same idempotency key, or the one with the `uid`. */
+export async function createApplication(c: ApiContext, input: ApplicationInput): Promise<Created | Response> {
+  const { db, now } = c.get("services");
+  const { uid = null } = input;
+  if (c.get("principal").tenant !== undefined)
+    return problem(403, "The key is bound to a tenant: it creates no applications");
+  const key = idempotencyKeyOf(c);
+  const id = key === undefined ? newApplicationId() : await applicationIdFor(key);
+  const at = { createdAt: now(), updatedAt: now() };
+  const row = await insertApplication(db, { id, uid, ...columnsOf(input), ...at });
+  if (row) return { row, isNew: true, isRepeat: false };
+  const [byUid, byId] = await Promise.all([
+    uid === null ? undefined : findApplication(db, uid),
+    findApplication(db, id),
+  ]);
+  const found = byId ?? byUid;
+  if (found === undefined) return problem(409, "The application is being changed by another request");
+  return { row: found, isNew: false, isRepeat: byId !== undefined };
+}
+
+type Columns = Pick<Application, "name" | "metadata" | "ratePerSecond">;
+
+async function changed(
+  c: ApiContext,
+  before: Application,
+  { uid = before.uid }: { uid?: string | null | undefined },
+  columns: Columns,
+): Promise<Response> {
+  const { db, now } = c.get("services");
+  const row = await changeApplication(db, before, { ...before, ...columns, uid, updatedAt: now() });
+  if (row) return c.json(applicationView(row));
+  return (await findApplication(db, before.id))
+    ? uidTaken("application", uid)
+    : missing("application", before.id);
+}
+
+function isApplicationId(name: string): boolean {
+  return name.startsWith("app_");
+}
+
+function applicationView(row: Application) {
+  const { id, uid, name, ratePerSecond, metadata } = row;
+  return {
+    ...{ id, uid, name },
+    ...{ rateLimit: ratePerSecond, throttleRate: ratePerSecond },
+    metadata: metadata ?? {},
+    createdAt: isoTime(row.createdAt),
+    updatedAt: isoTime(row.updatedAt),
+  };
+}
