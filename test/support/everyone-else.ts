@@ -81,6 +81,10 @@ const ownId = idOf("dst", "m", "i");
 const busyId = idOf("dst", "m", "(1 + i % 10)");
 const foreignId = idOf("dst", "f", `(1 + i % ${FOREIGN_DESTINATIONS})`);
 
+const applicationsOf = (count: number, id: string) => `
+  INSERT INTO applications (id, uid, name, created_at, updated_at) ${numbers(count)}
+  SELECT ${id}, 'uid-' || ${id}, 'A name', ${NOW}, ${NOW} FROM n`;
+
 const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO api_keys (id, tenant, scopes, hash, created_at, revoked_at) ${numbers(count)}
   SELECT ${idOf("key", owner, "i")}, ${tenant}, '["read"]', 'x', ${NOW},
@@ -147,6 +151,8 @@ export async function inviteEveryone(): Promise<void> {
     // Delivered ones are in packs, and half of the waiting ones.
     ...packing("delivered", "true"),
     ...packing("waiting", "event_id % 2"),
+    applicationsOf(THOUSAND, "'app_' || i"),
+    applicationsOf(1, own),
     keysOf("f", 10_000, foreign),
     keysOf("m", THOUSAND, own),
     sessionsOf("f", 10_000, foreign),

@@ -14,6 +14,7 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
@@ -28,6 +29,7 @@ import { vault } from "./vault.ts";
 export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
 
 const OWN = 5;
+const EVENT_TYPE = "a.crowd.0450";
 
 const things = {
   tenant: CROWDED,
@@ -38,7 +40,25 @@ const things = {
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
     replay: idOfOwn("rpl", OWN),
+    // In paths of the Svix API. What is deleted there is another destination.
+    app: CROWDED,
+    endpoint: idOfOwn("dst", OWN + 1),
+    msg: eventId(WIDE_EVENT),
+    attempt: `atmpt_${deliveryId(WIDE_EVENT, idOfOwn("dst", 2)).slice(4)}_${NOW.toString(36)}`,
+    "event-type": EVENT_TYPE,
   },
+};
+
+/** What any route of the Svix API takes. */
+const svixBody = {
+  name: EVENT_TYPE,
+  description: "A type",
+  url: "https://example.com/hook",
+  eventType: EVENT_TYPE,
+  eventTypes: [EVENT_TYPE],
+  payload: { total: 1 },
+  headers: { "x-shop": "1" },
+  schemas: { 1: { type: "object", examples: [{ order: { total: 1, status: "a" } }] } },
 };
 
 const words: Readonly<Record<string, string>> = {
@@ -148,6 +168,7 @@ function visitorOf(services: Services, principal: Principal) {
   const authenticate = async () => principal;
   const api = createApp({ services: () => services, authenticate });
   const dashboard = createDashboard({ services: () => services, authenticate });
+  const svix = createSvixApi({ services: () => services, authenticate });
   let cookie = "";
 
   return async (route: string): Promise<number> => {
@@ -156,6 +177,7 @@ function visitorOf(services: Services, principal: Principal) {
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
     const isPage = path.startsWith("/dashboard");
+    const app = isPage ? dashboard : path.startsWith("/api/") ? svix : api;
     const body = isPage ? await pageBody() : apiBody(method, path);
     const headers = {
       ...(isPage
@@ -164,7 +186,7 @@ function visitorOf(services: Services, principal: Principal) {
       ...(!isPage && body !== undefined && { "content-type": "application/json" }),
     };
     const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };
-    const response = await (isPage ? dashboard : api).fetch(new Request(url, init), env, context);
+    const response = await app.fetch(new Request(url, init), env, context);
     await response.text();
     const set = response.headers.get("set-cookie");
     if (set !== null) cookie = set.split(";")[0] ?? "";
@@ -178,6 +200,7 @@ function filled(path: string): string {
 }
 
 function apiBody(method: string, path: string): string | undefined {
+  if (path.startsWith("/api/")) return JSON.stringify(svixBody);
   const operation = operations.find((one) => one.method === method && one.path === path);
   const body = operation && bodyFor(operation, things);
   return body === undefined ? undefined : JSON.stringify(body);
