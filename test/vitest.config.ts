@@ -71,7 +71,7 @@ export default defineConfig({
       nodeProject("pure", 120_000),
       workersProject("workers"),
       workersProject("three databases", threeDatabases),
-      nodeProject("deep", 120_000),
+      nodeProject("deep", 300_000),
       workersProject("deep workers"),
       workersProject("deep three databases", threeDatabases),
       nodeProject("deep scenario", 300_000, false),
