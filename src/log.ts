@@ -70,12 +70,12 @@ const encoder = new TextEncoder();
 
 /** What may be logged of an unexpected error: its message, truncated; never its stack or its data. */
 export function faultOf(error: unknown): string {
-  const safe = withoutValues(error);
+  const safe = withoutBoundValues(error);
   return (safe instanceof Error ? `${safe.name}: ${safe.message}` : String(safe)).slice(0, 200);
 }
 
 /** The message of Drizzle's query errors contains the bound values; the database's own error is its cause. */
-function withoutValues(error: unknown): unknown {
+function withoutBoundValues(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.startsWith("Failed query:")) return error;
   return error.cause ?? "Failed query";
 }

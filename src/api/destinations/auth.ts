@@ -4,7 +4,14 @@
  */
 import { z } from "@hono/zod-openapi";
 import { type Destination, storedHeaders } from "../../db/destinations.ts";
-import { authOf, headerOf, MASK, type ShownAuth, sealedAuth } from "../../delivery/authorization.ts";
+import {
+  authOf,
+  headerOf,
+  MASK,
+  type ShownAuth,
+  sealedAuth,
+  shownAuth,
+} from "../../delivery/authorization.ts";
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import { strict } from "../parameters.ts";
@@ -115,25 +122,10 @@ export const authInput = z
 export type AuthInput = z.infer<typeof authInput>;
 
 /** As it is shown. */
-export const authSchema = z
-  .discriminatedUnion("kind", [
-    z.object({ kind: z.literal("basic"), username: z.string() }),
-    z.object({ kind: z.literal("bearer") }),
-    z.object({ kind: z.literal("header"), header: z.string() }),
-    z.object({
-      kind: z.literal("oauth2"),
-      token_url: z.string(),
-      client_id: z.string(),
-      scope: z.string().nullable(),
-      audience: z.string().nullable(),
-      params: z.record(z.string(), z.string()),
-      client_auth: clientAuth,
-    }),
-  ])
-  .openapi("DestinationAuth", {
-    description: "How requests authenticate, without what is secret of it.",
-    example: { kind: "basic", username: "breakwater" },
-  });
+export const authSchema = z.discriminatedUnion("kind", shownAuth.options).openapi("DestinationAuth", {
+  description: "How requests authenticate, without what is secret of it.",
+  example: { kind: "basic", username: "breakwater" },
+});
 
 /** The column that an input sets: null for null; undefined for what is left out. */
 export async function authColumn(vault: Vault, id: string, input: AuthInput | null | undefined) {

@@ -100,7 +100,7 @@ export function malformed(expected: string): Obstacle {
 }
 
 /** What comes of the work, unless the signal ends first: for calls that take no signal. The work itself goes on. */
-export function within<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const ended = Promise.withResolvers<never>();
   const end = () => ended.reject(signal.reason);
   if (signal.aborted) end();

@@ -21,7 +21,7 @@ import {
   type Prepared,
   type TargetFault,
   type TargetFields,
-  within,
+  unlessAborted,
 } from "./kind.ts";
 
 /** What a consumer of the queue gets. */
@@ -164,7 +164,7 @@ function bodyIn(bytes: Uint8Array): Body {
 function postThrough(queue: Queue): Post {
   return async (outgoing) => {
     try {
-      await within(queue.send(messageOf(outgoing), { contentType: "json" }), outgoing.signal);
+      await unlessAborted(queue.send(messageOf(outgoing), { contentType: "json" }), outgoing.signal);
       return new Response(null, { status: 202 });
     } catch (error) {
       if (outgoing.signal.aborted) throw error;
@@ -204,7 +204,7 @@ function postOverHttp(
       signal,
     });
     if (!response.ok) return response;
-    const answer: unknown = await within(response.json(), signal).catch(() => undefined);
+    const answer: unknown = await unlessAborted(response.json(), signal).catch(() => undefined);
     const isStored = (answer as { success?: unknown } | null | undefined)?.success === true;
     if (!isStored)
       throw new ExchangeFailure("network", `The API answered ${response.status} without success`);

@@ -16,7 +16,7 @@ import {
   malformed,
   type Prepared,
   type TargetFields,
-  within,
+  unlessAborted,
 } from "./kind.ts";
 
 /** What the hosts of requests to services end with. */
@@ -84,7 +84,7 @@ function postTo(service: Fetcher, url: string): Post {
   return async ({ headers, body, signal }) => {
     try {
       const request = { method: "POST", redirect: "manual", headers, body, signal } as const;
-      return await within(service.fetch(url, request), signal);
+      return await unlessAborted(service.fetch(url, request), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       throw new ExchangeFailure("network", faultOf(error));
