@@ -11,6 +11,7 @@ import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
 import { invalid } from "../api/problems.ts";
+import type { Application } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
@@ -19,7 +20,7 @@ import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
 import { isoTime } from "../time.ts";
 import { endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
-import { eventIdsOf, messageOf, messageQuery, messageView } from "./messages.ts";
+import { eventIdsOf, messageNumberOf, messageOf, messageQuery, messageView } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
 import { applicationOf, flag, listOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
 
@@ -49,17 +50,15 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
     if (query instanceof Response) return query;
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
-    const message = await messageOf(c, application);
-    if (message instanceof Response) return message;
     const id = c.req.param("attempt");
     const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
     const services = c.get("services");
     const found =
-      key?.eventId === message.event.id
+      key !== undefined && key.eventId === (await messageNumberOf(c, application))
         ? await findDelivery(services, key, application.id, overBy(services))
         : undefined;
     const shown = (found ? attemptsOf(found, query.with_content) : []).find((one) => one.id === id);
-    return shown ? c.json(shown) : missing("attempt", id);
+    return shown ? c.json(shown) : missingOf(c, application, () => missing("attempt", id));
   });
 
   app.post(
@@ -69,13 +68,24 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
     async (c) => {
       const found = await endpointOf(c);
       if (found instanceof Response) return found;
-      const message = await messageOf(c, found.application);
-      if (message instanceof Response) return message;
-      const id = deliveryId(message.event.id, found.row.id);
+      const number = await messageNumberOf(c, found.application);
+      if (number === undefined) return missing("message", c.req.param("msg"));
+      const id = deliveryId(number, found.row.id);
       const retried = await callNative(c, "POST", `/v1/deliveries/${id}/retry`);
-      return retried.ok ? c.json({}, 202) : retried.answer;
+      if (retried.ok) return c.json({}, 202);
+      return retried.status === 404 ? missingOf(c, found.application, () => retried.answer) : retried.answer;
     },
   );
+}
+
+/** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
+async function missingOf(
+  c: ApiContext,
+  application: Application,
+  ofThing: () => Response,
+): Promise<Response> {
+  const message = await messageOf(c, application);
+  return message instanceof Response ? message : ofThing();
 }
 
 const STATUS_EXPECTED = "expected 0 (success), 1 (pending), 2 (fail), 3 (sending) or 4 (canceled)";

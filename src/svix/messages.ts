@@ -288,15 +288,20 @@ async function listMessages(services: Services, application: Application, query:
 type FoundMessage = NonNullable<Awaited<ReturnType<typeof findEvent>>>;
 
 /** The message that the path names by id or `eventId`, with its deliveries, or the 404. */
-export async function messageOf(
+export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage | Response> {
+  const services = c.get("services");
+  const number = await messageNumberOf(c, application);
+  const found = number && (await findEvent(services, number, application.id, overBy(services)));
+  return found || missing("message", c.req.param("msg") ?? "");
+}
+
+/** The number that the path's id or `eventId` stands for, whether there is such a message or not. */
+export async function messageNumberOf(
   c: ApiContext,
   { id: tenant }: Application,
-): Promise<FoundMessage | Response> {
-  const services = c.get("services");
+): Promise<number | undefined> {
   const name = c.req.param("msg") ?? "";
-  const number = eventNumber(name) ?? (await eventOfKey(services, tenant, EVENT_ID + name));
-  const found = number && (await findEvent(services, number, tenant, overBy(services)));
-  return found || missing("message", name);
+  return eventNumber(name) ?? eventOfKey(c.get("services"), tenant, EVENT_ID + name);
 }
 
 /** The `eventId` of each of the messages that has one. */
