@@ -76,7 +76,10 @@ function ofTenant(tenant: Tenant) {
 export type Session = typeof sessions.$inferSelect;
 
 /** False when there was a session of that id before. */
-export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
+export async function insertSession(
+  db: D1Database,
+  session: Omit<Session, "endedAt" | "portal"> & Partial<Session>,
+): Promise<boolean> {
   const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
   return row !== undefined;
 }
