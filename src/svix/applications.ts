@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
-import { destinationChange } from "../api/destinations/schema.ts";
+import { destinationChange, uidField } from "../api/destinations/schema.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { problem } from "../api/problems.ts";
 import { limitsSchema } from "../core/limits.ts";
@@ -27,7 +27,6 @@ import {
   missing,
   orderedQuery,
   queryOf,
-  uidField,
   uidTaken,
 } from "./shapes.ts";
 
@@ -119,7 +118,7 @@ export const applicationInput = z.object({
     .string({ error: NAME_EXPECTED })
     .min(1, { error: NAME_EXPECTED })
     .max(256, { error: NAME_EXPECTED }),
-  uid: uidField,
+  uid: uidField.nullish(),
   metadata: metadataField,
   throttleRate: rateField,
   rateLimit: rateField,
