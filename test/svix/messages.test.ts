@@ -198,7 +198,7 @@ describe("attempts", () => {
 
   /** A message whose delivery has this log and state. */
   async function attempted(state: string, log: object[]) {
-    const { json } = await post({ channels: ["eu", "us"] });
+    const { json } = await post({ channels: ["eu", "us"], tags: ["t"] });
     const { event } = await eventOf(json.id);
     const row = { destination_id: endpoint, event_id: event, state, give_up_at: NOW, log };
     await insertRow("deliveries", { ...row, attempts: log.length, ended_at: NOW });
@@ -239,6 +239,8 @@ describe("attempts", () => {
     ["channel=us", [204, 503]],
     ["channel=us&event_types=order.paid&status=2", [503]],
     ["channel=none", []],
+    ["tag=t&channel=eu", [204, 503]],
+    ["tag=t&channel=none", []],
   ])("are filtered by %s to %j, by endpoint and by message", async (query, wanted) => {
     const id = await attempted("delivered", [failure, success]);
     for (const path of ["endpoint/hook", `msg/${id}`]) {

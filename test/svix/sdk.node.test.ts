@@ -153,6 +153,21 @@ describe("the SDK", () => {
     expect((await refusalOf(svix.application.get(app)))[0]).toBe(404);
   });
 
+  test("sends messages to the channels that endpoints listen to", async () => {
+    const { id: app } = await svix.application.create({ name: "Channels" });
+    const { id } = await svix.endpoint.create(app, { url: `${url}/eu`, channels: ["eu"] });
+    const [other, own] = [
+      await svix.message.create(app, { eventType: "a", payload: { in: "us" }, channels: ["us"] }),
+      await svix.message.create(app, { eventType: "a", payload: { in: "eu" }, channels: ["us", "eu"] }),
+    ];
+    expect((await received("/eu", 1)).map(({ body }) => body)).toEqual(['{"in":"eu"}']);
+    expect((await svix.message.get(app, own.id)).channels).toEqual(["eu", "us"]);
+    const listed = async (channel: string) =>
+      (await svix.message.list(app, { channel })).data.map((one) => one.id);
+    expect([await listed("us"), await listed("eu")]).toEqual([[own.id, other.id], [own.id]]);
+    expect((await svix.endpoint.patch(app, id, { channels: null })).channels).toBe(null);
+  });
+
   test("keeps the catalogue of event types, and sends the example of one", async () => {
     const schemas = { "1": { type: "object", examples: [{ total: 1 }] } };
     const type = await svix.eventType.create({ name: "order.sent", description: "Sent", schemas });
