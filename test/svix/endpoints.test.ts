@@ -136,13 +136,20 @@ describe("an endpoint", () => {
   it("is paused while it is disabled", async () => {
     const { id, disabled } = await create({ disabled: true });
     expect(disabled).toBe(true);
-    // Never active, not for a moment: nothing has changed its status.
-    expect(await countRows("status_changes")).toBe(0);
     expect((await native.call("GET", `/v1/destinations/${id}`)).json.status).toBe("paused");
     gateCalls.length = 0;
     expect((await call("PATCH", `${at}/${id}`, { disabled: false })).json.disabled).toBe(false);
     expect(gateCalls).toEqual([`resume ${id}`]);
     expect((await call("GET", `${at}/${id}`)).json.disabled).toBe(false);
+  });
+
+  it("is never active when it is created disabled, not for a moment", async () => {
+    // What would publish changes of the status, and remove their records, is not run.
+    const quiet = testApi({ create: createSvixApi, services: { background: () => {} } });
+    const { json } = await quiet.call("POST", at, { url, disabled: true });
+    expect(await countRows("status_changes")).toBe(0);
+    await quiet.call("PATCH", `${at}/${json.id}`, { disabled: false });
+    expect(await countRows("status_changes")).toBe(1);
   });
 
   it("has the rate of its application unless it has one of its own", async () => {
