@@ -95,6 +95,24 @@ export function isEventType(name: string): boolean {
   return name.length <= MAX_EVENT_TYPE && EVENT_TYPE.test(name);
 }
 
+/** As event types: none of them left would mean all messages. */
+export function fitChannels(given: readonly string[], areTaken: boolean): Fitted<string[] | null> | Refused {
+  if (given.length === 0) return { value: null, notes: [] };
+  const names = given.map(printable).join(", ");
+  if (!areTaken)
+    return {
+      refused: `it takes the channels ${names} alone, which this target does not know; without them it would get every message`,
+    };
+  const value = given.filter((name) => CHANNEL.test(name));
+  if (value.length === 0)
+    return { refused: `none of its channels has a name that is allowed here: ${names}` };
+  const others = given.filter((name) => !CHANNEL.test(name)).map(printable);
+  const notes = others.length > 0 ? [`channels ${others.join(", ")}: not allowed as names; left out`] : [];
+  return { value, notes };
+}
+
+const CHANNEL = /^[A-Za-z0-9_.-]{1,128}$/;
+
 const FORMS = [{ form: "standard" }, { form: "svix" }] as const;
 
 /** Headers that every delivery to an endpoint has already. */

@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { defaultLimits } from "../../core/limits.ts";
 import {
+  fitChannels,
   fitDescription,
   fitEventTypes,
   fitHeaders,
@@ -72,17 +73,20 @@ export type Settings = Readonly<{
 
 export function planOf(source: Source, target: Target, settings: Settings): Plan {
   const taken = new Set<string>();
+  const terms = { ...settings, takesChannels: target.takesChannels };
   return {
     eventTypes: source.eventTypes.map((type) => planEventType(type, target.eventTypes.get(type.name))),
     applications: source.applications.map((application) =>
       isTaken(taken, application)
         ? { ...refusedTwice(application), endpoints: [] }
-        : planApplication(application, target.applications.get(uidOf(application)), settings),
+        : planApplication(application, target.applications.get(uidOf(application)), terms),
     ),
     operationalWebhooks: source.operationalWebhooks,
     failures: [...source.failures, ...target.failures],
   };
 }
+
+type Terms = Settings & Pick<Target, "takesChannels">;
 
 type Named = Readonly<{ id: string; uid: string | null }>;
 
@@ -138,7 +142,7 @@ function typeNotes({ deprecated, groupName, featureFlags }: EventType): string[]
 function planApplication(
   application: SourceApplication,
   known: TargetApplication | undefined,
-  settings: Settings,
+  terms: Terms,
 ): ApplicationPlan {
   const uid = uidOf(application);
   const name = fitText("name", application.name || uid, 256);
@@ -153,7 +157,7 @@ function planApplication(
   const endpoints = application.endpoints.map((endpoint) =>
     isTaken(taken, endpoint)
       ? refusedTwice(endpoint)
-      : planEndpoint(endpoint, known?.endpoints.get(uidOf(endpoint)), rate.value, settings),
+      : planEndpoint(endpoint, known?.endpoints.get(uidOf(endpoint)), rate.value, terms),
   );
   const notes = [...name.notes, ...metadata.notes, ...rate.notes, ...shared];
   const common = { id: application.id, uid, notes, endpoints };
@@ -168,9 +172,9 @@ function planEndpoint(
   endpoint: Endpoint,
   known: Endpoint | undefined,
   applicationRate: number | null,
-  { setHeaders }: Settings,
+  { setHeaders, takesChannels }: Terms,
 ): EndpointPlan {
-  const { id, channels } = endpoint;
+  const { id } = endpoint;
   const uid = uidOf(endpoint);
   const refuse = (reason: string): EndpointPlan => ({
     id,
@@ -178,10 +182,8 @@ function planEndpoint(
     action: { kind: "refuse", reason },
     notes: [],
   });
-  if (channels.length > 0)
-    return refuse(
-      `it takes the channels ${channels.map(printable).join(", ")} alone, and would get every message without them`,
-    );
+  const channels = fitChannels(endpoint.channels, takesChannels);
+  if ("refused" in channels) return refuse(channels.refused);
   const types = fitEventTypes(endpoint.eventTypes);
   if ("refused" in types) return refuse(types.refused);
   const secret = fitSecret(endpoint.secret);
@@ -194,6 +196,7 @@ function planEndpoint(
     url: endpoint.url,
     description: description.value,
     eventTypes: types.value,
+    ...(takesChannels && { channels: channels.value }),
     throttleRate: rate.value === (applicationRate ?? defaultLimits.rate_per_second) ? null : rate.value,
     metadata: metadata.value,
   };
@@ -201,7 +204,7 @@ function planEndpoint(
   const held = known === undefined && incomplete.length > 0 && !endpoint.disabled;
   const notes = [
     ...urlNotes(endpoint.url),
-    ...[...description.notes, ...types.notes, ...rate.notes, ...metadata.notes],
+    ...[...description.notes, ...types.notes, ...channels.notes, ...rate.notes, ...metadata.notes],
     ...incomplete,
     ...(held
       ? ["created disabled, so that no message is sent without these: enable it when that is settled"]
@@ -267,13 +270,18 @@ function headersToSet(wanted: Readonly<Record<string, string>>, known: Endpoint,
 }
 
 /** Without what is only spelled in another way. */
-function comparable({
-  url,
-  eventTypes,
-  ...others
-}: Readonly<{ url: string; eventTypes: readonly string[] | null }>) {
-  return { ...others, url: URL.parse(url)?.href ?? url, eventTypes: eventTypes?.toSorted() ?? null };
+function comparable({ url, eventTypes, channels, ...others }: Comparable) {
+  return {
+    ...{ ...others, url: URL.parse(url)?.href ?? url },
+    ...{ eventTypes: eventTypes?.toSorted() ?? null, channels: channels?.toSorted() ?? [] },
+  };
 }
+
+type Comparable = Readonly<{
+  url: string;
+  eventTypes: readonly string[] | null;
+  channels?: readonly string[] | null;
+}>;
 
 function isSameSecret(one: string, other: string): boolean {
   const bare = (secret: string) => secret.replace(/^whsec_/, "");

@@ -10,6 +10,7 @@ import { printable } from "./printable.ts";
 import {
   type Application,
   applicationOut,
+  documentOut,
   type Endpoint,
   type EventType,
   type Extra,
@@ -45,6 +46,8 @@ export type TargetApplication = Application & Readonly<{ endpoints: ReadonlyMap<
 export type Target = Readonly<{
   eventTypes: ReadonlyMap<string, EventType>;
   applications: ReadonlyMap<string, TargetApplication>;
+  /** Deployments of former versions do not. */
+  takesChannels: boolean;
   failures: readonly Failure[];
 }>;
 
@@ -80,6 +83,7 @@ export async function readTarget(
 ): Promise<Target> {
   const types = await readList(api, TYPES, eventTypeOut, "event type");
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
+  const document = await readOne(api, "/openapi.json", documentOut);
   const failures: Failure[] = [];
   const byUid = new Map(listed.entries.flatMap((one) => (one.uid === null ? [] : [[one.uid, one] as const])));
   const known = source.applications.flatMap((wanted) => {
@@ -100,6 +104,9 @@ export async function readTarget(
   return {
     eventTypes: new Map(types.entries.map((type) => [type.name, type])),
     applications: new Map(applications),
+    takesChannels:
+      "value" in document &&
+      document.value.components.schemas.NewDestination.properties.channels !== undefined,
     failures: failures.map(({ what, reason }) => ({ what: `${what} at the target`, reason })),
   };
 }

@@ -60,6 +60,15 @@ export const endpointHeadersOut = z.object({
 /** A transformation, OAuth or mutual TLS: what is on, and what is not there. */
 export const switchOut = z.object({ enabled: z.boolean().optional(), code: z.string().nullish() });
 
+/** As much of Breakwater's own document as shows whether destinations take channels. */
+export const documentOut = z.object({
+  components: z.object({
+    schemas: z.object({
+      NewDestination: z.object({ properties: z.object({ channels: z.unknown().optional() }) }),
+    }),
+  }),
+});
+
 /** What an endpoint may have that changes its requests, and that Breakwater has no counterpart for. */
 export const extras = ["transformation", "oauth-config", "mtls-config"] as const;
 export type Extra = (typeof extras)[number];
