@@ -41,7 +41,12 @@ type Report = Readonly<{
 }>;
 
 /** Imports with a clock of its own, which passes by sleeping alone. */
-async function run(source: FakeSvix, target: FakeSvix, options: Partial<Options> = {}): Promise<Run> {
+async function run(
+  source: FakeSvix,
+  target: FakeSvix,
+  options: Partial<Options> = {},
+  signal = new AbortController().signal,
+): Promise<Run> {
   let now = 1_800_000_000_000;
   const sleptMs: number[] = [];
   const lines: string[] = [];
@@ -61,7 +66,7 @@ async function run(source: FakeSvix, target: FakeSvix, options: Partial<Options>
     ...{ apply: true, setHeaders: false, concurrency: 3, report },
     ...options,
   };
-  const code = await importSvix(all, hands, new AbortController().signal, (line) => lines.push(line));
+  const code = await importSvix(all, hands, signal, (line) => lines.push(line));
   const printed = lines.join("\n");
   return { code, printed, sleptMs, report: () => JSON.parse(readFileSync(report, "utf8")) };
 }
@@ -206,6 +211,41 @@ describe("an import", () => {
         expect((await run(fullSource(), target, { concurrency: 1 })).code).toBe(0);
         isComplete(target);
       }
+  });
+
+  test("that is interrupted ends with 130, reports what it has written, and goes on when it is run again", async () => {
+    const [source, target, controller] = [fullSource(), emptyTarget(), new AbortController()];
+    target.before = (request, path) => {
+      if (request.method === "POST" && path.endsWith("/endpoint")) controller.abort();
+      return undefined;
+    };
+    const { code, printed, report } = await run(source, target, { concurrency: 1 }, controller.signal);
+    expect(code).toBe(130);
+    expect(printed).toContain("endpoints     1 created, 0 changed, 0 left, 0 failed, 5 not written");
+    expect(report().complete).toBe(false);
+    expect(report().applications[0]?.endpoints.map(({ outcome }) => outcome)).toEqual([
+      "created",
+      null,
+      null,
+      null,
+      null,
+    ]);
+    expect((await run(source, target)).code).toBe(0);
+    expect(target.applications.flatMap(({ endpoints }) => endpoints)).toHaveLength(6);
+  });
+
+  test("sets headers that are there already if it is told to", async () => {
+    const source = sourceWith(
+      fakeApplication("app_1", {}, [fakeEndpoint("ep_a", {}, { headers: { "X-Key": "old" } })]),
+    );
+    const target = emptyTarget();
+    await run(source, target);
+    const [before, copy] = [source, target].map(({ applications }) => applications[0]?.endpoints[0]);
+    Object.assign(before?.headers ?? {}, { "X-Key": "new", "X-More": "1" });
+    await run(source, target);
+    expect(copy?.headers).toEqual({ "X-Key": "old", "X-More": "1" });
+    await run(source, target, { setHeaders: true });
+    expect(copy?.headers).toEqual({ "X-Key": "new", "X-More": "1" });
   });
 
   test("goes on past an endpoint that is refused, names it, and fails", async () => {
