@@ -3,10 +3,11 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, it, test } from "vitest";
+import { describe, expect, it, test, vi } from "vitest";
 import { newDestination } from "../../src/api/destinations/schema.ts";
 import { eventType } from "../../src/api/parameters.ts";
 import { UsageError } from "../../src/local/flags.ts";
+import { SvixApi } from "../../src/local/import-svix/client.ts";
 import {
   fitDescription,
   fitEventTypes,
@@ -234,6 +235,14 @@ describe("an import", () => {
     expect(target.applications.flatMap(({ endpoints }) => endpoints)).toHaveLength(6);
   });
 
+  test("whose report cannot be written reads and writes nothing", async () => {
+    const [source, target] = [fullSource(), emptyTarget()];
+    await expect(run(source, target, { report: "/nowhere/at/all.json" })).rejects.toThrow(
+      "/nowhere/at/all.json",
+    );
+    expect([...source.requests, ...target.requests]).toEqual([]);
+  });
+
   test("sets headers that are there already if it is told to", async () => {
     const source = sourceWith(
       fakeApplication("app_1", {}, [fakeEndpoint("ep_a", {}, { headers: { "X-Key": "old" } })]),
@@ -265,15 +274,19 @@ describe("an import", () => {
     expect(target.applications.flatMap(({ endpoints }) => endpoints)).toHaveLength(5);
   });
 
-  test("says which endpoint of the source it could not read, and goes on", async () => {
+  it.each([
+    "secret",
+    "headers",
+    "transformation",
+  ])("says of which endpoint it could not read the %s, and goes on", async (detail) => {
     const source = fullSource();
     source.before = (_, path) =>
-      path.endsWith("/ep_c/secret") ? Response.json({ detail: "broken" }, { status: 500 }) : undefined;
+      path.endsWith(`/ep_c/${detail}`) ? Response.json({ detail: "broken" }, { status: 500 }) : undefined;
     const target = emptyTarget();
     const { code, printed } = await run(source, target);
     expect(code).toBe(1);
     expect(printed).toContain(
-      "endpoint ep_c of application acme: GET /api/v1/app/app_1/endpoint/ep_c/secret answered 500: broken",
+      `endpoint ep_c of application acme: GET /api/v1/app/app_1/endpoint/ep_c/${detail} answered 500: broken`,
     );
     expect(target.applications[0]?.endpoints).toHaveLength(4);
   });
@@ -464,6 +477,48 @@ describe("a server that refuses for a while", () => {
     expect(code).toBe(0);
     expect(sleptMs.every((ms) => ms >= 17_000)).toBe(true);
     expect(sleptMs.length).toBeGreaterThanOrEqual(3);
+  });
+
+  test("gets no other request before the time that it has named", async () => {
+    let now = 0;
+    let asked = 0;
+    const waiting: (() => void)[] = [];
+    const hands = {
+      fetch: async () => {
+        asked += 1;
+        return asked === 1
+          ? new Response(null, { status: 429, headers: { "retry-after": "10" } })
+          : Response.json({});
+      },
+      sleep: (ms: number) =>
+        new Promise<void>((resolve) =>
+          waiting.push(() => {
+            now = Math.max(now, ms);
+            resolve();
+          }),
+        ),
+      now: () => now,
+      random: () => 0,
+    };
+    const side = {
+      name: "The source",
+      url: new URL(FROM),
+      token: TOKEN,
+      credential: "--token",
+      concurrency: 2,
+    };
+    const api = new SvixApi(side, hands, new AbortController().signal);
+    const first = api.call("GET", "/first");
+    await vi.waitFor(() => expect(waiting).toHaveLength(1));
+    const second = api.call("GET", "/second");
+    await vi.waitFor(() => expect(waiting).toHaveLength(2));
+    expect(asked).toBe(1);
+    for (const wake of waiting) wake();
+    expect(await Promise.all([first, second])).toEqual([
+      { ok: true, json: {} },
+      { ok: true, json: {} },
+    ]);
+    expect(asked).toBe(3);
   });
 
   it.each([502, 503, 504])("with %d is asked again later and later", async (status) => {

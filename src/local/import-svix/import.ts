@@ -37,6 +37,8 @@ export async function importSvix(
   const say = throttled(hands, print);
   const outcomes: Outcomes = new Map();
   let plan: Plan | undefined;
+  // A file that cannot be written must not be noticed at the end.
+  if (options.report !== undefined) writeFileSync(options.report, "", { flag: "a" });
   try {
     print(`Reading ${from.host} and ${to.host} …`);
     const found = await readSource(source, concurrency, (read, of) =>
