@@ -9,6 +9,38 @@ CREATE TABLE `applications` (
 );
 --> statement-breakpoint
 CREATE UNIQUE INDEX `applications_by_uid` ON `applications` (`uid`) WHERE uid IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `audit_entries` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`at` integer NOT NULL,
+	`tenant` text,
+	`actor` text NOT NULL,
+	`action` text NOT NULL,
+	`subject` text NOT NULL,
+	`changes` text
+);
+--> statement-breakpoint
+CREATE INDEX `audit_entries_by_tenant` ON `audit_entries` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `audit_entries_by_subject` ON `audit_entries` (`subject`,`id`);--> statement-breakpoint
+CREATE TABLE `erasures` (
+	`id` text PRIMARY KEY NOT NULL,
+	`tenant` text NOT NULL,
+	`kind` text NOT NULL,
+	`event_id` integer,
+	`since` integer,
+	`until` integer,
+	`state` text NOT NULL,
+	`cursor` text DEFAULT '[]' NOT NULL,
+	`events` integer DEFAULT 0 NOT NULL,
+	`deliveries` integer DEFAULT 0 NOT NULL,
+	`cancelled` integer DEFAULT 0 NOT NULL,
+	`next_step_at` integer NOT NULL,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL,
+	`ended_at` integer
+);
+--> statement-breakpoint
+CREATE INDEX `erasures_by_tenant` ON `erasures` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `erasures_running` ON `erasures` (`next_step_at`) WHERE state = 'running';--> statement-breakpoint
 CREATE TABLE `event_types` (
 	`name` text PRIMARY KEY NOT NULL,
 	`description` text,
@@ -16,6 +48,7 @@ CREATE TABLE `event_types` (
 	`example` text,
 	`validates` integer NOT NULL,
 	`archived_at` integer,
+	`retention_days` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL
 );
@@ -28,18 +61,32 @@ CREATE TABLE `tags` (
 	PRIMARY KEY(`tenant`, `tag`, `bundle_id`)
 ) WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `tenant_settings` (
+	`tenant` text PRIMARY KEY NOT NULL,
+	`contact_email` text,
+	`retention_days` integer,
+	`payload_free` integer DEFAULT 0 NOT NULL,
+	`portal` text,
+	`branding` text,
+	`created_at` integer NOT NULL,
+	`updated_at` integer NOT NULL
+);
+--> statement-breakpoint
 ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint
+ALTER TABLE `destinations` ADD `template` text;--> statement-breakpoint
+ALTER TABLE `destinations` ADD `channels` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `signature_forms` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `target_token` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `uid` text;--> statement-breakpoint
 CREATE UNIQUE INDEX `destinations_by_uid` ON `destinations` (`tenant`,`uid`) WHERE uid IS NOT NULL AND deleted_at IS NULL;--> statement-breakpoint
-ALTER TABLE `replays` ADD `tag` text;
+ALTER TABLE `replays` ADD `tag` text;--> statement-breakpoint
+ALTER TABLE `sessions` ADD `portal` text;
 --> statement-breakpoint
 DROP TRIGGER `destinations_changed`;
 --> statement-breakpoint
-CREATE TRIGGER `destinations_changed` AFTER UPDATE OF `id`, `tenant`, `event_types`, `filter`, `body`, `deleted_at` ON `destinations` BEGIN
+CREATE TRIGGER `destinations_changed` AFTER UPDATE OF `id`, `tenant`, `event_types`, `filter`, `channels`, `body`, `deleted_at` ON `destinations` BEGIN
 	INSERT INTO `tenants` (`id`, `revision`)
 	VALUES (old.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER)), (new.`tenant`, CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
@@ -77,4 +124,8 @@ END;
 CREATE TRIGGER `event_types_removed` AFTER DELETE ON `event_types` WHEN old.`validates` = 1 BEGIN
 	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `audit_entries_final` BEFORE UPDATE ON `audit_entries` BEGIN
+	SELECT RAISE(ABORT, 'an audit entry is never changed');
 END;

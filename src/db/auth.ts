@@ -40,15 +40,14 @@ export async function listKeys(
     .limit(limit);
 }
 
-/** False when there was no such key to revoke. */
-export async function revokeKey(db: D1Database, id: string, tenant: Tenant, now: number): Promise<boolean> {
-  const revoked = await drizzle(db)
-    .update(apiKeys)
-    .set({ revokedAt: now })
-    .where(unrevoked(id, tenant))
-    .returning({ id: apiKeys.id })
-    .get();
-  return revoked !== undefined;
+/** The revoked key; undefined when there was no such key to revoke. */
+export async function revokeKey(
+  db: D1Database,
+  id: string,
+  tenant: Tenant,
+  now: number,
+): Promise<StoredKey | undefined> {
+  return drizzle(db).update(apiKeys).set({ revokedAt: now }).where(unrevoked(id, tenant)).returning().get();
 }
 
 /** Records a use of the key, unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */
@@ -76,7 +75,10 @@ function ofTenant(tenant: Tenant) {
 export type Session = typeof sessions.$inferSelect;
 
 /** False when there was a session of that id before. */
-export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
+export async function insertSession(
+  db: D1Database,
+  session: Omit<Session, "endedAt" | "portal"> & Partial<Session>,
+): Promise<boolean> {
   const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
   return row !== undefined;
 }

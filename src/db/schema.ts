@@ -28,6 +28,7 @@ import {
   text,
   uniqueIndex,
 } from "drizzle-orm/sqlite-core";
+import type { Actor, AuditAction, Changes } from "../core/audit.ts";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { BodyForm } from "../core/content.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
@@ -91,6 +92,74 @@ export const tenants = sqliteTable("tenants", {
   revision: integer().notNull(),
 });
 
+/** What an operator has set for a tenant. A tenant without a row has the deployment's settings. */
+export const tenantSettings = sqliteTable("tenant_settings", {
+  tenant: text().primaryKey(),
+  /** Mails about its own destinations go there; null: none are sent. */
+  contactEmail: text("contact_email"),
+  /** For how long its events are kept; null: as long as the deployment keeps them. */
+  retentionDays: integer("retention_days"),
+  /** 1: the body of an event is removed once all of its deliveries have been delivered. */
+  payloadFree: integer("payload_free").notNull().default(0),
+  /** What visitors of its portal may do, and up to which limits. */
+  portal: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+  /** The name, logo and colour of its portal. */
+  branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+
+/** Erasures: jobs that remove the content of events, in steps. They stay as receipts. */
+export const erasures = sqliteTable(
+  "erasures",
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    /** What is erased: one event, those of a time range, or the tenant with everything. */
+    kind: text().$type<"event" | "range" | "tenant">().notNull(),
+    eventId: integer("event_id"),
+    since: integer(),
+    until: integer(),
+    state: text().$type<"running" | "completed">().notNull(),
+    /** The last bundle looked at in each database. */
+    cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
+    /** What has been erased so far. */
+    events: integer().notNull().default(0),
+    deliveries: integer().notNull().default(0),
+    cancelled: integer().notNull().default(0),
+    nextStepAt: integer("next_step_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [
+    index("erasures_by_tenant").on(t.tenant, t.id),
+    index("erasures_running").on(t.nextStepAt).where(sql`state = 'running'`),
+  ],
+);
+
+/** The trail of changes: who changed what, and when (audit.ts). A trigger refuses to change an entry. */
+export const auditEntries = sqliteTable(
+  "audit_entries",
+  {
+    /** Ascends with time, and tells it. */
+    id: integer().primaryKey(),
+    at: integer().notNull(),
+    /** Null: a change of the deployment, not of a tenant. */
+    tenant: text(),
+    actor: jsonText<Actor | null>(null)().notNull(),
+    action: text().$type<AuditAction>().notNull(),
+    /** The id of what was changed. */
+    subject: text().notNull(),
+    /** The changed fields, without secrets. */
+    changes: jsonText<Changes | null>(null)(),
+  },
+  (t) => [
+    index("audit_entries_by_tenant").on(t.tenant, t.id),
+    index("audit_entries_by_subject").on(t.subject, t.id),
+  ],
+);
+
 /**
  * Which bundles have events with a tag, for lists. A row for each tag in a bundle, however many of its events have it: which
  * ones is in its header. Triggers insert and delete the rows with the bundle, so bundles without tags cost nothing.
@@ -121,6 +190,8 @@ export const eventTypes = sqliteTable(
     /** 1: events whose `data` does not fit are refused. */
     validates: integer().notNull(),
     archivedAt: integer("archived_at"),
+    /** For how long events of this type are kept; null: as their tenant's. */
+    retentionDays: integer("retention_days"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },
@@ -239,6 +310,10 @@ export const destinations = sqliteTable(
     auth: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     /** What it gets of an event. */
     body: text().$type<BodyForm>().notNull().default("envelope"),
+    /** As what operational events are sent to a service for people or on-call; null: as `body` says. */
+    template: text(),
+    /** Events with channels go to it only when they have one of these; null: whatever their channels. */
+    channels: jsonText<readonly string[] | null>(null)(),
     /** A filter on the events' `data`; null takes all. */
     filter: jsonText<EventFilter | null>(null)(),
     /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */
@@ -440,6 +515,8 @@ export const sessions = sqliteTable(
     /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    /** What a visitor of the portal may do, as its link says; null: a session of the dashboard. */
+    portal: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at").notNull(),
     endedAt: integer("ended_at"),
