@@ -215,17 +215,36 @@ function planEndpoint(
     const body = { ...fields, uid, disabled, secret: secret.value, headers: headers.value };
     return { id, uid, action: { kind: "create", body }, notes };
   }
-  const missing = headersToSet(headers.value, known, setHeaders);
-  const wanted = { ...fields, ...(incomplete.length === 0 && { disabled: endpoint.disabled }) };
-  const differs = differing(comparable(wanted), comparable(known));
-  const changed = Object.fromEntries(Object.entries(wanted).filter(([name]) => differs.includes(name)));
+  const wanted = {
+    fields: { ...fields, ...(incomplete.length === 0 && { disabled: endpoint.disabled }) },
+    headers: headersToSet(headers.value, known, setHeaders),
+    secret: secret.value,
+  };
+  return { id, uid, action: endpointAction(wanted, known), notes };
+}
+
+type WantedEndpoint = Readonly<{
+  fields: Comparable & Body;
+  /** Those to be set. */
+  headers: Readonly<Record<string, string>>;
+  secret: string;
+}>;
+
+function endpointAction(
+  { fields, headers, secret }: WantedEndpoint,
+  known: Endpoint,
+): EndpointPlan["action"] {
+  const differs = differing(comparable(fields), comparable(known));
+  const hasHeaders = Object.keys(headers).length > 0;
+  const hasSecret = !isSameSecret(known.secret, secret);
+  const changed = Object.fromEntries(Object.entries(fields).filter(([name]) => differs.includes(name)));
   const change: EndpointChange = {
     fields: differs.length > 0 ? changed : undefined,
-    headers: Object.keys(missing).length > 0 ? missing : undefined,
-    secret: isSameSecret(known.secret, secret.value) ? undefined : secret.value,
+    headers: hasHeaders ? headers : undefined,
+    secret: hasSecret ? secret : undefined,
   };
-  const others = [...(change.headers ? ["headers"] : []), ...(change.secret === undefined ? [] : ["secret"])];
-  return { id, uid, action: changeOrLeave(known.id, change, [...differs, ...others]), notes };
+  const others = [...(hasHeaders ? ["headers"] : []), ...(hasSecret ? ["secret"] : [])];
+  return changeOrLeave(known.id, change, [...differs, ...others]);
 }
 
 function urlNotes(url: string): string[] {
