@@ -337,12 +337,18 @@ function view({ id, type, acceptedAt, deliverAt, tags }: Shown, eventId: string 
     id: idOfEvent(id),
     eventId,
     eventType: type,
-    payload,
+    payload: objectOf(payload),
     channels: null,
     tags: tags.length > 0 ? tags : null,
     timestamp: isoTime(acceptedAt),
     deliverAt: isoTime(deliverAt),
   };
+}
+
+/** The payload, where it is an object. Typed SDKs read nothing else, and one other payload would fail a whole list. */
+function objectOf(payload: unknown): object {
+  const isObject = typeof payload === "object" && payload !== null;
+  return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
 }
 
 /** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */

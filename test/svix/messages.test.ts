@@ -101,7 +101,17 @@ describe("a message", () => {
       data: "<a/>",
       deliveries: [{ destination_id: endpoint }],
     });
-    expect((await call("GET", `${at}/${json.id}`)).json.payload).toBe("<a/>");
+    expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+  });
+
+  it("is shown with an empty payload where it is no object, which typed SDKs could not read", async () => {
+    for (const payload of ["[1]", '"text"', "1", "12345678901234567890", "null"]) {
+      const { json } = await call("POST", at, `{"eventType":"a","payload":${payload}}`);
+      expect([payload, json.payload]).toEqual([payload, {}]);
+      expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+    }
+    const { data } = (await call("GET", at)).json;
+    expect(data.map(({ payload }: { payload: unknown }) => payload)).toEqual([{}, {}, {}, {}, {}]);
   });
 
   it("is delivered later with deliverAt", async () => {
