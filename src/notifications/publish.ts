@@ -21,7 +21,7 @@ import { deliveryId, eventId } from "../ids.ts";
 import { acceptOperational, type KeyedEvent } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { mail } from "./mail.ts";
+import { mail, mailContact } from "./mail.ts";
 import { deadEvent, type OperationalEvent, stallEvent, statusEvent } from "./operational-events.ts";
 
 /**
@@ -86,7 +86,10 @@ export async function publishStatusChanges(
     const what = status === "paused" ? "destination_paused" : "destination_resumed";
     services.log({ what, destination: id, reason: reason ?? "manual" });
   }
-  await publish(services, [...changes.filter(raisesNotifications).map(statusEvent), ...others], changes);
+  const raised = changes.filter(raisesNotifications);
+  // Before they count as published: who is killed between leaves them to the next cron.
+  for (const change of raised) await mailContact(services, change);
+  await publish(services, [...raised.map(statusEvent), ...others], changes);
 }
 
 /** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */
