@@ -9,6 +9,9 @@ import { type Stack, startStack } from "./stack.ts";
 import { failuresOf, runStory } from "./story.ts";
 import { inMarkdown, inText, type Result, titleOf } from "./table.ts";
 
+// Otherwise wrangler prints on stdout which secrets it has read.
+process.env.WRANGLER_LOG ??= "error";
+
 const { values } = parseArgs({ options: { only: { type: "string" }, table: { type: "boolean" } } });
 const names = values.only?.split(",");
 const unknown = names?.filter((name) => !sdks.some(({ run }) => run === name)) ?? [];

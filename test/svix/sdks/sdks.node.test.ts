@@ -2,8 +2,9 @@
  * The story of the official SDKs in JavaScript and Python. `npm run test:sdks` installs and runs the other ones too; here
  * nothing is downloaded.
  */
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { interpreted, type Program, type Sdk } from "./sdks.ts";
+import { interpreted, type Program, type Sdk, sdks } from "./sdks.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { steps } from "./steps.ts";
 import { type Outcomes, runStory } from "./story.ts";
@@ -59,6 +60,12 @@ test("the table shows what each SDK did, and in Markdown only those that ran", (
     /^ +Go 1 +Rust 2\nhealth +passed +skipped\napplication: create +FAILED +skipped/,
   );
   expect(inMarkdown(results)).toContain(
-    "| step | route | Go 1 |\n|---|---|---|\n| health | `GET health` | passed |\n",
+    "| route | step | Go 1 |\n|---|---|---|\n| `GET health` | health | passed |\n",
   );
+});
+
+test("the documented table has every step, and the versions that are pinned", () => {
+  const page = readFileSync(new URL("../../../docs/from-svix.md", import.meta.url), "utf8");
+  for (const { name, version } of sdks) if (version) expect(page).toContain(` | ${name} ${version} | `);
+  for (const { name } of steps) expect(page).toContain(` | ${name} | `);
 });

@@ -2,7 +2,7 @@
 
 type Step = Readonly<{
   name: string;
-  /** What it calls, under /api/v1. */
+  /** What it is about, under /api/v1; empty for what the library does by itself. */
   route: string;
   /** Breakwater need not have the route: 501 is not a failure. */
   mayBeUnsupported?: true;
@@ -49,9 +49,9 @@ export const steps: readonly Step[] = [
   { name: "attempt: endpoints of a message", route: "GET app/{app}/msg/{msg}/endpoint" },
   { name: "attempt: resend", route: "POST app/{app}/msg/{msg}/endpoint/{endpoint}/resend" },
   { name: "portal link", route: "POST auth/app-portal-access/{app}", mayBeUnsupported: true },
-  { name: "error: 404 for what there is not", route: "" },
-  { name: "error: 409 for a uid that is taken", route: "" },
-  { name: "error: 422 with the place of the fault", route: "" },
-  { name: "error: 401 for an unknown token", route: "" },
-  { name: "error: 501 names the route", route: "" },
+  { name: "error: 404 for what there is not", route: "GET app/{app}" },
+  { name: "error: 409 for a uid that is taken", route: "POST app" },
+  { name: "error: 422 with the place of the fault", route: "POST app/{app}/endpoint" },
+  { name: "error: 401 for an unknown token", route: "GET app" },
+  { name: "error: 501 names the route", route: "GET background-task" },
 ];

@@ -44,10 +44,10 @@ export function inMarkdown(results: readonly Result[]): string {
   const told = results.filter(({ kind }) => kind === "told");
   const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |`;
   const lines = [
-    line(["step", "route", ...told.map(titleOf)]),
+    line(["route", "step", ...told.map(titleOf)]),
     `|${"---|".repeat(told.length + 2)}`,
     ...steps.map(({ name, route }) =>
-      line([name, route && `\`${route}\``, ...told.map((one) => cellOf(one, name))]),
+      line([route && `\`${route}\``, name, ...told.map((one) => cellOf(one, name))]),
     ),
   ];
   return `${lines.join("\n")}\n\n${LEGEND}\n`;
