@@ -83,7 +83,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, endpointUpdate.partial());
+    const input = await bodyOf(c, endpointPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     return found instanceof Response ? found : changeEndpoint(c, callNative, found, input);
@@ -198,6 +198,10 @@ const newEndpoint = endpointUpdate.extend({
   secret: z.unknown().optional(),
   headers: headersField.nullish(),
 });
+
+const endpointPatch = endpointUpdate
+  .partial()
+  .extend({ secret: z.null({ error: "expected none: secret/rotate takes a secret as its key" }).optional() });
 
 type NewEndpoint = z.infer<typeof newEndpoint>;
 type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };

@@ -110,6 +110,7 @@ type MessageInput = z.infer<typeof messageInput>;
 const exampleInput = z.object({
   eventType: z.string({ error: "expected the name of an event type" }),
   exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
+  payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
 });
 
 const DAY_MS = 86_400_000;

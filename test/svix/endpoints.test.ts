@@ -173,6 +173,16 @@ describe("the secret of an endpoint", () => {
     expect((await reader.call("GET", `${at}/${id}/secret`)).status).toBe(403);
   });
 
+  it("is not changed by PATCH, which refuses one", async () => {
+    const { id } = await create({ secret: SECRET });
+    const { status, json, text } = await call("PATCH", `${at}/${id}`, {
+      secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "secret"]]);
+    expect(text).not.toContain("MfKQ");
+    expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
+  });
+
   it("is refused by the names that the Svix API has", async () => {
     const { id } = await create();
     const { status, json } = await call("POST", `${at}/${id}/secret/rotate`, { gracePeriodSeconds: -1 });

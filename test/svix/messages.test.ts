@@ -154,8 +154,8 @@ describe("a message", () => {
 });
 
 describe("an example of an event type", () => {
-  const send = (eventType: string) =>
-    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType });
+  const send = (eventType: string, also: object = {}) =>
+    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType, ...also });
 
   it("is sent to the endpoint alone", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
@@ -174,6 +174,12 @@ describe("an example of an event type", () => {
       (one) => one.status,
     );
     expect(statuses).toEqual([404, 422, 422]);
+  });
+
+  it("is refused with a payload of the caller's own", async () => {
+    await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
+    const { status, json } = await send("order.paid", { payload: { total: 2 } });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "payload"]]);
   });
 });
 
