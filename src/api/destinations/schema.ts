@@ -6,6 +6,12 @@
 import { z } from "@hono/zod-openapi";
 import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
+import {
+  isReserved,
+  MAX_DESCRIPTION,
+  MAX_EVENT_TYPES,
+  metadataLimits,
+} from "../../core/destination-fields.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
@@ -27,18 +33,18 @@ import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
-import { headersSchema, isReserved, RESERVED_EXPECTED } from "./headers.ts";
+import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
-const MAX_METADATA = 50;
-const METADATA_EXPECTED = `expected at most ${MAX_METADATA} keys of 1 to 64 characters with strings of at most 500`;
+const { keys: maxKeys, keyLength, valueLength } = metadataLimits;
+const METADATA_EXPECTED = `expected at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
 
 const metadata = z
   .record(
-    z.string().min(1, { error: METADATA_EXPECTED }).max(64, { error: METADATA_EXPECTED }),
-    z.string({ error: METADATA_EXPECTED }).max(500, { error: METADATA_EXPECTED }),
+    z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
+    z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
     { error: METADATA_EXPECTED },
   )
-  .refine((given) => Object.keys(given).length <= MAX_METADATA, { error: METADATA_EXPECTED })
+  .refine((given) => Object.keys(given).length <= maxKeys, { error: METADATA_EXPECTED })
   .openapi({
     type: "object",
     additionalProperties: { type: "string" },
@@ -75,8 +81,8 @@ const kindInput = z
       "`account_id`, `queue_id` and `token`), or a Worker behind a service binding (`binding`, `path`). It stays as it is.",
   });
 
-const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
-const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
+const TYPES_EXPECTED = `expected a list of 1 to ${MAX_EVENT_TYPES} event types or patterns`;
 
 const BODY_EXPECTED = 'expected "envelope" or "data"';
 
@@ -96,7 +102,7 @@ const changeable = {
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
     .min(1, { error: TYPES_EXPECTED })
-    .max(100, { error: TYPES_EXPECTED })
+    .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
     .nullish()
     .openapi({ description: "The types of events that the destination takes; null means all." }),
   channels: destinationChannels.nullish().openapi({
@@ -105,7 +111,7 @@ const changeable = {
       "channels.",
   }),
   filter: eventFilter.nullish(),
-  description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
+  description: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
   auth: authInput.nullish(),
