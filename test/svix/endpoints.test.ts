@@ -151,12 +151,13 @@ describe("an endpoint", () => {
   });
 
   it("is never active when it is created disabled, not for a moment", async () => {
-    // What would publish changes of the status, and remove their records, is not run.
-    const quiet = testApi({ create: createSvixApi, services: { background: () => {} } });
-    const { json } = await quiet.call("POST", at, { url, disabled: true });
-    expect(await countRows("status_changes")).toBe(0);
-    await quiet.call("PATCH", `${at}/${json.id}`, { disabled: false });
-    expect(await countRows("status_changes")).toBe(1);
+    let now = Date.parse(AT);
+    const ticking = testApi({ create: createSvixApi, services: { now: () => now++ } });
+    expect((await ticking.call("POST", at, { url, disabled: true })).status).toBe(201);
+    // Whatever happens after its creation happens later.
+    const times = "SELECT created_at, status_changed_at FROM destinations";
+    const row = await env.DB.prepare(times).first<{ created_at: number; status_changed_at: number }>();
+    expect(row?.status_changed_at).toBe(row?.created_at);
   });
 
   it("has the rate of its application unless it has one of its own", async () => {
