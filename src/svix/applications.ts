@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
-import { destinationChange } from "../api/destinations/schema.ts";
+import { destinationChange, uidField } from "../api/destinations/schema.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { problem } from "../api/problems.ts";
 import { changesBetween } from "../core/audit.ts";
@@ -29,7 +29,6 @@ import {
   missing,
   orderedQuery,
   queryOf,
-  uidField,
   uidTaken,
 } from "./shapes.ts";
 
@@ -131,7 +130,7 @@ export const applicationInput = z.object({
     .string({ error: NAME_EXPECTED })
     .min(1, { error: NAME_EXPECTED })
     .max(256, { error: NAME_EXPECTED }),
-  uid: uidField,
+  uid: uidField.nullish(),
   metadata: metadataField,
   throttleRate: rateField,
   rateLimit: rateField,
