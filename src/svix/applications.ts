@@ -47,7 +47,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
   });
 
   app.get("/api/v1/app", requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
+    const query = queryOf(c, listQuery);
     if (query instanceof Response) return query;
     const { limit, iterator: after, order } = query;
     const { db } = c.get("services");
@@ -101,6 +101,15 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return c.body(null, 204);
   });
 }
+
+const noExclusion = z.literal("false", { error: "expected false: the list has all applications" }).optional();
+
+const listQuery = z.object({
+  ...orderedQuery,
+  exclude_apps_with_no_endpoints: noExclusion,
+  exclude_apps_with_disabled_endpoints: noExclusion,
+  exclude_apps_with_svix_play_endpoints: noExclusion,
+});
 
 /** Deleted endpoints whose deliveries are cancelled before the next sweep. */
 const ENDED_AT_ONCE = 10;

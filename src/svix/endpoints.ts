@@ -76,7 +76,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
     const found = await endpointOf(c);
-    if (!(found instanceof Response)) return changeEndpoint(c, callNative, found, { ...CLEARED, ...input });
+    if (!(found instanceof Response)) return changeEndpoint(c, callNative, found, replacing(input));
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("endpoint");
     if (name.startsWith("dst_") || (input.uid ?? name) !== name) return found;
@@ -84,7 +84,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, endpointUpdate.partial());
+    const input = await bodyOf(c, endpointPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     return found instanceof Response ? found : changeEndpoint(c, callNative, found, input);
@@ -107,9 +107,9 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     const { vault, log } = c.get("services");
     const { id, secret } = found.row;
     try {
-      const { secret: shared, public_key: half } = await showSecret(await vault.unseal(id, secret));
+      const shown = await showSecret(await vault.unseal(id, secret));
       changed(c, "destination.secret_shown", found.row);
-      return c.json({ key: shared ?? half }, 200, { "cache-control": "no-store" });
+      return secretAnswer(c, shown);
     } catch (error) {
       log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
       return problem(503, "The secret cannot be read at the moment");
@@ -124,8 +124,17 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
     const names = { secret: "key", overlap_s: "gracePeriodSeconds" };
     const path = `/v1/destinations/${found.row.id}/rotate-secret`;
-    return emptyAnswer(c, await callNative(c, "POST", path, { body, names }));
+    const rotated = await callNative(c, "POST", path, { body, names });
+    // Some SDKs read the new secret from the answer, the others ignore its body.
+    return rotated.ok ? secretAnswer(c, rotated.json) : rotated.answer;
   });
+}
+
+function secretAnswer(
+  c: ApiContext,
+  { secret, public_key: half }: { secret?: unknown; public_key?: unknown },
+) {
+  return c.json({ key: secret ?? half }, 200, { "cache-control": "no-store" });
 }
 
 /** Values of headers are sealed: only their names are shown, as of those that the Svix API holds for sensitive. */
@@ -193,18 +202,19 @@ const newEndpoint = endpointUpdate.extend({
   headers: headersField.nullish(),
 });
 
+const endpointPatch = endpointUpdate
+  .partial()
+  .extend({ secret: z.null({ error: "expected none: secret/rotate takes a secret as its key" }).optional() });
+
 type NewEndpoint = z.infer<typeof newEndpoint>;
 type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
 
-/** What an update resets where it is left out. */
-const CLEARED = {
-  description: null,
-  uid: null,
-  disabled: false,
-  metadata: null,
-  eventTypes: null,
-  throttleRate: null,
-};
+/** An update resets what it leaves out. */
+function replacing(input: EndpointInput): EndpointInput {
+  const reset = { description: null, uid: null, disabled: false, metadata: null };
+  const byEitherName = { eventTypes: typesIn(input) ?? null, throttleRate: rateIn(input) ?? null };
+  return { ...reset, ...input, ...byEitherName };
+}
 
 const NAMES = { rate_per_second: "throttleRate", event_types: "eventTypes" };
 
@@ -219,15 +229,19 @@ function channelErrors({ channels }: Pick<EndpointInput, "channels">): FieldErro
     : [];
 }
 
+/** The event types by their name of today or by the former one; undefined where neither is given. */
+function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
+  return eventTypes === undefined ? filterTypes : eventTypes;
+}
+
 /** The fields of a destination; those that are left out are undefined. */
 function destinationFields(input: EndpointInput, application: Application) {
-  const types = input.eventTypes === undefined ? input.filterTypes : input.eventTypes;
   const rate = rateIn(input);
   return {
     url: input.url,
     description: input.description === "" ? null : input.description,
     metadata: input.metadata,
-    event_types: types,
+    event_types: typesIn(input),
     rate_per_second: rate === null ? rateOf(application) : rate,
   };
 }

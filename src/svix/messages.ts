@@ -110,6 +110,7 @@ type MessageInput = z.infer<typeof messageInput>;
 const exampleInput = z.object({
   eventType: z.string({ error: "expected the name of an event type" }),
   exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
+  payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
 });
 
 const DAY_MS = 86_400_000;
@@ -337,12 +338,18 @@ function view({ id, type, acceptedAt, deliverAt, tags }: Shown, eventId: string 
     id: idOfEvent(id),
     eventId,
     eventType: type,
-    payload,
+    payload: objectOf(payload),
     channels: null,
     tags: tags.length > 0 ? tags : null,
     timestamp: isoTime(acceptedAt),
     deliverAt: isoTime(deliverAt),
   };
+}
+
+/** The payload, where it is an object. Typed SDKs read nothing else, and one other payload would fail a whole list. */
+function objectOf(payload: unknown): object {
+  const isObject = typeof payload === "object" && payload !== null;
+  return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
 }
 
 /** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */

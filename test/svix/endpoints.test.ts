@@ -94,6 +94,13 @@ describe("an endpoint", () => {
     expect(put).toMatchObject({ throttleRate: null, metadata: {}, disabled: false });
   });
 
+  it("is updated by the former names of its event types and its rate too", async () => {
+    const { id } = await create(full);
+    const former = { filterTypes: ["order.sent"], rateLimit: 7 };
+    const put = (await call("PUT", `${at}/${id}`, { url, ...former })).json;
+    expect(put).toMatchObject({ ...former, eventTypes: ["order.sent"], throttleRate: 7 });
+  });
+
   it("is created by PUT under a uid that nothing has", async () => {
     const { status, json } = await call("PUT", `${at}/fresh`, { url });
     expect([status, json.uid]).toEqual([201, "fresh"]);
@@ -151,8 +158,9 @@ describe("the secret of an endpoint", () => {
     const { id } = await create({ secret: SECRET });
     expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
     const rotated = await call("POST", `${at}/${id}/secret/rotate`, { gracePeriodSeconds: 60 });
-    expect([rotated.status, rotated.text]).toEqual([204, ""]);
     const { key } = (await call("GET", `${at}/${id}/secret`)).json;
+    expect([rotated.status, rotated.json]).toEqual([200, { key }]);
+    expect(rotated.headers.get("cache-control")).toBe("no-store");
     expect(key).toMatch(/^whsec_/);
     expect(key).not.toBe(`whsec_${SECRET}`);
     const { previous_secrets } = (await native.call("GET", `/v1/destinations/${id}`)).json;
@@ -163,6 +171,16 @@ describe("the secret of an endpoint", () => {
     const { id } = await create();
     const reader = testApi({ create: createSvixApi, authenticate: async () => ({ scopes: ["read"] }) });
     expect((await reader.call("GET", `${at}/${id}/secret`)).status).toBe(403);
+  });
+
+  it("is not changed by PATCH, which refuses one", async () => {
+    const { id } = await create({ secret: SECRET });
+    const { status, json, text } = await call("PATCH", `${at}/${id}`, {
+      secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "secret"]]);
+    expect(text).not.toContain("MfKQ");
+    expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
   });
 
   it("is refused by the names that the Svix API has", async () => {

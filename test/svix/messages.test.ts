@@ -101,7 +101,17 @@ describe("a message", () => {
       data: "<a/>",
       deliveries: [{ destination_id: endpoint }],
     });
-    expect((await call("GET", `${at}/${json.id}`)).json.payload).toBe("<a/>");
+    expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+  });
+
+  it("is shown with an empty payload where it is no object, which typed SDKs could not read", async () => {
+    for (const payload of ["[1]", '"text"', "1", "12345678901234567890", "null"]) {
+      const { json } = await call("POST", at, `{"eventType":"a","payload":${payload}}`);
+      expect([payload, json.payload]).toEqual([payload, {}]);
+      expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+    }
+    const { data } = (await call("GET", at)).json;
+    expect(data.map(({ payload }: { payload: unknown }) => payload)).toEqual([{}, {}, {}, {}, {}]);
   });
 
   it("is delivered later with deliverAt", async () => {
@@ -144,8 +154,8 @@ describe("a message", () => {
 });
 
 describe("an example of an event type", () => {
-  const send = (eventType: string) =>
-    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType });
+  const send = (eventType: string, also: object = {}) =>
+    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType, ...also });
 
   it("is sent to the endpoint alone", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
@@ -164,6 +174,12 @@ describe("an example of an event type", () => {
       (one) => one.status,
     );
     expect(statuses).toEqual([404, 422, 422]);
+  });
+
+  it("is refused with a payload of the caller's own", async () => {
+    await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
+    const { status, json } = await send("order.paid", { payload: { total: 2 } });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "payload"]]);
   });
 });
 
