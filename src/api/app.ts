@@ -29,6 +29,7 @@ import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerStats } from "./stats.ts";
+import { registerTenantConfig } from "./tenant-config.ts";
 import { registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
@@ -67,6 +68,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerTenantConfig,
     registerReplays,
     registerReplayStatus,
     registerAudit,

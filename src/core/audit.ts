@@ -30,6 +30,7 @@ export const auditActions = [
   "session.started",
   "tenant.changed",
   "tenant.deleted",
+  "tenant.exported",
   "tenant.imported",
 ] as const;
 

@@ -96,6 +96,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/deliveries/{id}/retry": [1_200, 3],
   "POST /v1/keys": [5, 2],
   "POST /v1/portal-links": [0, 0],
+  // Every destination of the tenant.
+  "GET /v1/tenants/{tenant}/export": [1_010, 2],
+  "POST /v1/tenants/{tenant}/import": [2_100, 4],
   "PATCH /v1/tenants/{tenant}": [5, 3],
   "POST /v1/replays": [500, 10],
   "POST /v1/replays/{id}/pause": [10, 4],

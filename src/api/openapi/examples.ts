@@ -236,6 +236,26 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     subject: DESTINATION,
     changes: { max_concurrency: { from: 10, to: 50 } },
   },
+  TenantConfig: {
+    version: 1,
+    tenant: "acme",
+    settings: { retention_days: 7 },
+    destinations: [
+      {
+        id: DESTINATION,
+        url: "https://example.com/webhooks",
+        event_types: ["invoice.*"],
+        max_concurrency: 20,
+        omitted: ["secret"],
+      },
+    ],
+  },
+  TenantImport: {
+    created: [{ id: DESTINATION, secret: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", omitted: [] }],
+    changed: [],
+    unchanged: [],
+    dry_run: false,
+  },
   TenantChange: { contact_email: "ops@acme.example", retention_days: 7 },
   Tenant: {
     tenant: "acme",
