@@ -7,7 +7,8 @@ import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
-import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveries } from "./deliveries.ts";
+import { registerDeliveryActions } from "./delivery-actions.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -60,7 +61,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerMasterKeyRotation,
     registerDestinationHealth,
     registerDeliveries,
-    registerDeliveryRetry,
+    registerDeliveryActions,
     registerKeys,
     registerPortalLinks,
     registerReplays,

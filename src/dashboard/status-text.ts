@@ -187,7 +187,7 @@ export const reasons: Readonly<Record<string, string>> = {
   slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
   crash_loop: "because Workers that sent to it have crashed: it is served apart, a few deliveries at a time",
   recovered: "to be sent again: it was lost on the way",
-  retried: "for a retry that was requested manually",
+  retried: "to be sent again, as was requested",
   replayed: "for its turn in a replay",
   sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",

@@ -12,7 +12,7 @@ import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/b
 import { takesType } from "../core/routing.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { REQUEUED } from "./deliveries.ts";
+import { requeued, requeuePacked } from "./deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
 import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
 import { type DeliveryRow, replays } from "./schema.ts";
@@ -283,17 +283,12 @@ const isAt = (cursor: string) =>
   `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
 
 const REQUEUE_ROWS = `
-  UPDATE deliveries SET ${REQUEUED}, reason = 'replayed', replay = ?2
+  UPDATE deliveries SET ${requeued("?1")}, reason = 'replayed', replay = ?2
   WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
     AND ended_at <= ?6 AND ${isAt("?7")}`;
 
-/** Deliveries of packs get rows, if their bits still say that they were delivered. The trigger clears the bits. */
-const REQUEUE_PACKED = `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
-  SELECT ?3, v.value ->> 'eventId', 'waiting', 'replayed', 1, ?1, v.value ->> 'lastStatus', ?2, v.value -> 'log'
-  FROM json_each(?4) v CROSS JOIN packs p
-    ON p.destination_id = ?3 AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
-  WHERE ${hasBit(deliveredOf("p"), "(v.value ->> 'eventId')")} AND ${isAt("?5")} ON CONFLICT DO NOTHING`;
+const replayed = { list: "?3", reason: "'replayed'", replay: "?2", giveUpAt: "?1", mask: deliveredOf };
+const REQUEUE_PACKED = `${requeuePacked(replayed)} AND ${isAt("?4")} ON CONFLICT DO NOTHING`;
 
 /** By as many as the statement before it has requeued. */
 const COUNT_REQUEUED = `
@@ -333,7 +328,7 @@ export async function advanceReplay(
   const [, , , advanced] = await db.batch([
     requeue,
     db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
-    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, destinationId, JSON.stringify(packed), replay.cursor),
+    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, JSON.stringify(packed), replay.cursor),
     advance,
   ]);
   return (advanced?.meta.changes ?? 0) > 0;

@@ -279,7 +279,22 @@ describe("a destination", () => {
   });
 });
 
-it("a dead delivery is retried", async () => {
+it.each([
+  ["dead", "exhausted", "as many attempts and as much time as a new delivery"],
+  ["delivered", null, "The receiver gets it once more, with the same id."],
+])("a delivery that is %s has a button that sends it again, and says what that means", async (state, reason, text) => {
+  const delivery = await deadDelivery(await destinationOf());
+  await env.DB.prepare("UPDATE deliveries SET state = ?1, reason = ?2").bind(state, reason).run();
+  const browser = await signedIn();
+  const page = `/dashboard/events/${delivery.replace("dlv", "evt").slice(0, 17)}`;
+  const { html } = await browser.get(page);
+  expect(html).toContain(`action="/dashboard/deliveries/${delivery}/retry"`);
+  expect(html).toContain(text);
+  await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect((await browser.get(page)).html).not.toContain("Send again");
+});
+
+it("a dead delivery is sent again", async () => {
   const destination = await destinationOf();
   const delivery = await deadDelivery(destination);
   const browser = await signedIn();

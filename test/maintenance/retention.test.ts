@@ -7,12 +7,12 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, countOf, type Plan } from "../../src/core/bundle.ts";
-import { requeueDead } from "../../src/db/deliveries.ts";
 import { oldBundles, removeEnded } from "../../src/db/retention.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { removeDeleted, removeOld } from "../../src/maintenance/retention.ts";
 import { insertRow } from "../support/api.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
+import { requeueOne } from "../support/requeue.ts";
 import {
   alarmOf,
   execute,
@@ -190,7 +190,7 @@ describe("an old event", () => {
     const old = await event({ ageMs: KEPT, plan: [here, there] });
     for (const id of [here, there]) await delivery(old, id, "dead");
     await newest();
-    await requeueDead({ db: env.DB }, { destinationId: there, eventId: old }, world.clock.now() + DAY);
+    await requeueOne({ db: env.DB }, { destinationId: there, eventId: old }, world.clock.now() + DAY);
     const plan = { [here]: [0, 0], [there]: [0, 0] };
     const seen = [{ bundle: bundleOf(old), acceptedAt: 0, plan, keys: [] }];
     const removed = await removeEnded(env.DB, seen, { gone: [], replays: [] }, world.clock.now());

@@ -65,7 +65,7 @@ const outcomes = {
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:
-    "Retry requested. The delivery is in the backlog and is sent as soon as its destination has capacity.",
+    "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
   replaying: "Replay started.",
   "replay-paused": "Replay paused.",
   "replay-resumed": "Replay resumed.",
