@@ -125,6 +125,8 @@ export type EventHeader = Readonly<{
   ttlSeconds?: number | undefined;
   /** Of content that is sent as it was posted; undefined: the body is an envelope. */
   contentType?: string | undefined;
+  /** It was posted for certain destinations, whatever others take. */
+  isAddressed?: boolean | undefined;
 }>;
 
 /**
@@ -151,6 +153,8 @@ export type StoredHeader = Readonly<{
   ttls?: readonly (readonly [seconds: number, events: Runs])[];
   /** The bytes of the events' own request headers, which are stored behind the bodies. */
   headerBytes?: number;
+  /** The events that were posted for certain destinations. */
+  addressed?: Runs;
 }>;
 
 const FIELDS = 3;
@@ -169,6 +173,7 @@ export function storedHeader(
   const tags = tagsOf(events, tenants);
   const ttls = ttlsOf(events);
   const contentTypes = contentTypesOf(events);
+  const addressed = runsOf(events.flatMap(({ isAddressed }, index) => (isAddressed ? [index] : [])));
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
     version: isPlain ? 1 : 2,
@@ -179,6 +184,7 @@ export function storedHeader(
     ...(tags.length > 0 && { tags }),
     ...(ttls.length > 0 && { ttls }),
     ...(contentTypes && { contentTypes }),
+    ...(addressed.length > 0 && { addressed }),
   };
 }
 

@@ -279,6 +279,20 @@ describe("a destination", () => {
   });
 });
 
+it("a destination gets the events that it never got, by a form that says which", async () => {
+  const id = await destinationOf();
+  const browser = await signedIn();
+  expect((await browser.get(`/dashboard/destinations/${id}`)).html).toContain("Send missing events");
+  const form = { include: "missing", matching: "false", days: "7", rate_per_minute: "60" };
+  const { headers } = await browser.post(`/dashboard/destinations/${id}/replay`, form);
+  expect(headers.get("location")).toBe(`/dashboard/destinations/${id}?done=replaying#replays`);
+  const replay = await env.DB.prepare("SELECT include, matching, state FROM replays").first();
+  expect(replay).toEqual({ include: "missing", matching: 0, state: "running" });
+  const { html } = await browser.get(`/dashboard/destinations/${id}`);
+  expect(html).toContain("0 of 0 missing deliveries delivered");
+  expect(html).not.toContain("Send missing events");
+});
+
 it.each([
   ["dead", "exhausted", "as many attempts and as much time as a new delivery"],
   ["delivered", null, "The receiver gets it once more, with the same id."],

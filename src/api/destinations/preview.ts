@@ -1,15 +1,16 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { bodyFormOf } from "../../core/content.ts";
-import { type Route, refusalOf, refusals, takesType } from "../../core/routing.ts";
+import { refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import {
   BUNDLES_LOOKED_AT,
-  eachBody,
+  type Criteria,
+  criteriaOf,
+  isDataAsked,
   MOST_EVENTS,
-  type RecentEvent,
   recentEvents,
+  refusalsOf,
   withinBytes,
 } from "../../db/recent-events.ts";
 import { deliveryId, eventId } from "../../ids.ts";
@@ -30,11 +31,7 @@ export function registerDestinationPreview(api: Api): void {
     const destination = await findDestination(services.db, id, c.get("principal").tenant);
     if (destination === undefined) return notFound("destination", id);
     const { event_types: types = destination.eventTypes, filter = destination.filter } = c.req.valid("json");
-    const route = {
-      types: types ?? null,
-      filter: filter ?? null,
-      takesContent: bodyFormOf(destination.body) === "data",
-    };
+    const route = { ...criteriaOf(destination), types: types ?? null, filter: filter ?? null };
     const events = await preview(services, destination, route);
     const taken = events.filter((event) => event.taken).length;
     return c.json({ events, taken, not_taken: events.length - taken }, 200);
@@ -92,22 +89,14 @@ type Previewed = z.infer<typeof previewedEvent>;
 async function preview(
   services: Services,
   { id, tenant, createdAt }: Destination,
-  route: Omit<Route, "destination">,
+  route: Criteria,
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
   const found = await recentEvents(services, tenant, id, dueBy);
-  const isAsked = ({ type, isContent }: RecentEvent) =>
-    route.filter !== null && !isContent && takesType(route.types, type);
-  const events = withinBytes(found, isAsked);
-  const refused = new Map<number, Previewed["reason"]>();
-  await eachBody(services, events.filter(isAsked), ({ id, type }, body) => {
-    const data = body && dataOf(body);
-    refused.set(id, data ? (refusalOf(route, type, () => data.value) ?? null) : "corrupt");
-  });
+  const events = withinBytes(found, (event) => isDataAsked(route, event));
+  const refused = await refusalsOf(services, route, events);
   return events.map((event) => {
-    const refusal = isAsked(event)
-      ? (refused.get(event.id) ?? null)
-      : (refusalWithoutData(route, event) ?? null);
+    const refusal = refused.get(event.id) ?? null;
     const isEarlier = event.acceptedAt < createdAt && !event.isPlanned;
     return {
       event_id: eventId(event.id),
@@ -118,20 +107,4 @@ async function preview(
       ...(event.isPlanned && { delivery_id: deliveryId(event.id, id) }),
     };
   });
-}
-
-/** Of an event whose type is refused, of any where there is no filter, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, { type, isContent }: RecentEvent) {
-  const filter = isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, type, () => undefined, isContent);
-}
-
-/** The event's data; undefined when the body is not what an event's is. */
-function dataOf(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
-  try {
-    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
-    return { value: data };
-  } catch {
-    return undefined;
-  }
 }

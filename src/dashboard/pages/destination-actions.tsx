@@ -88,11 +88,13 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const form = await c.req.parseBody();
     const now = c.get("services").now();
     const days = Number(textIn(form, "days") ?? 30);
+    const include = textIn(form, "include") ?? "dead";
     const result = await callApi(c, "POST", "/v1/replays", {
       destination_id: id,
       since: isoTime(now - days * DAY_MS),
       until: isoTime(now),
-      include: textIn(form, "include") ?? "dead",
+      include,
+      ...(include === "missing" && { matching: textIn(form, "matching") !== "false" }),
       rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
     });
     if (!result.ok) return showDestination(c, id, { refused: result });
