@@ -6,6 +6,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
+import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries } from "./deliveries.ts";
 import { registerDeliveryActions } from "./delivery-actions.ts";
@@ -62,6 +63,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationHealth,
     registerDeliveries,
     registerDeliveryActions,
+    registerCancellations,
     registerKeys,
     registerPortalLinks,
     registerReplays,

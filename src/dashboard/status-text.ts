@@ -172,7 +172,7 @@ export function deliveryText(delivery: Delivery, acceptedAt: number, now: number
     case "dead":
       return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
     case "cancelled":
-      return { tone: "quiet", label: "Cancelled", text: "Cancelled: the destination was deleted" };
+      return { tone: "quiet", label: "Cancelled", text: `Cancelled: ${cancelledText(delivery)}` };
   }
 }
 
@@ -233,6 +233,15 @@ function deadText({ reason = "", attempts }: Delivery): string {
     poison: "it could not be processed",
   };
   return texts[reason] ?? `${spelledOut(reason)} ${after}`;
+}
+
+function cancelledText({ reason = "" }: Delivery): string {
+  const texts: Readonly<Record<string, string>> = {
+    destination_deleted: "the destination was deleted",
+    cancelled_by_request: "somebody has asked for it",
+    event_removed: "the event was removed",
+  };
+  return texts[reason] ?? spelledOut(reason);
 }
 
 /** Why an attempt failed: `http_503` as "HTTP 503". */

@@ -279,6 +279,28 @@ describe("a destination", () => {
   });
 });
 
+it("what waits is cancelled, one delivery or all of a destination", async () => {
+  const id = await destinationOf();
+  const delivery = await deadDelivery(id);
+  await env.DB.prepare("UPDATE deliveries SET state = 'waiting', reason = 'paused', ended_at = NULL").run();
+  const browser = await signedIn();
+  expect((await browser.get(`/dashboard/destinations/${id}`)).html).toContain("1 delivery waits");
+  const { status, headers } = await browser.post(`/dashboard/deliveries/${delivery}/cancel`);
+  expect([status, headers.get("location")]).toEqual([
+    303,
+    expect.stringContaining("?done=delivery-cancelled"),
+  ]);
+  const page = `/dashboard/events/${delivery.replace("dlv", "evt").slice(0, 17)}`;
+  const { html } = await browser.get(page);
+  expect(html).toContain("Cancelled: somebody has asked for it");
+  expect(html).toContain("It is sent after all");
+  await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect((await browser.get(page)).html).toContain(`action="/dashboard/deliveries/${delivery}/cancel"`);
+  const all = await browser.post(`/dashboard/destinations/${id}/cancel-waiting`);
+  expect(all.headers.get("location")).toBe(`/dashboard/destinations/${id}?done=waiting-cancelled`);
+  expect(await env.DB.prepare("SELECT state FROM deliveries").first("state")).toBe("cancelled");
+});
+
 it("a destination gets the events that it never got, by a form that says which", async () => {
   const id = await destinationOf();
   const browser = await signedIn();

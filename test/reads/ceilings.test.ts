@@ -90,6 +90,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 4],
   "POST /v1/deliveries/retry": [1_200, 4],
+  "POST /v1/deliveries/{id}/cancel": [1_200, 4],
+  // Two thousand rows and their bundles, at most; the range of ids is found by a binary search.
+  "POST /v1/destinations/{id}/cancel-waiting": [12_000, 60],
   "POST /v1/keys": [5, 1],
   "POST /v1/portal-links": [0, 0],
   "POST /v1/replays": [500, 10],
@@ -109,6 +112,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/replays/:replay/resume": [10, 6],
   "POST /dashboard/destinations/:id/replays/:replay/cancel": [10, 6],
   "POST /dashboard/deliveries/:id/retry": [1_200, 6],
+  "POST /dashboard/deliveries/:id/cancel": [1_200, 6],
+  "POST /dashboard/destinations/:id/cancel-waiting": [50_000, 150],
   "POST /dashboard/destinations/:id/test": [10, 4],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],
   "POST /dashboard/simulator": [150, 5],

@@ -180,6 +180,8 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   NewEventType: eventType,
   EventType: { name: "invoice.paid", ...eventType, archived: false },
   Delivery: delivery,
+  WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
+  CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
   DeliveryIds: { delivery_ids: [DELIVERY] },
   DeliveryRetries: { data: [{ id: DELIVERY, delivery: requeued }] },
   NewDestination: { tenant: "acme", ...settings },

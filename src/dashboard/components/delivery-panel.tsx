@@ -43,6 +43,16 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
           </span>
         </form>
       )}
+      {mayChange && mayBeCancelled(delivery) && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/cancel`}>
+          <button type="submit" aria-describedby={`${delivery.id}-cancel`}>
+            Cancel
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-cancel`}>
+            No attempt is made any more. You can send it again later.
+          </span>
+        </form>
+      )}
       {delivery.log.length > 0 && <Attempts log={delivery.log} attempts={delivery.attempts} now={now} />}
     </article>
   );
@@ -65,6 +75,10 @@ function againText({ state, reason }: DeliveryJson): string | undefined {
     default:
       return undefined;
   }
+}
+
+function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
+  return (state === "queued" || state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
 type LogEntry = DeliveryJson["log"][number];

@@ -66,6 +66,9 @@ const outcomes = {
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:
     "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
+  "delivery-cancelled": "Cancelled. No attempt is made any more; you can send it again later.",
+  "waiting-cancelled": "Cancelled what waited. Each delivery can be sent again from its event's page.",
+  "waiting-cancelled-partly": "Cancelled a part of what waits. Repeat it for the rest.",
   replaying: "Replay started.",
   "replay-paused": "Replay paused.",
   "replay-resumed": "Replay resumed.",

@@ -110,6 +110,7 @@ const DestinationPage: FC<Props> = ({
       <StatusPanel status={status} />
       {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
       <CurrentFigures health={health} />
+      {mayChange && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
       <Traffic path={path} health={health} window={window} now={now} />
       <div class="columns">
         <div class="column">
@@ -156,6 +157,21 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
       <button type="submit">Send a test event</button>
     </form>
   </section>
+);
+
+/** Closed at first, so that it is not pressed by mistake. */
+const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
+  <details>
+    <summary>Cancel what waits</summary>
+    <form class="stack" method="post" action={`${path}/cancel-waiting`}>
+      <p class="hint">
+        {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. No attempt of them is made any more; those that are being attempted, or are retried, go on.`}
+      </p>
+      <div class="actions">
+        <button type="submit">Cancel waiting deliveries</button>
+      </div>
+    </form>
+  </details>
 );
 
 const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
