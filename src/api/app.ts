@@ -5,6 +5,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
+import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
@@ -30,6 +31,7 @@ import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerStats } from "./stats.ts";
+import { registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -49,6 +51,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   registerHealth(app);
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
+  app.use("/v1/*", recordsChanges);
   for (const register of [
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
@@ -66,8 +69,10 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerCancellations,
     registerKeys,
     registerPortalLinks,
+    registerTenants,
     registerReplays,
     registerReplayStatus,
+    registerAudit,
     registerStats,
     registerMetrics,
     registerOperationalEvents,

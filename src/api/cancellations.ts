@@ -19,6 +19,7 @@ import { allOf } from "../db/shards.ts";
 import { recheckAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey } from "../ids.ts";
 import type { Services } from "../services.ts";
+import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
@@ -47,6 +48,7 @@ export function registerCancellations(api: Api): void {
     const row = isCancelled(found) ? undefined : await cancelOne(services, found);
     if (row === "unreachable") return problem(503, UNREACHABLE);
     if (typeof row === "string") return problem(409, row);
+    if (row) changed(c, "delivery.cancelled", { id, tenant: found.destination?.tenant ?? null });
     const [shown] = await showDeliveries(services, [row ? { ...found, kind: "stored", row } : found]);
     return shown ? c.json(shown, 200) : notFound("delivery", id);
   });
@@ -57,11 +59,12 @@ export function registerCancellations(api: Api): void {
     const { since, until, event_types: eventTypes, cursor } = c.req.valid("json");
     const errors = rangeErrors(since, until);
     if (errors.length > 0) return invalid(errors);
-    if ((await findDestination(services.db, id, c.get("principal").tenant)) === undefined)
-      return notFound("destination", id);
+    const destination = await findDestination(services.db, id, c.get("principal").tenant);
+    if (destination === undefined) return notFound("destination", id);
     const cancelled = await cancelSome(services, id, { since, until, eventTypes }, cursor ?? [0, 0]);
     if (cancelled === undefined) return problem(503, UNREACHABLE);
     const { next, ...counts } = cancelled;
+    if (counts.cancelled > 0) changed(c, "deliveries.cancelled", destination);
     services.log({ what: "waiting_cancelled", destination: id, ...counts });
     return c.json({ ...counts, next_cursor: next ? encodeCursor(next) : null }, 200);
   });

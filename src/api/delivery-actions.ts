@@ -10,8 +10,9 @@ import type { DeliveryKey } from "../db/schema.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey } from "../ids.ts";
 import type { Services } from "../services.ts";
+import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
-import type { Api } from "./context.ts";
+import type { Api, ApiContext } from "./context.ts";
 import { deliverySchema, showDeliveries } from "./deliveries.ts";
 import { jsonBody } from "./json-body.ts";
 import { idParam, jsonAnswer, jsonRequest, strict } from "./parameters.ts";
@@ -30,6 +31,7 @@ export function registerDeliveryActions(api: Api): void {
     const { id } = c.req.valid("param");
     const [result] = await sendAgain(services, [id], c.get("principal").tenant);
     if (result?.requeued === undefined) return answerOf(result?.refusal ?? notFoundRefusal("delivery", id));
+    retried(c, [result]);
     const [shown] = await showDeliveries(services, [result.requeued]);
     return shown ? c.json(shown, 200) : answerOf(notFoundRefusal("delivery", id));
   });
@@ -38,6 +40,7 @@ export function registerDeliveryActions(api: Api): void {
     const services = c.get("services");
     const ids = [...new Set(c.req.valid("json").delivery_ids)];
     const results = await sendAgain(services, ids, c.get("principal").tenant);
+    retried(c, results);
     const shown = await showDeliveries(
       services,
       results.flatMap(({ requeued }) => requeued ?? []),
@@ -116,6 +119,12 @@ const retryDeliveries = createRoute({
 
 /** What became of the request to send one delivery again: one of the two. */
 type SentAgain = Readonly<{ id: string; requeued?: FoundDelivery; refusal?: Refusal<404 | 409> }>;
+
+/** Says in the audit trail which have been requeued. */
+function retried(c: ApiContext, results: readonly SentAgain[]): void {
+  for (const { id, requeued } of results)
+    if (requeued) changed(c, "delivery.retried", { id, tenant: requeued.destination?.tenant ?? null });
+}
 
 const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
 

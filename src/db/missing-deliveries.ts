@@ -13,6 +13,7 @@
  */
 import {
   bundleOf,
+  channelsAt,
   countOf,
   eventAt,
   headersOf,
@@ -132,7 +133,8 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag }: Replay): Candidate[
     if (tag !== null && !tagsAt(header, index).includes(tag)) return [];
     const isAddressed = isIn(header.addressed ?? [], index);
     const isContent = contentType !== undefined;
-    return [{ id: eventAt(bundle, index), type, isContent, isAddressed, bundleBytes, runs, bytes }];
+    const channels = channelsAt(header, index);
+    return [{ id: eventAt(bundle, index), type, channels, isContent, isAddressed, bundleBytes, runs, bytes }];
   });
 }
 

@@ -7,6 +7,7 @@
  */
 import {
   bundleOf,
+  channelsAt,
   eventAt,
   headersOf,
   indexOf,
@@ -16,7 +17,7 @@ import {
   tagsAt,
 } from "../core/bundle.ts";
 import { bodyFormOf } from "../core/content.ts";
-import { type Route, refusalOf, type refusals, takesType } from "../core/routing.ts";
+import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import type { Destination } from "./destinations.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
@@ -32,6 +33,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
 export type StoredEvent = Readonly<{
   id: number;
   type: string;
+  channels: readonly string[];
   /** Whether it is content of its own type, without `data`. */
   isContent: boolean;
   /** The bytes of all bodies of its bundle. */
@@ -96,8 +98,8 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: stri
   return about.flatMap((one, index) => {
     if (one.tenant !== tenant) return [];
     const { type, contentType } = one;
-    const tags = tagsAt(stored, index);
-    const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, tags, bundleBytes };
+    const named = { tags: tagsAt(stored, index), channels: channelsAt(stored, index) };
+    const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, ...named, bundleBytes };
     return [{ ...event, isPlanned: isIn(planned, index), isContent: contentType !== undefined }];
   });
 }
@@ -146,15 +148,17 @@ export async function eachBody<T extends StoredEvent>(
 }
 
 /** Whether only an event's `data` tells whether a route takes it. */
-export function isDataAsked(route: Criteria, { type, isContent }: StoredEvent): boolean {
-  return route.filter !== null && !isContent && takesType(route.types, type);
+export function isDataAsked(route: Criteria, event: StoredEvent): boolean {
+  if (route.filter === null || event.isContent) return false;
+  return refusalOf({ ...route, filter: null }, { ...event, data: () => undefined }) === undefined;
 }
 
 /** What decides whether a destination takes an event. */
 export type Criteria = Omit<Route, "destination">;
 
-export function criteriaOf({ eventTypes, filter, body }: Destination): Criteria {
-  return { types: eventTypes, filter, takesContent: bodyFormOf(body) === "data" };
+export function criteriaOf({ eventTypes, channels, filter, body }: Destination): Criteria {
+  const takesContent = bodyFormOf(body) === "data";
+  return { types: eventTypes, channels: channelsInEffect(channels), filter, takesContent };
 }
 
 /** Why a route does not take the events, by their ids; null where it does. Reads the bodies that it needs. */
@@ -165,16 +169,17 @@ export async function refusalsOf(
 ): Promise<ReadonlyMap<number, (typeof refusals)[number] | "corrupt" | null>> {
   const asked = events.filter((event) => isDataAsked(route, event));
   const refused = new Map<number, (typeof refusals)[number] | "corrupt" | null>();
-  for (const { id, type, isContent } of events) {
-    // In content a filter finds nothing; where a type is refused, the filter is not asked.
-    const filter = isContent ? route.filter : null;
-    refused.set(id, refusalOf({ ...route, filter }, type, () => undefined, isContent) ?? null);
+  for (const event of events) {
+    // In content a filter finds nothing; of the others the filter is asked below.
+    const filter = event.isContent ? route.filter : null;
+    refused.set(event.id, refusalOf({ ...route, filter }, { ...event, data: () => undefined }) ?? null);
   }
   // What is missing has been removed meanwhile.
   for (const { id } of asked) refused.set(id, "corrupt");
-  await eachBody(databases, asked, ({ id, type }, body) => {
+  await eachBody(databases, asked, ({ id, type, channels }, body) => {
     const data = body && parsedData(body);
-    refused.set(id, data ? (refusalOf(route, type, () => data.value) ?? null) : "corrupt");
+    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
+    refused.set(id, data ? (refusal ?? null) : "corrupt");
   });
   return refused;
 }

@@ -67,6 +67,22 @@ describe("a delivery", () => {
     expect(again.json).toMatchObject({ state: "waiting", reason: "retried" });
   });
 
+  it("that is cancelled or sent again is in the audit trail, and a repeat is not", async () => {
+    const { call } = testApi();
+    for (const verb of ["cancel", "cancel", "retry", "retry"])
+      await call("POST", `/v1/deliveries/${ID}/${verb}`);
+    await call("POST", CANCEL_WAITING);
+    await call("POST", CANCEL_WAITING);
+    const { results } = await env.DB.prepare(
+      "SELECT action, subject, tenant FROM audit_entries ORDER BY id",
+    ).all();
+    expect(results).toEqual([
+      { action: "delivery.cancelled", subject: ID, tenant: "default" },
+      { action: "delivery.retried", subject: ID, tenant: "default" },
+      { action: "deliveries.cancelled", subject: PLACE, tenant: "default" },
+    ]);
+  });
+
   it("that waits in a pack leaves its neighbours waiting", async () => {
     await pack({ waiting0: 0b111, reason: "paused" });
     await testApi().call("POST", CANCEL);

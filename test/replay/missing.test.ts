@@ -173,6 +173,15 @@ describe("of the events that a destination has no delivery of", () => {
     expect(await storedRows()).toEqual([]);
   });
 
+  test("those are sent that have one of its channels", async () => {
+    await world.postBundles(1, { options: { channels: ["billing"] } });
+    await world.postBundles(1, { options: { channels: ["support"] } });
+    const young = await newDestination({ channels: ["support"] });
+    await begin(young);
+    await completed(young);
+    expect((await rowsOf(young)).map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
+  });
+
   test("damaged ones are left out", async () => {
     await world.postBundles(1, { data: { total: 50 } });
     await execute("UPDATE bundles SET body = x'00'");

@@ -1,6 +1,6 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { refusals } from "../../core/routing.ts";
+import { channelsInEffect, refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import {
@@ -30,8 +30,17 @@ export function registerDestinationPreview(api: Api): void {
     const { id } = c.req.valid("param");
     const destination = await findDestination(services.db, id, c.get("principal").tenant);
     if (destination === undefined) return notFound("destination", id);
-    const { event_types: types = destination.eventTypes, filter = destination.filter } = c.req.valid("json");
-    const route = { ...criteriaOf(destination), types: types ?? null, filter: filter ?? null };
+    const {
+      event_types: types = destination.eventTypes,
+      channels = destination.channels,
+      filter = destination.filter,
+    } = c.req.valid("json");
+    const route = {
+      ...criteriaOf(destination),
+      types: types ?? null,
+      channels: channelsInEffect(channels),
+      filter: filter ?? null,
+    };
     const events = await preview(services, destination, route);
     const taken = events.filter((event) => event.taken).length;
     return c.json({ events, taken, not_taken: events.length - taken }, 200);
@@ -50,8 +59,9 @@ const previewedEvent = z.object({
     .nullable()
     .openapi({
       description:
-        "Why it is not taken: its `type` is none of `event_types`, the `filter` does not hold, it is content that is " +
-        "not JSON and the destination's `body` is not `data`, or what is stored of it is damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+        "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
+        "not hold, it is content that is not JSON and the destination's `body` is not `data`, or what is stored of it is " +
+        "damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
     }),
   delivery_id: z.string().optional().openapi({
     description: "Present when the event was taken at the time: its delivery to this destination.",
@@ -72,9 +82,9 @@ const previewDestination = createRoute({
   summary: "Preview which events a destination takes",
   tags: ["Destinations"],
   description:
-    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\` and ` +
-    "`filter` take, or those of the body, so that they can be tried before they are set. Nothing is changed or sent. It " +
-    `looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
+    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\`, ` +
+    "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
+    `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
     "others post much, or events are large, fewer events are shown.",
   middleware: [requires("read"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(destinationTrial) },
