@@ -7,8 +7,10 @@ import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
+import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
-import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveries } from "./deliveries.ts";
+import { registerDeliveryActions } from "./delivery-actions.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -64,7 +66,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerMasterKeyRotation,
     registerDestinationHealth,
     registerDeliveries,
-    registerDeliveryRetry,
+    registerDeliveryActions,
+    registerCancellations,
     registerKeys,
     registerPortalLinks,
     registerTenants,
