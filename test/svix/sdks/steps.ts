@@ -53,5 +53,5 @@ export const steps: readonly Step[] = [
   { name: "error: 409 for a uid that is taken", route: "POST app" },
   { name: "error: 422 with the place of the fault", route: "POST app/{app}/endpoint" },
   { name: "error: 401 for an unknown token", route: "GET app" },
-  { name: "error: 501 names the route", route: "GET background-task" },
+  { name: "error: 501 names the route", route: "PUT stats/usage/event-types" },
 ];

@@ -481,7 +481,7 @@ func failures() {
 		refused(connect("testsk_none.eu").Application.List(ctx, nil))(401)
 	})
 	step("error: 501 names the route", func() {
-		body := refused(client.BackgroundTask.List(ctx, nil))(501)
-		equal(strings.Contains(body, "GET /api/v1/background-task"), true)
+		body := refused(client.Statistics.AggregateEventTypes(ctx))(501)
+		equal(strings.Contains(body, "PUT /api/v1/stats/usage/event-types"), true)
 	})
 }

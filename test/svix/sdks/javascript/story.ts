@@ -279,9 +279,9 @@ async function errors() {
     rejects(new Svix("testsk_none.eu", { serverUrl }).application.list(), { code: 401 }),
   );
   await step("error: 501 names the route", () =>
-    rejects(svix.backgroundTask.list(), ({ code, body }) => {
+    rejects(svix.statistics.aggregateEventTypes(), ({ code, body }) => {
       equal(code, 501);
-      match(body, /GET \/api\/v1\/background-task/);
+      match(body, /PUT \/api\/v1\/stats\/usage\/event-types/);
       return true;
     }),
   );

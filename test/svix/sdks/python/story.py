@@ -487,5 +487,5 @@ def _():
 
 @step("error: 501 names the route")
 def _():
-    error = refused(lambda: svix.background_task.list(), 501)
-    equal("GET /api/v1/background-task" in error.detail, True)
+    error = refused(lambda: svix.statistics.aggregate_event_types(), 501)
+    equal("PUT /api/v1/stats/usage/event-types" in error.detail, True)

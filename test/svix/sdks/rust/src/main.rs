@@ -596,8 +596,8 @@ impl Story<'_> {
         })
         .await;
         step("error: 501 names the route", async {
-            let error = refused(self.svix.background_task().list(None).await, 501)?;
-            equal(said(error)?.1.contains("GET /api/v1/background-task"), true)
+            let error = refused(self.svix.statistics().aggregate_event_types().await, 501)?;
+            equal(said(error)?.1.contains("PUT /api/v1/stats/usage/event-types"), true)
         })
         .await;
     }
