@@ -42,6 +42,7 @@ export const steps: readonly Step[] = [
   { name: "message: get by id and eventId", route: "GET app/{app}/msg/{msg}" },
   { name: "webhook: verify what has arrived", route: "" },
   { name: "message: a raw payload", route: "POST app/{app}/msg" },
+  { name: "message: channels", route: "POST app/{app}/msg" },
   { name: "endpoint: rotate the secret", route: "POST app/{app}/endpoint/{endpoint}/secret/rotate" },
   { name: "webhook: verify by the old secret and the new", route: "" },
   { name: "endpoint: send an example", route: "POST app/{app}/endpoint/{endpoint}/send-example" },

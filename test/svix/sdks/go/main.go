@@ -391,6 +391,21 @@ func messages() {
 		equal([]any{request.Body, request.Headers["content-type"]}, []any{"<a> 1 </a>", "text/xml"})
 		equal(ok(client.Message.Get(ctx, app, made.Id, withContent)).Id, made.Id)
 	})
+	step("message: channels", func() {
+		endpoint := newEndpoint("west", run+".channel")
+		endpoint.Channels = []string{"west"}
+		equal(ok(client.Endpoint.Create(ctx, app, endpoint, nil)).Channels, []string{"west"})
+		for _, channel := range []string{"east", "west"} {
+			content := map[string]any{"channel": channel}
+			message := models.MessageIn{EventType: run + ".channel", Payload: content, Channels: []string{channel}}
+			ok(client.Message.Create(ctx, app, message, nil))
+		}
+		equal(arrived("west", 1)[0].Body, `{"channel":"west"}`)
+		options := svix.MessageListOptions{Channel: ptr("east"), WithContent: ptr(true)}
+		found := ok(client.Message.List(ctx, app, &options)).Data
+		equal(len(found), 1)
+		equal([]any{found[0].Channels, found[0].Payload["channel"]}, []any{[]string{"east"}, "east"})
+	})
 }
 
 func secrets() {

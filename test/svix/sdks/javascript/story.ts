@@ -200,6 +200,21 @@ async function messages() {
     deepEqual([request?.body, request?.headers["content-type"]], ["<a> 1 </a>", "text/xml"]);
     equal((await svix.message.get(APP, message.id, { withContent: true })).id, message.id);
   });
+  await step("message: channels", async () => {
+    const types = ofTypes(`${RUN}.channel`);
+    const endpoint = { uid: "west", url: urlOf("west"), channels: ["west"], ...types };
+    deepEqual((await svix.endpoint.create(APP, endpoint)).channels, ["west"]);
+    for (const channel of ["east", "west"]) {
+      const payload = { channel };
+      await svix.message.create(APP, { eventType: `${RUN}.channel`, payload, channels: [channel] });
+    }
+    equal((await arrived("west"))[0]?.body, '{"channel":"west"}');
+    const { data } = await svix.message.list(APP, { channel: "east", withContent: true });
+    deepEqual(
+      data.map(({ channels, payload }) => [channels, payload]),
+      [[["east"], { channel: "east" }]],
+    );
+  });
 }
 
 async function secrets() {

@@ -380,6 +380,21 @@ def _():
     equal(svix.message.get(APP, message.id, WITH_CONTENT).id, message.id)
 
 
+@step("message: channels")
+def _():
+    endpoint = EndpointIn(
+        uid="west", url=url_of("west"), channels=["west"], event_types=[f"{RUN}.channel"]
+    )
+    equal(svix.endpoint.create(APP, endpoint).channels, ["west"])
+    for channel in ("east", "west"):
+        payload = {"channel": channel}
+        message = MessageIn(event_type=f"{RUN}.channel", payload=payload, channels=[channel])
+        svix.message.create(APP, message)
+    equal(arrived("west")[0]["body"], '{"channel":"west"}')
+    found = svix.message.list(APP, MessageListOptions(channel="east", with_content=True)).data
+    equal([(each.channels, each.payload) for each in found], [(["east"], {"channel": "east"})])
+
+
 def secret():
     return svix.endpoint.get_secret(APP, "rotated").key
 

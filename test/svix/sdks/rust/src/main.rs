@@ -53,6 +53,7 @@ async fn main() {
     story.event_types().await;
     story.endpoints().await;
     story.messages().await;
+    story.channels().await;
     story.secrets().await;
     story.attempts().await;
     story.services().await;
@@ -465,6 +466,29 @@ impl Story<'_> {
             let request = arrived("raw", 1)?.remove(0);
             equal([&request.body, &request.headers["content-type"]], ["<a> 1 </a>", "text/xml"])?;
             equal(messages.get(self.app(), made.id.clone(), with_content()).await?.id, made.id)
+        })
+        .await;
+    }
+
+    async fn channels(&self) {
+        let messages = self.svix.message();
+
+        step("message: channels", async {
+            let channels = Some(set(&["west"]));
+            let endpoint = EndpointIn { channels, ..endpoint_of("west", &[&own(".channel")]) };
+            let made = self.svix.endpoint().create(self.app(), endpoint, None).await?;
+            equal(made.channels, Some(set(&["west"])))?;
+            for channel in ["east", "west"] {
+                let mut message = MessageIn::new(own(".channel"), json!({ "channel": channel }));
+                message.channels = Some(set(&[channel]));
+                messages.create(self.app(), message, None).await?;
+            }
+            equal(arrived("west", 1)?.remove(0).body, r#"{"channel":"west"}"#)?;
+            let channel = Some("east".into());
+            let options = MessageListOptions { channel, with_content: Some(true), ..Default::default() };
+            let found = messages.list(self.app(), Some(options)).await?.data;
+            let shown: Vec<_> = found.into_iter().map(|each| (each.channels, each.payload)).collect();
+            equal(shown, [(Some(set(&["east"])), json!({ "channel": "east" }))])
         })
         .await;
     }
