@@ -137,6 +137,18 @@ export async function listDestinations(
     .limit(limit);
 }
 
+/** The event types that each of the tenant's destinations takes which is not paused. */
+export async function activeRoutes(
+  db: D1Database,
+  tenant: string,
+): Promise<Pick<Destination, "eventTypes">[]> {
+  const { eventTypes, status, tenant: owner, deletedAt } = destinations;
+  return drizzle(db)
+    .select({ eventTypes })
+    .from(destinations)
+    .where(and(isNull(deletedAt), eq(owner, tenant), ne(status, "paused")));
+}
+
 /** The values of columns that a change was decided by. */
 type Seen = Partial<
   Pick<

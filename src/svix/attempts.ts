@@ -12,14 +12,16 @@ import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
 import { invalid } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
+import type { TimeRange } from "../db/bundles.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
-import type { AttemptEntry } from "../db/schema.ts";
+import type { AttemptEntry, StoredState } from "../db/schema.ts";
 import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
+import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
+import { type Endpoint, endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
 import { eventIdsOf, messageNumberOf, messageOf, messageQuery, messageView } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
 import { applicationOf, flag, listOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
@@ -91,9 +93,14 @@ async function missingOf(
 const STATUS_EXPECTED = "expected 0 (success), 1 (pending), 2 (fail), 3 (sending) or 4 (canceled)";
 const CLASS_EXPECTED = "expected 0, 100, 200, 300, 400 or 500";
 
+export const statusParam = z
+  .enum(["0", "1", "2", "3", "4"], { error: STATUS_EXPECTED })
+  .transform(Number)
+  .optional();
+
 const attemptQuery = {
   ...messageQuery,
-  status: z.enum(["0", "1", "2", "3", "4"], { error: STATUS_EXPECTED }).transform(Number).optional(),
+  status: statusParam,
   status_code_class: z
     .enum(["0", "100", "200", "300", "400", "500"], { error: CLASS_EXPECTED })
     .transform(Number)
@@ -103,57 +110,72 @@ const attemptQuery = {
 
 const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegative() });
 
-/** A window of deliveries, and how many of their attempts have been shown. */
-const attemptIterator = z.object({
-  before: z.array(position).min(1).optional(),
-  deliveries: z.int().min(1).max(100),
-  shown: z.int().nonnegative(),
-});
-
-const endpointQuery = z.object({ ...attemptQuery, iterator: cursorParam(attemptIterator) });
-
 /** Deliveries that a page looks at. */
 const MOST_DELIVERIES = 100;
+
+/** A window of deliveries, and how many entries of it have been shown. */
+export const windowIterator = cursorParam(
+  z.object({
+    before: z.array(position).min(1).optional(),
+    deliveries: z.int().min(1).max(MOST_DELIVERIES),
+    shown: z.int().nonnegative(),
+  }),
+);
+
+const endpointQuery = z.object({ ...attemptQuery, iterator: windowIterator });
 
 async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, endpointQuery);
   if (query instanceof Response) return query;
-  const { limit, event_types: types = [], tag } = query;
-  if (types.length > 1) return invalid([unsupported("query.event_types", "one event type, or none")]);
+  const { limit, event_types: types = [] } = query;
+  if (types.length > 1) return invalid([oneType]);
   if (query.with_msg === true)
     return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
-  const { application, row } = found;
-  const services = c.get("services");
-  const {
-    before,
-    deliveries,
-    shown: done,
-  } = query.iterator ?? {
-    before: undefined,
-    deliveries: Math.min(limit, MOST_DELIVERIES),
-    shown: 0,
-  };
+  const window = await deliveriesOf(c.get("services"), found, query, {});
+  const all = window.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
+  const data = all.slice(window.shown, window.shown + limit);
+  return c.json(window.pageOf(data, all.length));
+}
+
+/** Filters take one type or none: a walk through deliveries compares one. */
+export const oneType = unsupported("query.event_types", "one event type, or none");
+
+type WindowQuery = Readonly<{
+  limit: number;
+  iterator?: z.infer<typeof windowIterator>;
+  event_types?: readonly string[] | undefined;
+  tag?: string | undefined;
+}>;
+
+type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeRange | undefined }>;
+
+/** The window of an endpoint's deliveries that the query's iterator names, or the first one. */
+export async function deliveriesOf(
+  services: Services,
+  { application, row }: Endpoint,
+  { limit, iterator, event_types: types = [], tag }: WindowQuery,
+  { state, accepted }: WindowFilter,
+) {
+  const size = Math.min(limit, MOST_DELIVERIES);
+  const { before, deliveries = size, shown = 0 } = iterator ?? {};
   const tenant = application.id;
   const filter = {
-    destinationId: row.id,
-    tenant,
-    type: types[0],
-    before,
-    limit: deliveries,
-    over: overBy(services),
+    ...{ destinationId: row.id, tenant, type: types[0], accepted },
+    ...{ before, limit: deliveries, over: overBy(services) },
   };
   const page = await (tag === undefined
-    ? storedDeliveries(services, undefined, filter)
-    : taggedDeliveries(services, { tenant, tag, state: undefined }, filter));
-  const all = page.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
-  const data = all.slice(done, done + limit);
-  const next =
-    all.length > done + data.length
-      ? { before, deliveries, shown: done + data.length }
-      : page.next && { before: page.next, deliveries: Math.min(limit, MOST_DELIVERIES), shown: 0 };
-  return c.json({ data, iterator: next ? encodeCursor(next) : null, prevIterator: null, done: !next });
+    ? storedDeliveries(services, state, filter)
+    : taggedDeliveries(services, { tenant, tag, state }, filter));
+  /** @param all how many entries the whole window has */
+  const pageOf = <T>(data: readonly T[], all: number) => {
+    const rest = { before, deliveries, shown: shown + data.length };
+    const after = page.next && { before: page.next, deliveries: size, shown: 0 };
+    const next = all > rest.shown ? rest : after;
+    return { data, iterator: next ? encodeCursor(next) : null, prevIterator: null, done: !next };
+  };
+  return { found: page.found, shown, pageOf };
 }
 
 const messageAttemptQuery = z.object({ ...attemptQuery, endpoint_id: z.string().optional() });
@@ -215,7 +237,7 @@ function wantedBy({ status, status_code_class: ofClass, before, after }: Filter)
   };
 }
 
-const statuses = { success: 0, pending: 1, fail: 2, sending: 3, canceled: 4 } as const;
+export const statuses = { success: 0, pending: 1, fail: 2, sending: 3, canceled: 4 } as const;
 
 function statusView(statusText: keyof typeof statuses) {
   return { status: statuses[statusText] as number, statusText };
@@ -247,7 +269,7 @@ function attemptView(
   };
 }
 
-function stateView(delivery: FoundDelivery) {
+export function stateView(delivery: FoundDelivery) {
   if (delivery.kind === "planned")
     return { ...statusView("pending"), nextAttempt: isoTime(delivery.deliverAt) };
   const { state, nextAttemptAt } = delivery.row;
