@@ -5,8 +5,8 @@
  */
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { HOUR_MS } from "../core/rollups.ts";
-import { OPERATOR } from "./notifications.ts";
 import { idRangeOf, type TimeRange } from "./bundles.ts";
+import { OPERATOR } from "./notifications.ts";
 import { repeatable } from "./repeat.ts";
 import type { StoredState } from "./schema.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";

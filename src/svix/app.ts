@@ -15,6 +15,7 @@ import { registerBackgroundTasks } from "./background-tasks.ts";
 import { registerEndpointMessages } from "./endpoint-messages.ts";
 import { registerEndpoints } from "./endpoints.ts";
 import { registerEventTypes } from "./event-types.ts";
+import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
@@ -45,6 +46,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerEndpointMessages(app);
   registerBackgroundTasks(app, callNative);
   registerEventTypes(app, callNative);
+  registerImport(app);
   registerPortalAccess(app, callNative);
   app.notFound((c) =>
     errorOf(

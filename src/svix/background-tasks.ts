@@ -104,7 +104,12 @@ async function startReplay(c: ApiContext, callNative: CallNative, asked: Asked):
 
 const STATUSES = ["running", "finished", "failed"] as const;
 const TASKS = ["endpoint.recover", "endpoint.bulk-replay", "endpoint.replay"] as const;
-const TASKS_KNOWN = ["application.stats", "message.broadcast", "sdk.generate", "event-type.aggregate"] as const;
+const TASKS_KNOWN = [
+  "application.stats",
+  "message.broadcast",
+  "sdk.generate",
+  "event-type.aggregate",
+] as const;
 
 const listQuery = z.object({
   ...pageQuery,

@@ -149,7 +149,10 @@ function payloadOf(input: MessageInput): unknown {
 }
 
 /** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
-export async function applicationFor(c: ApiContext, { application }: Pick<MessageInput, "application">): Promise<Application | Response> {
+export async function applicationFor(
+  c: ApiContext,
+  { application }: Pick<MessageInput, "application">,
+): Promise<Application | Response> {
   const found = await applicationOf(c);
   if (!(found instanceof Response) || !application) return found;
   const name = c.req.param("app") ?? "";

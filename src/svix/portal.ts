@@ -31,7 +31,8 @@ export function registerLogout(app: Hono<ApiEnv>): void {
   });
 }
 
-const NOT_AN_ACCESS = "Authorization has no token of a portal access that is valid; API keys are not logged out";
+const NOT_AN_ACCESS =
+  "Authorization has no token of a portal access that is valid; API keys are not logged out";
 
 export function registerPortalAccess(app: Hono<ApiEnv>, callNative: CallNative): void {
   for (const path of ["app-portal-access", "dashboard-access"])
