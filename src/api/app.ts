@@ -28,6 +28,7 @@ import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerStats } from "./stats.ts";
+import { registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -63,6 +64,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDeliveryRetry,
     registerKeys,
     registerPortalLinks,
+    registerTenants,
     registerReplays,
     registerReplayStatus,
     registerStats,

@@ -15,6 +15,7 @@ const defaults = {
   event_types: null,
   filter: null,
   body: "envelope",
+  template: null,
   description: null,
   metadata: {},
   headers: {},
@@ -223,6 +224,14 @@ describe("POST /v1/destinations", () => {
     [{ secret: whsk(64) }, "secret", "joins halves of different keys", "an ed25519 key"],
     [{ secret: whsec(24), signature: "ed25519" }, "secret", "is for hmac-sha256", "one for ed25519"],
     [{ secret: whsk(32), signature: "hmac-sha256" }, "secret", "is for ed25519", "one for hmac-sha256"],
+    [{ template: "fax" }, "template", 'is "fax"', "one of slack, discord, teams, pagerduty"],
+    [{ template: "slack" }, "template", "is slack", "only destinations of the tenant operator"],
+    [
+      { template: "pagerduty", tenant: "operator" },
+      "headers",
+      "have no x-routing-key",
+      "a header x-routing-key with the integration key",
+    ],
     [{ signature: "rsa" }, "signature", 'is "rsa"', "one of hmac-sha256, ed25519"],
     [{ timeout_ms: 99 }, "timeout_ms", "is 99", "a whole number from 100 to 25000"],
     [{ timeout_ms: 25001 }, "timeout_ms", "is 25001", "a whole number from 100 to 25000"],
@@ -437,6 +446,21 @@ describe("GET /v1/destinations", () => {
     const { status, json } = await testApi().call("GET", `/v1/destinations?${query}`);
     expect(status).toBe(422);
     expect(json.errors).toEqual([{ field, fault, expected: expect.stringContaining(expected) }]);
+  });
+});
+
+describe("a destination of the operator", () => {
+  const page = { url: "https://events.pagerduty.com/v2/enqueue", tenant: "operator", template: "pagerduty" };
+
+  it("has a template, until it is reset", async () => {
+    const { call } = testApi();
+    const id = await create(call, { ...page, headers: { "X-Routing-Key": "k".repeat(32) } });
+    const { json } = await call("GET", `/v1/destinations/${id}`);
+    expect(json).toMatchObject({ template: "pagerduty", headers: { "X-Routing-Key": "***" } });
+    const taken = await call("PATCH", `/v1/destinations/${id}`, { headers: null });
+    expect(taken.json.errors).toMatchObject([{ field: "headers", fault: "have no x-routing-key" }]);
+    const reset = await call("PATCH", `/v1/destinations/${id}`, { headers: null, template: null });
+    expect(reset.json).toMatchObject({ template: null, headers: {} });
   });
 });
 

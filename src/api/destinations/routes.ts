@@ -66,6 +66,7 @@ import {
   handshakeFor,
   refuseInvalid,
   refuseInvalidNew,
+  templateErrors,
 } from "./validate.ts";
 
 export function registerDestinations(api: Api): void {
@@ -346,6 +347,8 @@ async function create(
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
   if (tenant === undefined) return problem(403, notYourTenant(principal));
+  const misfits = templateErrors(input, tenant);
+  if (misfits.length > 0) return invalid(misfits);
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
@@ -402,6 +405,7 @@ async function change(
       ...breakerErrors(input.breaker, breakerOf(stored)),
       ...formErrors(input, { ...stored, scheme }),
       ...conflictErrors(input, stored),
+      ...templateErrors(input, stored.tenant, stored),
       ...("errors" in target ? target.errors : []),
     ];
     if ("errors" in target || errors.length > 0) return invalid(errors);

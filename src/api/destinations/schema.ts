@@ -7,6 +7,7 @@ import { z } from "@hono/zod-openapi";
 import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
+import { templateOf, templates } from "../../core/message-templates.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
 import { eventFilter } from "../../core/routing.ts";
@@ -79,6 +80,8 @@ const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 const BODY_EXPECTED = 'expected "envelope" or "data"';
 
+const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
+
 const changeable = {
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
@@ -98,6 +101,14 @@ const changeable = {
       description:
         "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
         "was posted. Only with `data` does a destination take content that is not JSON.",
+    }),
+  template: z
+    .enum(templates, { error: TEMPLATE_EXPECTED })
+    .nullish()
+    .openapi({
+      description:
+        "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, or an alert for " +
+        "PagerDuty, in place of `body`. Only for destinations of the tenant `operator`.",
     }),
   signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),
@@ -204,6 +215,7 @@ export const destinationSchema = z
     }),
     auth: authSchema.nullable(),
     body: z.enum(bodyForms),
+    template: z.enum(templates).nullable(),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
       description: "1 at first; each rotation adds one.",
@@ -237,6 +249,7 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
     headers: maskedHeaders(headers, headers),
     auth: authOf(row),
     body: bodyFormOf(row.body),
+    template: templateOf(row.template) ?? null,
     signature: sealedScheme(row.secret) ?? "hmac-sha256",
     secret_version: row.secretVersion,
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
@@ -274,6 +287,7 @@ export async function columnsOf(
     ...(await headerColumns(vault, id, input.headers)),
     auth: await authColumn(vault, id, input.auth),
     body: orDefault(input.body, "envelope"),
+    template: input.template,
     signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),

@@ -225,6 +225,14 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     event_types: ["invoice.*"],
   },
   Replay: replay,
+  TenantChange: { contact_email: "ops@acme.example", retention_days: 7 },
+  Tenant: {
+    tenant: "acme",
+    contact_email: "ops@acme.example",
+    retention_days: 7,
+    payload_free: false,
+    updated_at: "2026-11-21T09:00:00.000Z",
+  },
   PortalLink: {
     url: "https://breakwater.example.workers.dev/dashboard/enter?token=…",
     tenant: "acme",
