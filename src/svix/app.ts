@@ -18,6 +18,7 @@ import { registerEventTypes } from "./event-types.ts";
 import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
+import { registerOperationalWebhooks } from "./operational-webhooks.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape } from "./shapes.ts";
 
@@ -47,6 +48,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerBackgroundTasks(app, callNative);
   registerEventTypes(app, callNative);
   registerImport(app);
+  registerOperationalWebhooks(app, callNative);
   registerPortalAccess(app, callNative);
   app.notFound((c) =>
     errorOf(

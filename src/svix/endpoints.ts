@@ -21,6 +21,7 @@ import {
   statusOf,
   storedHeaders,
 } from "../db/destinations.ts";
+import { OPERATOR } from "../db/notifications.ts";
 import { ownHeaders } from "../delivery/authorization.ts";
 import { destinationIdFor } from "../ids.ts";
 import { faultOf } from "../log.ts";
@@ -95,12 +96,13 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     return emptyAnswer(c, await callNative(c, "DELETE", `/v1/destinations/${found.row.id}`));
   });
 
-  registerSecret(app, callNative);
-  registerHeaders(app, callNative);
+  registerSecret(app, callNative, ONE);
+  registerHeaders(app, callNative, ONE);
 }
 
-function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
-  app.get(`${ONE}/secret`, requires("admin"), async (c) => {
+/** @param one the path of an endpoint */
+export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+  app.get(`${one}/secret`, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     const { vault, log } = c.get("services");
@@ -114,7 +116,7 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     }
   });
 
-  app.post(`${ONE}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
+  app.post(`${one}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
     const input = await bodyOf(c, rotation);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -127,14 +129,14 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
 }
 
 /** Values of headers are sealed: only their names are shown, as of those that the Svix API holds for sensitive. */
-function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative): void {
-  app.get(`${ONE}/headers`, requires("read"), async (c) => {
+export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+  app.get(`${one}/headers`, requires("read"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     return c.json({ headers: {}, sensitive: Object.keys(storedHeaders(found.row).values) });
   });
 
-  app.put(`${ONE}/headers`, requires("admin"), jsonBody(), async (c) => {
+  app.put(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, z.object({ headers: headersField }));
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -142,7 +144,7 @@ function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative): void {
     return emptyAnswer(c, await setHeaders(c, callNative, found.row, input.headers));
   });
 
-  app.patch(`${ONE}/headers`, requires("admin"), jsonBody(), async (c) => {
+  app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, headersPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -173,7 +175,7 @@ const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.u
 const CHANNELS_EXPECTED = "expected a list of channels";
 
 /** What the native route checks is passed on as it is given. */
-const endpointUpdate = z.object({
+export const endpointUpdate = z.object({
   url: z.string({ error: "expected a URL" }),
   description: z.unknown().optional(),
   uid: uidField,
@@ -186,16 +188,16 @@ const endpointUpdate = z.object({
   rateLimit: rateField,
 });
 
-const newEndpoint = endpointUpdate.extend({
+export const newEndpoint = endpointUpdate.extend({
   secret: z.unknown().optional(),
   headers: headersField.nullish(),
 });
 
 type NewEndpoint = z.infer<typeof newEndpoint>;
-type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
+export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
 
 /** What an update resets where it is left out. */
-const CLEARED = {
+export const CLEARED = {
   description: null,
   uid: null,
   disabled: false,
@@ -230,7 +232,7 @@ function destinationFields(input: EndpointInput, application: Application) {
   };
 }
 
-async function createEndpoint(
+export async function createEndpoint(
   c: ApiContext,
   callNative: CallNative,
   application: Application,
@@ -252,6 +254,7 @@ async function createEndpoint(
     secret: secretIn(input.secret),
     body: "data",
     signature_forms: [{ form: "standard" }, { form: "svix" }],
+    ...(application.id === OPERATOR && { template: "svix" }),
   };
   const made = await callNative(c, "POST", "/v1/destinations", { body, key, names: NAMES });
   if (!made.ok) return made.answer;
@@ -263,7 +266,7 @@ async function createEndpoint(
   return answer;
 }
 
-async function changeEndpoint(
+export async function changeEndpoint(
   c: ApiContext,
   callNative: CallNative,
   { application, row }: Endpoint,
