@@ -10,9 +10,10 @@ import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
-import { invalid } from "../api/problems.ts";
+import { invalid, problem } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
 import type { TimeRange } from "../db/bundles.ts";
+import { forgetExcerpt } from "../db/deliveries.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
@@ -50,17 +51,17 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
   app.get(`${MESSAGE}/attempt/:attempt`, requires("read"), async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
     if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const id = c.req.param("attempt");
-    const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
-    const services = c.get("services");
-    const found =
-      key !== undefined && key.eventId === (await messageNumberOf(c, application))
-        ? await findDelivery(services, key, application.id, overBy(services))
-        : undefined;
-    const shown = (found ? attemptsOf(found, query.with_content) : []).find((one) => one.id === id);
-    return shown ? c.json(shown) : missingOf(c, application, () => missing("attempt", id));
+    const found = await attemptOf(c);
+    return found instanceof Response ? found : c.json(attemptView(found.delivery, found.entry, query.with_content));
+  });
+
+  app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
+    const found = await attemptOf(c);
+    if (found instanceof Response) return found;
+    const { delivery, entry } = found;
+    if (delivery.kind === "planned" || !ENDED.includes(delivery.row.state)) return problem(409, UNDER_WAY);
+    await forgetExcerpt(c.get("services"), delivery, entry.at);
+    return c.body(null, 204);
   });
 
   app.post(
@@ -78,6 +79,26 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
       return retried.status === 404 ? missingOf(c, found.application, () => retried.answer) : retried.answer;
     },
   );
+}
+
+const ENDED: readonly string[] = ["delivered", "dead", "cancelled"];
+const UNDER_WAY = "The delivery is under way: its log can be changed once it has ended";
+
+type FoundAttempt = Readonly<{ delivery: FoundDelivery; entry: AttemptEntry }>;
+
+/** The attempt that the path names, or the 404. */
+async function attemptOf(c: ApiContext): Promise<FoundAttempt | Response> {
+  const application = await applicationOf(c);
+  if (application instanceof Response) return application;
+  const id = c.req.param("attempt") ?? "";
+  const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
+  const services = c.get("services");
+  const delivery =
+    key !== undefined && key.eventId === (await messageNumberOf(c, application))
+      ? await findDelivery(services, key, application.id, overBy(services))
+      : undefined;
+  const entry = delivery && logOf(delivery).find((one) => attemptId(delivery, one) === id);
+  return entry ? { delivery, entry } : missingOf(c, application, () => missing("attempt", id));
 }
 
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
@@ -245,18 +266,25 @@ function statusView(statusText: keyof typeof statuses) {
 
 /** The attempts of a delivery, the newest first. */
 function attemptsOf(delivery: FoundDelivery, withContent = true) {
-  const log = delivery.kind === "stored" ? delivery.row.log : [];
-  return log.toReversed().map((entry) => attemptView(delivery, entry, withContent));
+  return logOf(delivery)
+    .toReversed()
+    .map((entry) => attemptView(delivery, entry, withContent));
 }
 
-function attemptView(
-  { eventId, destinationId, destination }: FoundDelivery,
-  { at, latencyMs, status, error, excerpt }: AttemptEntry,
-  withContent: boolean,
-) {
+function logOf(delivery: FoundDelivery): readonly AttemptEntry[] {
+  return delivery.kind === "stored" ? delivery.row.log : [];
+}
+
+function attemptId({ eventId, destinationId }: FoundDelivery, { at }: AttemptEntry): string {
+  return `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`;
+}
+
+function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent = true) {
+  const { eventId, destinationId, destination } = delivery;
+  const { at, latencyMs, status, error, excerpt } = entry;
   const isSuccess = error === undefined && status !== undefined && status >= 200 && status < 300;
   return {
-    id: `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`,
+    id: attemptId(delivery, entry),
     msgId: idOfEvent(eventId),
     endpointId: destinationId,
     url: destination?.url ?? "",

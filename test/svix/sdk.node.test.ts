@@ -176,8 +176,11 @@ describe("the SDK", () => {
     const message = { eventType: "a", eventId: "once", payload: {} };
     await svix.message.create(app, message);
     expect((await refusalOf(svix.message.create(app, message)))[0]).toBe(409);
-    const [missingRoute, text] = await refusalOf(svix.backgroundTask.list());
-    expect([missingRoute, text]).toEqual([501, expect.stringContaining("GET /api/v1/background-task")]);
+    const [missingRoute, text] = await refusalOf(svix.statistics.aggregateEventTypes());
+    expect([missingRoute, text]).toEqual([
+      501,
+      expect.stringContaining("PUT /api/v1/stats/usage/event-types"),
+    ]);
     const stranger = new Svix("bw_none", { serverUrl: runtime.url });
     expect((await refusalOf(stranger.application.list()))[0]).toBe(401);
   });
