@@ -3,9 +3,11 @@
  * is read by the keys of that tenant too, and changed by the operator's alone.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -33,7 +35,10 @@ export function registerTenants(api: Api): void {
       ...(retention_days !== undefined && { retentionDays: retention_days }),
       ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
     };
-    return c.json(settingsView(tenant, await changeTenantSettings(db, tenant, change, now())), 200);
+    const before = settingsView(tenant, await findTenantSettings(db, tenant));
+    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
+    return c.json(view, 200);
   });
 }
 

@@ -4,6 +4,7 @@
  * that is missing answers 501 and names itself.
  */
 import { Hono } from "hono";
+import { recordsChanges } from "../api/audit.ts";
 import { type Authenticate, authenticated, byKey } from "../api/auth.ts";
 import type { ApiEnv } from "../api/context.ts";
 import { onError } from "../api/problems.ts";
@@ -38,7 +39,8 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   // Before authentication: neither takes a key.
   app.get("/api/v1/health", (c) => c.body(null, 204));
   registerLogout(app);
-  for (const path of ["/api/*", "/ingest/*"]) app.use(path, authenticated(authenticate), withinReadLimit);
+  for (const path of ["/api/*", "/ingest/*"])
+    app.use(path, authenticated(authenticate), withinReadLimit, recordsChanges);
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app, callNative);

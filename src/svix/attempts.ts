@@ -6,6 +6,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
@@ -52,15 +53,18 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
     const query = queryOf(c, z.object({ with_content: flag }));
     if (query instanceof Response) return query;
     const found = await attemptOf(c);
-    return found instanceof Response ? found : c.json(attemptView(found.delivery, found.entry, query.with_content));
+    return found instanceof Response
+      ? found
+      : c.json(attemptView(found.delivery, found.entry, query.with_content));
   });
 
   app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
     const found = await attemptOf(c);
     if (found instanceof Response) return found;
-    const { delivery, entry } = found;
+    const { application, delivery, entry } = found;
     if (delivery.kind === "planned" || !ENDED.includes(delivery.row.state)) return problem(409, UNDER_WAY);
     await forgetExcerpt(c.get("services"), delivery, entry.at);
+    changed(c, "attempt.content_removed", { id: attemptId(delivery, entry), tenant: application.id });
     return c.body(null, 204);
   });
 
@@ -84,7 +88,7 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
 const ENDED: readonly string[] = ["delivered", "dead", "cancelled"];
 const UNDER_WAY = "The delivery is under way: its log can be changed once it has ended";
 
-type FoundAttempt = Readonly<{ delivery: FoundDelivery; entry: AttemptEntry }>;
+type FoundAttempt = Readonly<{ application: Application; delivery: FoundDelivery; entry: AttemptEntry }>;
 
 /** The attempt that the path names, or the 404. */
 async function attemptOf(c: ApiContext): Promise<FoundAttempt | Response> {
@@ -98,7 +102,7 @@ async function attemptOf(c: ApiContext): Promise<FoundAttempt | Response> {
       ? await findDelivery(services, key, application.id, overBy(services))
       : undefined;
   const entry = delivery && logOf(delivery).find((one) => attemptId(delivery, one) === id);
-  return entry ? { delivery, entry } : missingOf(c, application, () => missing("attempt", id));
+  return entry ? { application, delivery, entry } : missingOf(c, application, () => missing("attempt", id));
 }
 
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */

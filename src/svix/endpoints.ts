@@ -4,6 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { destinationView } from "../api/destinations/schema.ts";
@@ -109,6 +110,7 @@ export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: s
     const { id, secret } = found.row;
     try {
       const { secret: shared, public_key: half } = await showSecret(await vault.unseal(id, secret));
+      changed(c, "destination.secret_shown", found.row);
       return c.json({ key: shared ?? half }, 200, { "cache-control": "no-store" });
     } catch (error) {
       log({ what: "secret_unreadable", destination: id, error: faultOf(error) });

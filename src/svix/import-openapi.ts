@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { parse } from "yaml";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
@@ -81,16 +82,17 @@ async function putTypes(
   const names = types.map(({ name }) => name);
   const before = await eventTypesByName(db, names);
   const rows = types.map((type) => rowOf(type, before.get(type.name)));
-  const changed = rows.filter((row) => isChange(row, before.get(row.name)));
-  const size = JSON.stringify(changed).length;
+  const written = rows.filter((row) => isChange(row, before.get(row.name)));
+  const size = JSON.stringify(written).length;
   if (size > MAX_TYPES)
     return invalid([{ field, fault: `gives types of ${size} characters`, expected: IN_PARTS }]);
   const others = replaces
     ? (await listTypeNames(db, MOST_TYPES)).filter((name) => !names.includes(name))
     : [];
-  const modified = [...changed.map(({ name }) => name), ...others];
-  if (!isTrial && !(await putEventTypes(db, changed, replaces ? names : undefined, now())))
+  const modified = [...written.map(({ name }) => name), ...others];
+  if (!isTrial && !(await putEventTypes(db, written, replaces ? names : undefined, now())))
     return invalid([full(field)]);
+  if (!isTrial) for (const name of modified) changed(c, "event_type.changed", { id: name, tenant: null });
   const toModify = types.filter(({ name }) => modified.includes(name)).map(shownType);
   return c.json({ data: { modified, to_modify: isTrial ? toModify : null } });
 }

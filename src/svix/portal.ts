@@ -4,6 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed, recordsChanges } from "../api/audit.ts";
 import { readToken, requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
@@ -17,7 +18,7 @@ import { bodyOf, unsupported } from "./shapes.ts";
 
 /** Registered before authentication: it takes the token of an access, which is no API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
-  app.post("/api/v1/auth/logout", async (c) => {
+  app.post("/api/v1/auth/logout", recordsChanges, async (c) => {
     const services = c.get("services");
     const { db, config, now } = services;
     const given = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
@@ -27,6 +28,13 @@ export function registerLogout(app: Hono<ApiEnv>): void {
     // A link that has opened nothing yet finds its session there, and is refused as one that was used.
     await insertSession(db, { ...claims, createdAt: now(), endedAt: now() });
     await endSession(db, claims.id, now());
+    const { id, keyId, tenant, scopes } = claims;
+    c.set("principal", {
+      ...{ scopes, session: { at: "portal", id } },
+      ...(keyId !== null && { key: keyId }),
+      ...(tenant !== null && { tenant }),
+    });
+    changed(c, "session.ended", { id, tenant });
     return c.body(null, 204);
   });
 }

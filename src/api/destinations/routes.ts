@@ -1,6 +1,7 @@
 /** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
+import { changesBetween } from "../../core/audit.ts";
 import { attemptErrors } from "../../core/reasons.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import {
@@ -21,6 +22,7 @@ import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
+import { changed } from "../audit.ts";
 import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
 
@@ -79,6 +81,7 @@ export function registerDestinations(api: Api): void {
       const created = await create(services, principal, c.req.valid("json"), key, origin);
       if (created instanceof Response) return created;
       const { row, secret } = created;
+      changed(c, "destination.created", row);
       return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 201);
     },
     (result, c) => refuseInvalidNew(result, c),
@@ -106,8 +109,11 @@ export function registerDestinations(api: Api): void {
     patchDestination,
     async (c) => {
       const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
-      const row = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
-      return row instanceof Response ? row : c.json(destinationView(row), 200);
+      const done = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
+      if (done instanceof Response) return done;
+      const [before, view] = [destinationView(done.stored), destinationView(done.row)];
+      changed(c, "destination.changed", done.row, changesBetween(before, view));
+      return c.json(view, 200);
     },
     (result, c) => refuseInvalid(result, c),
   );
@@ -120,6 +126,7 @@ export function registerDestinations(api: Api): void {
     const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
     if (row === undefined) return notFound("destination", id);
     services.background(endDeleted(services, id));
+    changed(c, "destination.deleted", row);
     return c.body(null, 204);
   });
 }
@@ -129,9 +136,12 @@ export function registerDestinationStatus(api: Api): void {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
-    const changed = await turnDestination(services.db, id, paused, tenant, now);
-    if (changed) services.background(publishStatusChangeOf(services, id, now));
-    const row = changed ?? (await findDestination(services.db, id, tenant));
+    const turned = await turnDestination(services.db, id, paused, tenant, now);
+    if (turned) {
+      services.background(publishStatusChangeOf(services, id, now));
+      changed(c, "destination.paused", turned);
+    }
+    const row = turned ?? (await findDestination(services.db, id, tenant));
     return row ? c.json(destinationView(row), 200) : notFound("destination", id);
   });
 
@@ -141,12 +151,15 @@ export function registerDestinationStatus(api: Api): void {
     const now = services.now();
     const before = await findDestination(services.db, id, tenant);
     const pause = before && pauseOf(before);
-    const changed = await turnDestination(services.db, id, active, tenant, now);
-    const row = changed ?? (await findDestination(services.db, id, tenant));
+    const turned = await turnDestination(services.db, id, active, tenant, now);
+    const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return notFound("destination", id);
-    if (changed) services.background(publishStatusChangeOf(services, id, now));
+    if (turned) {
+      services.background(publishStatusChangeOf(services, id, now));
+      changed(c, "destination.resumed", turned);
+    }
     // Only the end of a pause starts again from one attempt; a repeat must not throttle a healthy destination.
-    services.background(changed ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
+    services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
     return c.json(destinationView(row), 200);
   });
 }
@@ -391,7 +404,7 @@ async function change(
   id: string,
   tenant: string | undefined,
   input: DestinationInput,
-): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
+): Promise<Readonly<{ stored: Destination; row: Destination }> | ProblemResponse<404 | 409 | 422>> {
   const { db, vault, now } = services;
   const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
@@ -414,7 +427,7 @@ async function change(
     if (!row) continue;
     // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
-    return row;
+    return { stored, row };
   }
   return problem(409, "The destination is being changed by other requests at the same time");
 }

@@ -225,6 +225,15 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     event_types: ["invoice.*"],
   },
   Replay: replay,
+  AuditEntry: {
+    id: "aud_1bm8hcd2k00",
+    at: "2026-11-21T09:00:00.000Z",
+    tenant: "acme",
+    actor: { kind: "api_key", key: "key_8m2x0f7q9a4r6t1v3w5y", session: null },
+    action: "destination.changed",
+    subject: DESTINATION,
+    changes: { max_concurrency: { from: 10, to: 50 } },
+  },
   TenantChange: { contact_email: "ops@acme.example", retention_days: 7 },
   Tenant: {
     tenant: "acme",
