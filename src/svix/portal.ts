@@ -10,7 +10,7 @@ import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { invalid, problem } from "../api/problems.ts";
 import { overAnonymousLimit } from "../api/rate-limit.ts";
-import { endSession, insertSession } from "../db/auth.ts";
+import { endSession, findSession, insertSession } from "../db/auth.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
@@ -25,10 +25,11 @@ export function registerLogout(app: Hono<ApiEnv>): void {
     const claims = given === undefined ? undefined : await readToken(config, "portal", given, now());
     if (claims === undefined)
       return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
-    // A link that has opened nothing yet finds its session there, and is refused as one that was used.
-    await insertSession(db, { ...claims, createdAt: now(), endedAt: now() });
-    await endSession(db, claims.id, now());
     const { id, keyId, tenant, scopes } = claims;
+    // A link that has opened nothing yet finds its session there, and is refused as one that was used.
+    const isUnopened = await insertSession(db, { ...claims, createdAt: now(), endedAt: now() });
+    if (!isUnopened && (await findSession(db, id, now())) === undefined) return c.body(null, 204);
+    if (!isUnopened) await endSession(db, id, now());
     c.set("principal", {
       ...{ scopes, session: { at: "portal", id } },
       ...(keyId !== null && { key: keyId }),

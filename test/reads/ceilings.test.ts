@@ -163,7 +163,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /api/v1/auth/app-portal-access/:app": [2, 1],
   "POST /api/v1/auth/dashboard-access/:app": [2, 1],
   "POST /api/v1/auth/logout": [0, 0],
-  "POST /api/v1/operational-webhook/endpoint": [10, 2],
+  "POST /api/v1/operational-webhook/endpoint": [10, 3],
   "PUT /api/v1/operational-webhook/endpoint/:endpoint": [10, 6],
   "POST /api/v1/operational-webhook/endpoint/:endpoint/secret/rotate": [10, 4],
   "PUT /api/v1/operational-webhook/endpoint/:endpoint/headers": [10, 4],
@@ -176,7 +176,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "DELETE /api/v1/app/:app/msg/:msg/attempt/:attempt/content": [1_200, 4],
   "DELETE /api/v1/operational-webhook/endpoint/:endpoint": [10, 4],
   "DELETE /api/v1/event-type/:name": [510, 4],
-  "DELETE /api/v1/app/:app/endpoint/:endpoint": [10, 5],
+  "DELETE /api/v1/app/:app/endpoint/:endpoint": [20, 5],
   // With the tenant's thousand destinations; what waits for ten of them is cancelled at once.
   "DELETE /api/v1/app/:app": [5_200, 14],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a

@@ -96,6 +96,9 @@ describe("logging out", () => {
     expect((await visit()).status).toBe(200);
     for (const _ of [1, 2]) expect((await logout(token)).status).toBe(204);
     expect((await visit()).status).not.toBe(200);
+    const { data } = (await native.call("GET", `/v1/audit?tenant=${app}`)).json;
+    const ended = data.filter(({ action }: { action: string }) => action === "session.ended");
+    expect(ended).toMatchObject([{ actor: { kind: "portal" } }]);
   });
 
   it("is refused without the token of an access", async () => {
