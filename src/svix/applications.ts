@@ -4,7 +4,7 @@ import type { Hono } from "hono";
 import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
-import { destinationChange } from "../api/destinations/schema.ts";
+import { destinationChange, uidField } from "../api/destinations/schema.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { problem } from "../api/problems.ts";
 import { changesBetween } from "../core/audit.ts";
@@ -29,7 +29,6 @@ import {
   missing,
   orderedQuery,
   queryOf,
-  uidField,
   uidTaken,
 } from "./shapes.ts";
 
@@ -47,7 +46,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
   });
 
   app.get("/api/v1/app", requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
+    const query = queryOf(c, listQuery);
     if (query instanceof Response) return query;
     const { limit, iterator: after, order } = query;
     const { db } = c.get("services");
@@ -102,6 +101,15 @@ export function registerApplications(app: Hono<ApiEnv>): void {
   });
 }
 
+const noExclusion = z.literal("false", { error: "expected false: the list has all applications" }).optional();
+
+const listQuery = z.object({
+  ...orderedQuery,
+  exclude_apps_with_no_endpoints: noExclusion,
+  exclude_apps_with_disabled_endpoints: noExclusion,
+  exclude_apps_with_svix_play_endpoints: noExclusion,
+});
+
 /** Deleted endpoints whose deliveries are cancelled before the next sweep. */
 const ENDED_AT_ONCE = 10;
 
@@ -122,7 +130,7 @@ export const applicationInput = z.object({
     .string({ error: NAME_EXPECTED })
     .min(1, { error: NAME_EXPECTED })
     .max(256, { error: NAME_EXPECTED }),
-  uid: uidField,
+  uid: uidField.nullish(),
   metadata: metadataField,
   throttleRate: rateField,
   rateLimit: rateField,

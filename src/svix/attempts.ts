@@ -172,6 +172,7 @@ type WindowQuery = Readonly<{
   iterator?: z.infer<typeof windowIterator>;
   event_types?: readonly string[] | undefined;
   tag?: string | undefined;
+  channel?: string | undefined;
 }>;
 
 type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeRange | undefined }>;
@@ -180,14 +181,14 @@ type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeR
 export async function deliveriesOf(
   services: Services,
   { application, row }: Endpoint,
-  { limit, iterator, event_types: types = [], tag }: WindowQuery,
+  { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,
   { state, accepted }: WindowFilter,
 ) {
   const size = Math.min(limit, MOST_DELIVERIES);
   const { before, deliveries = size, shown = 0 } = iterator ?? {};
   const tenant = application.id;
   const filter = {
-    ...{ destinationId: row.id, tenant, type: types[0], accepted },
+    ...{ destinationId: row.id, tenant, type: types[0], channel, accepted },
     ...{ before, limit: deliveries, over: overBy(services) },
   };
   const page = await (tag === undefined
@@ -214,11 +215,13 @@ async function attemptsOfMessage(c: ApiContext): Promise<Response> {
   if (found instanceof Response) return found;
   const { event } = found;
   const services = c.get("services");
-  const { endpoint_id: name, event_types: types, tag } = query;
+  const { endpoint_id: name, event_types: types, tag, channel } = query;
   const endpoint = name === undefined ? undefined : await namedEndpoint(services.db, application, name);
   const isWanted = wantedBy(query);
   const isOfMessage =
-    (types?.includes(event.type) ?? true) && (tag === undefined || event.tags.includes(tag));
+    (types?.includes(event.type) ?? true) &&
+    (tag === undefined || event.tags.includes(tag)) &&
+    (channel === undefined || event.channels.includes(channel));
   const attempts = found.deliveries
     .filter(({ destinationId }) => name === undefined || destinationId === endpoint?.id)
     .flatMap((delivery) => attemptsOf(delivery, query.with_content))

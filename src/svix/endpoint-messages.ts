@@ -6,7 +6,7 @@ import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { eventType, rangeErrors, timeParam } from "../api/parameters.ts";
 import { type FieldError, invalid } from "../api/problems.ts";
-import { takesType } from "../core/routing.ts";
+import { channelsInEffect, eventChannels, refusalOf } from "../core/routing.ts";
 import { activeRoutes } from "../db/destinations.ts";
 import { eventsById } from "../db/recent-events.ts";
 import type { StoredState } from "../db/schema.ts";
@@ -14,7 +14,7 @@ import { countOutcomes } from "../db/stats.ts";
 import { deliveriesOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
 import { endpointOf } from "./endpoints.ts";
 import { messageQuery, messageViews } from "./messages.ts";
-import { applicationOf, bodyOf, flag, queryOf, unsupported } from "./shapes.ts";
+import { applicationOf, bodyOf, flag, queryOf } from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 
@@ -41,12 +41,13 @@ export function registerEndpointMessages(app: Hono<ApiEnv>): void {
   app.post("/api/v1/app/:app/msg/precheck/active", requires("read"), jsonBody(), async (c) => {
     const input = await bodyOf(c, precheckInput);
     if (input instanceof Response) return input;
-    if (input.channels && input.channels.length > 0)
-      return invalid([unsupported("channels", "none: use tags or event types")]);
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
     const routes = await activeRoutes(c.get("services").db, application.id);
-    return c.json({ active: routes.some(({ eventTypes }) => takesType(eventTypes, input.eventType)) });
+    const event = { type: input.eventType, channels: input.channels ?? [], data: () => null };
+    const takes = ({ eventTypes: types, channels }: (typeof routes)[number]) =>
+      refusalOf({ types, channels: channelsInEffect(channels), filter: null }, event) === undefined;
+    return c.json({ active: routes.some(takes) });
   });
 }
 
@@ -54,7 +55,7 @@ const statsQuery = z.object({ since: timeParam.optional(), until: timeParam.opti
 
 const precheckInput = z.object({
   eventType,
-  channels: z.array(z.unknown(), { error: "expected a list of channels" }).nullish(),
+  channels: eventChannels.nullish(),
 });
 
 function inQuery(errors: readonly FieldError[]): FieldError[] {

@@ -11,7 +11,6 @@ import { type FieldError, invalid, problem } from "../api/problems.ts";
 import { svixOperational, svixTypeOf } from "../core/svix-operational.ts";
 import { listDestinations } from "../db/destinations.ts";
 import {
-  CLEARED,
   changeEndpoint,
   createEndpoint,
   type Endpoint,
@@ -22,6 +21,7 @@ import {
   newEndpoint,
   registerHeaders,
   registerSecret,
+  replacing,
 } from "./endpoints.ts";
 import type { CallNative } from "./native-api.ts";
 import {
@@ -105,7 +105,7 @@ async function change(
 ): Promise<Response> {
   const errors = typeErrors(input);
   if (errors.length > 0) return invalid(errors);
-  return shown(await changeEndpoint(c, callNative, endpoint, { ...CLEARED, ...withTypes(input) }));
+  return shown(await changeEndpoint(c, callNative, endpoint, replacing(withTypes(input))));
 }
 
 const TYPES: Readonly<Record<string, string>> = svixOperational;

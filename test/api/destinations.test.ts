@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { countRows, emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { vault } from "../support/vault.ts";
 
@@ -10,9 +10,11 @@ const defaults = {
   tenant: "default",
   kind: "https",
   url: URL_,
+  uid: null,
   status: "active",
   status_reason: null,
   event_types: null,
+  channels: null,
   filter: null,
   body: "envelope",
   template: null,
@@ -37,6 +39,8 @@ const defaults = {
 const everything = {
   url: "https://example.com/other?x=1",
   tenant: "acme:eu-1",
+  uid: "orders.eu",
+  channels: ["eu", "project-42"],
   event_types: ["invoice.paid", "order.*", "*"],
   filter: { "order.total": { gte: 100, not: [5, null] }, "order.status": "paid" },
   description: "Orders",
@@ -143,6 +147,40 @@ describe("POST /v1/destinations", () => {
     await call("DELETE", `/v1/destinations/${json.id}`);
     expect((await post("acme")).status).toBe(409);
     expect(await countRows("destinations")).toBe(2);
+  });
+
+  it("creates a paused one that has never been active", async () => {
+    const { call, gateCalls } = testApi();
+    const { status, json } = await call("POST", "/v1/destinations", { url: URL_, status: "paused" });
+    expect([status, json]).toMatchObject([201, { status: "paused", status_reason: "manual" }]);
+    expect((await call("GET", `/v1/destinations/${json.id}`)).json.status).toBe("paused");
+    const { results } = await env.DB.prepare(
+      "SELECT status, status_changed_at AS at FROM destinations",
+    ).all();
+    expect(results).toEqual([{ status: "paused", at: NOW }]);
+    // A change of the status would be recorded.
+    expect([await countRows("status_changes"), gateCalls]).toEqual([0, []]);
+    expect((await call("POST", `/v1/destinations/${json.id}/resume`)).json.status).toBe("active");
+    const refused = await call("POST", "/v1/destinations", { url: URL_, status: "off" });
+    expect([refused.status, refused.json.errors[0].field]).toEqual([422, "status"]);
+  });
+
+  it("refuses a uid that another of the tenant has, and frees it with the other's deletion", async () => {
+    const { call } = testApi();
+    const post = (tenant: string, headers = {}) =>
+      call("POST", "/v1/destinations", { url: URL_, tenant, uid: "orders" }, headers);
+    const { json } = await post("acme");
+    for (const headers of [{}, { "idempotency-key": "k" }]) {
+      const again = await post("acme", headers);
+      expect(again).toMatchObject({
+        status: 409,
+        json: { errors: [{ field: "uid", fault: `is that of ${json.id}` }] },
+      });
+    }
+    expect((await post("beta")).status).toBe(201);
+    expect(await countRows("destinations")).toBe(2);
+    await call("DELETE", `/v1/destinations/${json.id}`);
+    expect((await post("acme")).status).toBe(201);
   });
 
   it("makes a new secret for each destination", async () => {
@@ -255,7 +293,7 @@ describe("POST /v1/destinations", () => {
     [{ retry: { schedule: [5, 0] } }, "retry.schedule[1]", "is 0", "seconds from 1"],
     [{ retry: { base: 5 } }, "retry.factor", "is missing", "base, factor and cap together"],
     [{ retry: { tries: 5 } }, "retry.tries", "is not a known field", "one of preset"],
-    [{ status: "paused" }, "status", "is not a known field", "one of url, tenant"],
+    [{ status_reason: "gone" }, "status_reason", "is not a known field", "one of url, tenant"],
     [{ id: "dst_1" }, "id", "is not a known field", "one of url, tenant"],
   ];
 
@@ -587,6 +625,22 @@ describe("two changes at the same time", () => {
       json: { errors: [{ field: "breaker.max_cooldown_s" }] },
     });
     expect((await call("GET", path)).json.breaker).toMatchObject({ cooldown_s: 30, max_cooldown_s: 100 });
+  });
+
+  it("cannot take one uid: the later one changes nothing", async () => {
+    const { call } = testApi();
+    const [a, b] = [await create(call), await create(call)];
+    const first = Promise.withResolvers<void>();
+    const slow = testApi({ services: { db: slowAt("update", first.promise) } });
+    const late = slow.call("PATCH", `/v1/destinations/${b}`, { uid: "orders", description: "changed" });
+    expect((await call("PATCH", `/v1/destinations/${a}`, { uid: "orders" })).status).toBe(200);
+    first.resolve();
+    expect(await late).toMatchObject({ status: 409, json: { errors: [{ field: "uid" }] } });
+    expect((await call("GET", `/v1/destinations/${b}`)).json).toMatchObject({ uid: null, description: null });
+    // Its own it may be given again.
+    expect((await call("PATCH", `/v1/destinations/${a}`, { uid: "orders", timeout_ms: 900 })).status).toBe(
+      200,
+    );
   });
 
   it("are both made when they do not conflict", async () => {

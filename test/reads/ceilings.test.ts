@@ -135,6 +135,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /api/v1/app/:app/msg/:msg/endpoint": [5_200, 4],
   "GET /api/v1/app/:app/msg/:msg/attempt/:attempt": [1_200, 3],
   "GET /api/v1/app/:app/attempt/endpoint/:endpoint": [510, 6],
+  // No delivery is in the channel: as many steps as a page takes, with the bundle of each.
+  "GET /api/v1/app/:app/attempt/endpoint/:endpoint?channel=none": [5_000, 6],
   "GET /api/v1/app/:app/attempt/msg/:msg": [5_200, 4],
   "GET /api/v1/app/:app/endpoint/:endpoint/stats": [510, 4],
   "GET /api/v1/app/:app/endpoint/:endpoint/msg": [1_000, 9],

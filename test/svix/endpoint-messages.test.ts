@@ -6,7 +6,6 @@ import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 
 const { call } = testApi({ create: createSvixApi });
-const native = testApi();
 const LATER = NOW + 60_000;
 
 let app = "";
@@ -107,12 +106,13 @@ describe("the messages of an endpoint", () => {
     ["status=3", []],
     ["event_types=order.sent", ["b"]],
     ["tag=eu", ["a"]],
+    ["channel=one", ["b"]],
     ["before=2026-11-21T09:00:00.000Z", []],
     ["after=2026-11-21T08:59:00Z&status=2", ["b"]],
     ["expanded_statuses=true&status=2", ["b"]],
   ])("are filtered by %s to %j", async (query, wanted) => {
     await inState("delivered", { eventId: "a", tags: ["eu"] });
-    await inState("dead", { eventId: "b", eventType: "order.sent" });
+    await inState("dead", { eventId: "b", eventType: "order.sent", channels: ["one"] });
     await inState("waiting", { eventId: "c" });
     await inState("retrying", { eventId: "d" });
     expect(await names(query)).toEqual(wanted);
@@ -131,7 +131,7 @@ describe("the messages of an endpoint", () => {
   });
 
   it("refuse what they cannot filter by, and an iterator of another list", async () => {
-    for (const query of ["event_types=a,b", "channel=a", "status=5", "iterator=evt_1", "limit=0"])
+    for (const query of ["event_types=a,b", "channel=a%20b", "status=5", "iterator=evt_1", "limit=0"])
       expect((await call("GET", at(`msg?${query}`))).status).toBe(422);
   });
 });
@@ -141,13 +141,23 @@ describe("the precheck of a message", () => {
     (await call("POST", "/api/v1/app/acme/msg/precheck/active", body)).json.active;
 
   it("says whether an active endpoint takes its type", async () => {
-    expect(await active({ eventType: "order.paid", channels: [] })).toBe(true);
+    expect(await active({ eventType: "order.paid", channels: null })).toBe(true);
     expect(await active({ eventType: "order.lost" })).toBe(false);
     await call("PATCH", "/api/v1/app/acme/endpoint/hook", { disabled: true });
     expect(await active({ eventType: "order.paid" })).toBe(false);
     await call("POST", "/api/v1/app/acme/endpoint", { url: "https://all.example/" });
     expect(await active({ eventType: "order.lost" })).toBe(true);
-    await native.call("POST", "/v1/destinations", { url: "https://b.example/", tenant: "b" });
+  });
+
+  it("looks at channels: an endpoint with some takes only messages with one of them", async () => {
+    await call("PATCH", "/api/v1/app/acme/endpoint/hook", { channels: ["eu"] });
+    const message = { eventType: "order.paid" };
+    expect(await active(message)).toBe(false);
+    expect(await active({ ...message, channels: ["us"] })).toBe(false);
+    expect(await active({ ...message, channels: ["us", "eu"] })).toBe(true);
+    const path = "/api/v1/app/acme/msg/precheck/active";
+    for (const channels of [["a b"], "eu", []])
+      expect((await call("POST", path, { ...message, channels })).status).toBe(422);
   });
 
   it("refuses what is no event type", async () => {

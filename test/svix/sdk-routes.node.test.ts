@@ -24,9 +24,10 @@ const routes = globSync("node_modules/svix/src/api*/*.ts", { cwd: ROOT })
   );
 
 const [, section = ""] = readFileSync(`${ROOT}docs/from-svix.md`, "utf8").split("\n## What is missing");
+const [table = ""] = section.split("\n## ");
 
 /** The patterns in the first column of the table of what is missing. */
-const missing = [...section.matchAll(/^\|([^|]+)\|/gm)]
+const missing = [...table.matchAll(/^\|([^|]+)\|/gm)]
   .flatMap(([, cell = ""]) => [...cell.matchAll(/`([^`]+)`/g)])
   .map(([, pattern = ""]) => {
     const whole = pattern.startsWith("/") ? pattern : `/api/v1/${pattern}`;

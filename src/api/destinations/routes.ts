@@ -8,6 +8,7 @@ import {
   breakerOf,
   changeDestination,
   type Destination,
+  destinationByUid,
   findDestination,
   insertDestination,
   isTaken,
@@ -373,13 +374,14 @@ async function create(
   if ("errors" in agreed) return invalid(agreed.errors);
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
-  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target };
+  const turned = input.status === "paused" && { ...paused, statusChangedAt: at.createdAt };
+  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target, ...turned };
   const max = capsOf(config).destinations;
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
   // A random id cannot be taken.
-  const isRepeat = key !== undefined && (await isTaken(db, id));
-  return isRepeat ? alreadyCreated(id) : invalid([tooManyDestinations(tenant, max)]);
+  if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
+  return (await uidConflict(db, { id, tenant }, input)) ?? invalid([tooManyDestinations(tenant, max)]);
 }
 
 function alreadyCreated(id: string) {
@@ -388,6 +390,19 @@ function alreadyCreated(id: string) {
   const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
   const location = `/v1/destinations/${id}`;
   return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
+}
+
+/** 409 when another destination of the tenant has the `uid` of the input. */
+async function uidConflict(
+  db: D1Database,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  { uid }: DestinationInput,
+): Promise<ProblemResponse<409> | undefined> {
+  const holder = uid ? await destinationByUid(db, tenant, uid) : undefined;
+  if (holder === undefined || holder.id === id) return undefined;
+  const fault = `is that of ${holder.id}`;
+  const expected = "one that no other destination of the tenant has";
+  return problem(409, `The uid ${uid} ${fault}; expected ${expected}`, [{ field: "uid", fault, expected }]);
 }
 
 /** The error names the tenant even where the body does not: it is whose destination it would have been. */
@@ -424,7 +439,11 @@ async function change(
     if ("errors" in target || errors.length > 0) return invalid(errors);
     const change = { ...columns, ...target, updatedAt: now() };
     const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
-    if (!row) continue;
+    if (!row) {
+      const conflict = await uidConflict(db, stored, input);
+      if (conflict) return conflict;
+      continue;
+    }
     // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
     return { stored, row };

@@ -89,6 +89,7 @@ function sendingOf(row: Destination): Setting[] {
   return [
     ["Kind", kindTexts[view.kind]],
     ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
+    ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
     ["Body", view.template === null ? bodyTexts[view.body] : templateTexts[view.template]],
     ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
     ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
