@@ -23,9 +23,8 @@ function describeSdk(sdk: Sdk, program: Program): void {
       outcomes = await runStory(sdk, program, stack);
     }, 120_000);
 
-    test.for(steps)("works for $name", ({ name, mayBeUnsupported }, { skip }) => {
+    test.for(steps)("works for $name", ({ name }) => {
       const { outcome, detail } = outcomes.get(name) ?? {};
-      if (mayBeUnsupported && outcome === "unsupported") skip(detail);
       expect([outcome, detail ?? ""]).toEqual(["passed", ""]);
     });
 

@@ -4,11 +4,7 @@ type Step = Readonly<{
   name: string;
   /** What it is about, under /api/v1; empty for what the library does by itself. */
   route: string;
-  /** Breakwater need not have the route: 501 is not a failure. */
-  mayBeUnsupported?: true;
 }>;
-
-const newRoute = { mayBeUnsupported: true } as const;
 
 export const steps: readonly Step[] = [
   { name: "health", route: "GET health" },
@@ -51,14 +47,14 @@ export const steps: readonly Step[] = [
   { name: "attempt: get", route: "GET app/{app}/msg/{msg}/attempt/{attempt}" },
   { name: "attempt: endpoints of a message", route: "GET app/{app}/msg/{msg}/endpoint" },
   { name: "attempt: resend", route: "POST app/{app}/msg/{msg}/endpoint/{endpoint}/resend" },
-  { name: "attempt: messages of an endpoint", route: "GET app/{app}/endpoint/{endpoint}/msg", ...newRoute },
-  { name: "endpoint: counts", route: "GET app/{app}/endpoint/{endpoint}/stats", ...newRoute },
-  { name: "endpoint: recover", route: "POST app/{app}/endpoint/{endpoint}/recover", ...newRoute },
-  { name: "background task: list and get", route: "GET background-task", ...newRoute },
-  { name: "message: precheck", route: "POST app/{app}/msg/precheck/active", ...newRoute },
-  { name: "event type: import OpenAPI", route: "POST event-type/import/openapi", ...newRoute },
-  { name: "operational webhook", route: "POST operational-webhook/endpoint", ...newRoute },
-  { name: "portal link", route: "POST auth/app-portal-access/{app}", ...newRoute },
+  { name: "attempt: messages of an endpoint", route: "GET app/{app}/endpoint/{endpoint}/msg" },
+  { name: "endpoint: counts", route: "GET app/{app}/endpoint/{endpoint}/stats" },
+  { name: "endpoint: recover", route: "POST app/{app}/endpoint/{endpoint}/recover" },
+  { name: "background task: list and get", route: "GET background-task" },
+  { name: "message: precheck", route: "POST app/{app}/msg/precheck/active" },
+  { name: "event type: import OpenAPI", route: "POST event-type/import/openapi" },
+  { name: "operational webhook", route: "POST operational-webhook/endpoint" },
+  { name: "portal link", route: "POST auth/app-portal-access/{app}" },
   { name: "error: 404 for what there is not", route: "GET app/{app}" },
   { name: "error: 409 for a uid that is taken", route: "POST app" },
   { name: "error: 422 with the place of the fault", route: "POST app/{app}/endpoint" },
