@@ -512,3 +512,19 @@ export async function requeueEnded(
   const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
   return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
 }
+
+/** Only of one that has ended: who records an attempt writes the whole log. */
+const FORGET_EXCERPT = `
+  UPDATE deliveries SET log = (
+    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt'), e.value)))
+    FROM json_each(log) e)
+  WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
+
+/** Removes what the response of the attempt at `at` (epoch ms) said. */
+export async function forgetExcerpt(
+  databases: Databases,
+  { destinationId, eventId }: DeliveryKey,
+  at: number,
+): Promise<void> {
+  await homeOf(databases, eventId)?.prepare(FORGET_EXCERPT).bind(destinationId, eventId, at).run();
+}

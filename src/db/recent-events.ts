@@ -90,6 +90,26 @@ export async function recentEvents(
     .slice(0, MOST_EVENTS);
 }
 
+const LISTED = `
+  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, NULL AS runs FROM ${LISTED_BUNDLES}`;
+
+/** Those of the events that are stored and the tenant's, by their ids. */
+export async function eventsById(
+  databases: Databases,
+  tenant: string,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, RecentEvent>> {
+  const wanted = new Set(ids);
+  const found = await Promise.all(
+    [...sharesOf(databases, ids, (id) => id)].map(async ([db, share]) => {
+      const listed = JSON.stringify([...new Set(share.map(bundleOf))]);
+      const { results } = await db.prepare(LISTED).bind(listed).all<Row>();
+      return results.flatMap((row) => eventsIn(row, tenant)).filter(({ id }) => wanted.has(id));
+    }),
+  );
+  return new Map(found.flat().map((event) => [event.id, event]));
+}
+
 function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: string): RecentEvent[] {
   const stored = JSON.parse(header) as StoredHeader;
   const about = headersOf(stored);
