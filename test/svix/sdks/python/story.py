@@ -475,7 +475,7 @@ def _():
     equal(after["body"], before["body"])
 
 
-# What came later
+# Replays, imports, operational webhooks, the portal
 
 SINCE = datetime.now(timezone.utc) - timedelta(hours=1)
 
