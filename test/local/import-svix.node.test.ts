@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, test, vi } from "vitest";
+import { createApp } from "../../src/api/app.ts";
 import { newDestination } from "../../src/api/destinations/schema.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
 import { eventType } from "../../src/api/parameters.ts";
 import { UsageError } from "../../src/local/flags.ts";
 import { SvixApi } from "../../src/local/import-svix/client.ts";
@@ -19,6 +21,7 @@ import {
 import { importSvix } from "../../src/local/import-svix/import.ts";
 import { type Options, optionsFrom, readImportFlags } from "../../src/local/import-svix/options.ts";
 import { printable } from "../../src/local/import-svix/printable.ts";
+import { documentOut } from "../../src/local/import-svix/shapes.ts";
 import { FakeSvix, fakeApplication, fakeEndpoint, secretOf, TOKEN } from "../support/fake-svix.ts";
 
 const FROM = "https://source.example";
@@ -430,6 +433,12 @@ describe("what has no counterpart", () => {
     target.requests.length = 0;
     await run(source, target);
     expect(written(target)).toEqual([]);
+  });
+
+  test("includes channels unless the deployment's own document has them", () => {
+    const { NewDestination } = documentOut.parse(documentOf(createApp())).components.schemas;
+    expect(NewDestination.properties).toBeTypeOf("object");
+    expect("channels" in NewDestination.properties).toBe("channels" in newDestination.shape);
   });
 
   test("includes an application or an endpoint whose name another one has", async () => {
