@@ -25,11 +25,12 @@ export function registerLogout(app: Hono<ApiEnv>): void {
     const claims = given === undefined ? undefined : await readToken(config, "portal", given, now());
     if (claims === undefined)
       return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
-    const { id, keyId, tenant, scopes } = claims;
+    const { id, keyId, tenant, scopes, expiresAt } = claims;
     // A link that has opened nothing yet finds its session there, and is refused as one that was used.
-    const isUnopened = await insertSession(db, { ...claims, createdAt: now(), endedAt: now() });
+    const session = { id, keyId, tenant, scopes, expiresAt, portal: null, createdAt: now() };
+    const isUnopened = await insertSession(db, session);
     if (!isUnopened && (await findSession(db, id, now())) === undefined) return c.body(null, 204);
-    if (!isUnopened) await endSession(db, id, now());
+    await endSession(db, id, now());
     c.set("principal", {
       ...{ scopes, session: { at: "portal", id } },
       ...(keyId !== null && { key: keyId }),
