@@ -16,6 +16,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerEventList } from "./event-list.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
@@ -51,6 +52,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
     registerEvents,
+    registerEventList,
     registerEventTypes,
     registerDestinations,
     registerDestinationStatus,
