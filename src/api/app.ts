@@ -8,6 +8,7 @@ import { type Services, servicesOf } from "../services.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveryTail } from "./delivery-tail.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -28,6 +29,7 @@ import { registerOperationalEvents } from "./operational-events.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
+import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
 
 type Options = Readonly<{
@@ -61,12 +63,15 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,
+    // Before registerDeliveries: /v1/deliveries/{id} would match its path.
+    registerDeliveryTail,
     registerDeliveries,
     registerDeliveryRetry,
     registerKeys,
     registerPortalLinks,
     registerReplays,
     registerReplayStatus,
+    registerSearch,
     registerStats,
     registerMetrics,
     registerOperationalEvents,

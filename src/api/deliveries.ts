@@ -32,12 +32,12 @@ import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
-import type { Api } from "./context.ts";
+import type { Api, Principal } from "./context.ts";
 import { eventTag } from "./event-options.ts";
 import {
   cursorParam,
   encodeCursor,
-  eventType,
+  eventTypePattern,
   idParam,
   jsonAnswer,
   limitParam,
@@ -47,24 +47,16 @@ import {
   tenantName,
   timeParam,
 } from "./parameters.ts";
-import { invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { answerOf, invalidFields, notFound, problem, problemResponses, type Refusal } from "./problems.ts";
 
 export function registerDeliveries(api: Api): void {
   api.openapi(getDeliveries, async (c) => {
     const services = c.get("services");
-    const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
-    const errors = rangeErrors(since, until);
-    if (errors.length > 0) return invalid(errors);
-    const { tenant = query.tenant } = c.get("principal");
-    if (query.tenant !== undefined && query.tenant !== tenant)
-      return problem(403, "The key is bound to another tenant");
-    const accepted = since === undefined && until === undefined ? undefined : { since, until };
-    const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
-    const page = await pageOfState(services, query.state, filter);
-    if (page === undefined) return invalid([tagWithoutTenant(query.tag)]);
-    const { found, next } = page;
+    const listed = await listDeliveries(services, c.get("principal"), c.req.valid("query"));
+    if (listed.kind === "refused") return answerOf(listed.refusal);
+    const { found, next } = listed.page;
     const data = await showDeliveries(services, found);
-    return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
+    return c.json({ data, next_cursor: next ? encodeCursor(placesOf(next)) : null }, 200);
   });
 
   api.openapi(getDelivery, async (c) => {
@@ -88,7 +80,7 @@ export function registerDeliveryRetry(api: Api): void {
   });
 }
 
-const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
+export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
 
 const time = z.iso.datetime();
 
@@ -164,13 +156,15 @@ const position = z
   .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
 
 /** A position in each database; with one database, without the list around it. */
-const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
+export const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
 
-const listQuery = strict({
+export const deliveryQuery = strict({
   destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
   state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
   tenant: tenantName.optional().openapi({ description: "Only deliveries of this tenant's events." }),
-  type: eventType.optional().openapi({ description: "Only deliveries of events of this type." }),
+  type: eventTypePattern
+    .optional()
+    .openapi({ description: "Only deliveries of events of this type, or of types with this prefix." }),
   tag: eventTag.optional().openapi({
     description:
       "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
@@ -208,7 +202,7 @@ const getDeliveries = createRoute({
     "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
     "are scheduled for later, the earliest first. With a `tag` the list has deliveries in all states, by event alone.",
   middleware: [requires("read")],
-  request: { query: listQuery },
+  request: { query: deliveryQuery },
   responses: {
     200: jsonAnswer(pageOf(deliverySchema), "A page of deliveries."),
     ...problemResponses(401, 403, 422, 429),
@@ -239,6 +233,28 @@ const retryDelivery = createRoute({
     ...problemResponses(401, 403, 404, 409),
   },
 });
+
+type Listed =
+  | Readonly<{ kind: "page"; page: MergedPage }>
+  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }>;
+
+/** A page of the list that the query asks for, or why the principal cannot have it. */
+export async function listDeliveries(
+  services: Services,
+  principal: Principal,
+  { destination_id: destinationId, cursor: before, since, until, ...query }: z.infer<typeof deliveryQuery>,
+): Promise<Listed> {
+  const errors = rangeErrors(since, until);
+  if (errors.length > 0) return { kind: "refused", refusal: invalidFields(errors) };
+  const { tenant = query.tenant } = principal;
+  if (query.tenant !== undefined && query.tenant !== tenant)
+    return { kind: "refused", refusal: { status: 403, detail: "The key is bound to another tenant" } };
+  const accepted = since === undefined && until === undefined ? undefined : { since, until };
+  const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
+  const page = await pageOfState(services, query.state, filter);
+  if (page === undefined) return { kind: "refused", refusal: invalidFields([tagWithoutTenant(query.tag)]) };
+  return { kind: "page", page };
+}
 
 /** The tenant of a destination, deleted or not; an id that names none has none that could be found. */
 async function ownerOf({ db }: Databases, destination: string | undefined): Promise<string | undefined> {
@@ -271,9 +287,10 @@ async function pageOfState(
   return matchesNone ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
 }
 
-function cursorOf(positions: Positions): string {
+/** Where a page begins, as its cursor has it. */
+export function placesOf(positions: Positions): unknown {
   const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
-  return encodeCursor(places.length === 1 ? places[0] : places);
+  return places.length === 1 ? places[0] : places;
 }
 
 const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
@@ -331,6 +348,11 @@ export async function showDeliveries(
   const refusals = await refusalsOf(services, destinationsWaitedFor(found).slice(0, MAX_GATES));
   const now = services.now();
   return found.map((delivery) => deliveryView(delivery, now, refusals.get(delivery.destinationId)));
+}
+
+/** A delivery as it is stored: why it waits is what was true when the wait began. Calls no gate. */
+export function showStored(found: FoundDelivery, now: number): DeliveryJson {
+  return deliveryView(found, now);
 }
 
 /** The destinations that waiting deliveries are for, each once. */

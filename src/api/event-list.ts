@@ -1,5 +1,6 @@
 /** `GET /v1/events`: the events, the newest first, without their deliveries. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { isEventNumber } from "../core/placement.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import {
   BUNDLES_LOOKED_AT,
@@ -48,7 +49,7 @@ export function registerEventList(api: Api): void {
     const isAsked = () => data === "true";
     const { found, next, lookedBackTo } = withinBytes(listed, isAsked);
     const shown = isAsked() ? await withData(services, found) : found.map(eventView);
-    const looked_back_to = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
+    const looked_back_to = lookedBackView(lookedBackTo);
     return c.json({ data: shown, next_cursor: next ? cursorAt(next) : null, looked_back_to }, 200);
   });
 }
@@ -97,12 +98,29 @@ const position = z.string().transform((name, ctx): EventPosition => {
 /** The positions in a cursor of a list of events, one for each database. */
 export const eventPositions = z.array(position).min(1);
 
-/** The cursor of the page that begins at these positions. */
-export function cursorAt(positions: readonly EventPosition[]): string {
-  return encodeCursor(positions.map((before) => (before === 0 ? END : eventId(before))));
+/** Where a page begins, as its cursor has it. */
+export function placesIn(positions: readonly EventPosition[]): string[] {
+  return positions.map((before) => (isEventNumber(before) ? eventId(before) : END));
 }
 
-export function eventView(event: ListedEvent): ListedEventJson {
+/** The cursor of the page that begins at these positions. */
+export function cursorAt(positions: readonly EventPosition[]): string {
+  return encodeCursor(placesIn(positions));
+}
+
+/** @param at epoch ms */
+export function lookedBackView(at: number | undefined): string | null {
+  return at === undefined ? null : isoTime(at);
+}
+
+type Shown = Pick<
+  ListedEvent,
+  "id" | "tenant" | "type" | "acceptedAt" | "deliverAt" | "tags" | "ttlSeconds"
+> &
+  Readonly<{ contentType?: string | undefined }>;
+
+/** Without its data. */
+export function eventView(event: Shown): ListedEventJson {
   const { id, tenant, type, acceptedAt, deliverAt, tags, ttlSeconds, contentType } = event;
   return {
     id: eventId(id),

@@ -7,12 +7,14 @@
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "../core/bundle.ts";
+import { takesType } from "../core/routing.ts";
 import type { TimeRange } from "./bundles.ts";
 import { rowsIn } from "./packs.ts";
 import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { bundleIdOf, tenantOf, typeOf } from "./sql.ts";
 
 type EventFilter = Readonly<{
+  /** A pattern of types, as destinations have them. */
   type?: string | undefined;
   accepted?: TimeRange | undefined;
 }>;
@@ -59,7 +61,7 @@ export function isEventWanted(
   if (since === undefined && until === undefined && type === undefined && tenant === undefined) return true;
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;
   if (until !== undefined && (acceptedAt ?? until) >= until) return false;
-  if (type !== undefined && about?.type !== type) return false;
+  if (type !== undefined && !(about && takesType([type], about.type))) return false;
   return tenant === undefined || (owner ?? about?.tenant) === tenant;
 }
 
@@ -81,10 +83,17 @@ const OWNER = sql`coalesce(${destinations.tenant},
 /** The part of the filter that is about the event. */
 function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
-    type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
+    type === undefined ? undefined : isOfType(type),
     since === undefined ? undefined : gte(bundles.acceptedAt, since),
     until === undefined ? undefined : lt(bundles.acceptedAt, until),
   );
+}
+
+function isOfType(pattern: string): SQL | undefined {
+  if (pattern === "*") return undefined;
+  const type = sql.raw(typeOf("bundles.header", EVENT));
+  const prefix = pattern.endsWith(".*") ? pattern.slice(0, -1) : undefined;
+  return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
 }
 
 /** Longer than an invocation lives: none that saw a delivery before its end still runs by then. */

@@ -52,6 +52,12 @@ export type ListedEvent = Readonly<{
 /** Where a list continues in a database: with the events whose numbers are smaller. 0: there are none. */
 export type EventPosition = number;
 
+/** No event has this index of a bundle: positions between bundles name nobody's event. */
+const BEHIND_ALL = 127;
+
+/** With the bundles before this one. */
+const before = (bundle: number): EventPosition => eventAt(bundle - 1, BEHIND_ALL);
+
 const START: EventPosition = Number.MAX_SAFE_INTEGER;
 const END: EventPosition = 0;
 
@@ -132,17 +138,17 @@ type Walked = Readonly<{ rows: readonly Row[]; looked: Looked }>;
 async function listedIn(
   db: D1Database,
   { limit, destination, ...filter }: Omit<EventListFilter, "from">,
-  before: EventPosition,
+  position: EventPosition,
 ): Promise<Part<ListedEvent, EventPosition> & Looked> {
-  if (before <= eventAt(1, 0)) return { found: [], ...TO_THE_END };
+  if (position <= eventAt(1, 0)) return { found: [], ...TO_THE_END };
   const range = await idRangeOf(db, filter.accepted ?? {});
   const first = Math.max(1, bundleOf(range.first));
-  const last = Math.min(bundleOf(range.last), bundleOf(before - 1));
+  const last = Math.min(bundleOf(range.last), bundleOf(position - 1));
   const walk = { ...filter, destination, first, last };
   const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
     ? taggedBundles(db, walk)
     : walkedBundles(db, walk));
-  const found = rows.flatMap(eventsIn).filter((event) => event.id < before && isWanted(event, filter));
+  const found = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
   const shown = found.slice(0, limit);
   const cut = found.length > limit ? shown.at(-1) : undefined;
   return { found: shown, ...(cut ? { next: cut.id, lookedBackTo: cut.acceptedAt } : looked) };
@@ -178,7 +184,7 @@ async function walkedBundles(
   ]);
   const rows = walked?.results ?? [];
   const next = below?.results[0];
-  const rest = next && { next: eventAt(next.id + 1, 0), lookedBackTo: next.acceptedAt };
+  const rest = next && { next: before(next.id + 1), lookedBackTo: next.acceptedAt };
   return { rows, looked: restAfter(rows) ?? rest ?? TO_THE_END };
 }
 
@@ -209,7 +215,7 @@ async function taggedBundles(
 /** Where the list continues when there may be more bundles than were taken. */
 function restAfter(rows: readonly Row[]): Looked | undefined {
   const last = rows.length === BUNDLES_TAKEN ? rows.at(-1) : undefined;
-  return last && { next: eventAt(last.id, 0), lookedBackTo: last.acceptedAt };
+  return last && { next: before(last.id), lookedBackTo: last.acceptedAt };
 }
 
 /** All events of a bundle, the last one first. */

@@ -16,7 +16,7 @@ import { type Application, findApplication } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { eachBody, listEvents, withinBytes } from "../db/event-list.ts";
 import { type EventType, findEventType } from "../db/event-types.ts";
-import { eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
+import { EVENT_ID, eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { eventNumber, eventId as idOfEvent } from "../ids.ts";
 import type { Services } from "../services.ts";
@@ -184,8 +184,7 @@ type NewMessage = Readonly<{
   destinations?: readonly string[];
 }>;
 
-/** Both kinds of keys are idempotency keys of the tenant: they are told apart by what is before them. */
-const EVENT_ID = "svix-event-id:";
+/** An idempotency key of the tenant like `EVENT_ID`: they are told apart by what is before them. */
 const REQUEST = "svix-request:";
 
 async function createMessage(

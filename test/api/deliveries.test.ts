@@ -211,7 +211,7 @@ describe("GET /v1/deliveries", () => {
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
     ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],
     ["reason=http_5xx", "reason", 'is "http_5xx"', "as in http_503"],
-    ["type=a..b", "type", 'is "a..b"', "letters, digits"],
+    ["type=a..b", "type", 'is "a..b"', "a prefix"],
     ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
     ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
     [
