@@ -14,6 +14,7 @@ import {
 } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { dueAtOf, liveUntilOf, requeueDead } from "../db/deliveries.ts";
+import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import {
   type FoundDelivery,
@@ -26,7 +27,6 @@ import { type Destination, destinationsByIds, gateSettingsOf, retryPolicyOf } fr
 import { findDelivery, queuedDeliveries } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, DeliveryRow, StoredState } from "../db/schema.ts";
 import type { Databases } from "../db/shards.ts";
-import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { refusalAtGate, scheduleDrainAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
@@ -158,6 +158,10 @@ const position = z
 /** A position in each database; with one database, without the list around it. */
 export const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
 
+const orders = ["destination", "event"] as const;
+type Order = (typeof orders)[number];
+const ORDER_EXPECTED = `expected ${orders.join(" or ")}`;
+
 export const deliveryQuery = strict({
   destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
   state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
@@ -185,6 +189,10 @@ export const deliveryQuery = strict({
   until: timeParam.optional().openapi({
     description: "Only deliveries of events that were accepted before this time; it is after `since`.",
   }),
+  order: z.enum(orders, { error: ORDER_EXPECTED }).default("destination").openapi({
+    description:
+      "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
+  }),
   limit: limitParam,
   cursor: cursorParam(deliveryCursor),
 });
@@ -200,7 +208,8 @@ const getDeliveries = createRoute({
     "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
     "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
     "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
-    "are scheduled for later, the earliest first. With a `tag` the list has deliveries in all states, by event alone.",
+    "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
+    "event alone.",
   middleware: [requires("read")],
   request: { query: deliveryQuery },
   responses: {
@@ -234,6 +243,8 @@ const retryDelivery = createRoute({
   },
 });
 
+type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "order"> & Readonly<{ order?: Order }>;
+
 type Listed =
   | Readonly<{ kind: "page"; page: MergedPage }>
   | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }>;
@@ -242,7 +253,7 @@ type Listed =
 export async function listDeliveries(
   services: Services,
   principal: Principal,
-  { destination_id: destinationId, cursor: before, since, until, ...query }: z.infer<typeof deliveryQuery>,
+  { destination_id: destinationId, cursor: before, since, until, order, ...query }: DeliveryQuery,
 ): Promise<Listed> {
   const errors = rangeErrors(since, until);
   if (errors.length > 0) return { kind: "refused", refusal: invalidFields(errors) };
@@ -251,7 +262,7 @@ export async function listDeliveries(
     return { kind: "refused", refusal: { status: 403, detail: "The key is bound to another tenant" } };
   const accepted = since === undefined && until === undefined ? undefined : { since, until };
   const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
-  const page = await pageOfState(services, query.state, filter);
+  const page = await pageOfState(services, query.state, order, filter);
   if (page === undefined) return { kind: "refused", refusal: invalidFields([tagWithoutTenant(query.tag)]) };
   return { kind: "page", page };
 }
@@ -272,6 +283,7 @@ function tagWithoutTenant(tag: string | undefined) {
 async function pageOfState(
   databases: Databases,
   state: StoredState | "queued" | undefined,
+  order: Order | undefined,
   filter: ListFilter,
 ): Promise<MergedPage | undefined> {
   const { tag, tenant, destinationId } = filter;
@@ -279,8 +291,9 @@ async function pageOfState(
     const owner = tenant ?? (await ownerOf(databases, destinationId));
     return owner === undefined
       ? undefined
-      : taggedDeliveries(databases, { tenant: owner, tag, state }, filter);
+      : deliveriesByEvent(databases, { tenant: owner, tag, state }, filter);
   }
+  if (order === "event") return deliveriesByEvent(databases, { tenant, state }, filter);
   if (state !== "queued") return storedDeliveries(databases, state, filter);
   // A queued delivery has neither an attempt nor a stored reason.
   const matchesNone = filter.status !== undefined || filter.reason !== undefined;

@@ -26,7 +26,7 @@ export type DeliveryFilter = EventFilter &
     /** The last attempt's status code. */
     status?: number | undefined;
     reason?: string | undefined;
-    /** A tag of the event; needs a tenant: see tagged-deliveries.ts. */
+    /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
     tag?: string | undefined;
     /** What is hidden, whatever else is asked for. */
     over?: Over | undefined;

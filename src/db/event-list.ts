@@ -144,10 +144,10 @@ async function listedIn(
   const range = await idRangeOf(db, filter.accepted ?? {});
   const first = Math.max(1, bundleOf(range.first));
   const last = Math.min(bundleOf(range.last), bundleOf(position - 1));
-  const walk = { ...filter, destination, first, last };
+  const about = { ...filter, destination, first, last };
   const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
-    ? taggedBundles(db, walk)
-    : walkedBundles(db, walk));
+    ? taggedBundles(db, about)
+    : walked(db, about));
   const found = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
   const shown = found.slice(0, limit);
   const cut = found.length > limit ? shown.at(-1) : undefined;
@@ -155,34 +155,46 @@ async function listedIn(
 }
 
 /** The plan is read for one destination: it may name a thousand. */
-const COLUMNS = `id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?3) AS runs`;
+const COLUMNS = `id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, plan -> ('$.' || ?6) AS runs`;
 
 /** The newest bundle of those that are left. Ids are dense, but for what retention has removed: gaps are jumped over here. */
 const TOP = "(SELECT max(id) FROM bundles WHERE id BETWEEN ?1 AND ?2)";
 
-/** Names of tenants, types and tags need no escape in JSON. What else the names are part of is left to `isWanted`. */
-const WALKED = `
-  SELECT ${COLUMNS} FROM bundles WHERE id BETWEEN max(?1, ${TOP} - ${BUNDLES_LOOKED_AT - 1}) AND ${TOP}
-    AND (?4 IS NULL OR instr(header -> '$.tenants', ?4) > 0)
-    AND (?5 IS NULL OR instr(header -> '$.types', ?5) > 0)
-    AND (?6 IS NULL OR instr(header -> '$.tags', ?6) > 0)
-  ORDER BY id DESC LIMIT ${BUNDLES_TAKEN}`;
+/**
+ * SQL: the newest bundles from `?1` to `?2`, as far as one page looks, whose headers have the tenant `?3`, types that begin
+ * with `?4`, and the tag `?5`, as far as these are not null. They are names as the header has them, with quotation marks:
+ * none needs an escape in JSON. What else they are a part of is for the caller to tell.
+ */
+export function walkedBundles(columns: string, most: number): string {
+  return `
+  SELECT ${columns} FROM bundles WHERE id BETWEEN max(?1, ${TOP} - ${BUNDLES_LOOKED_AT - 1}) AND ${TOP}
+    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0)
+    AND (?4 IS NULL OR instr(header -> '$.types', ?4) > 0)
+    AND (?5 IS NULL OR instr(header -> '$.tags', ?5) > 0)
+  ORDER BY id DESC LIMIT ${most}`;
+}
 
-/** The first bundle that is not looked at. */
-const BELOW = `
+/** SQL: the first bundle from `?1` to `?2` that the page does not look at. */
+export const BELOW_WALKED = `
   SELECT id, accepted_at AS acceptedAt FROM bundles WHERE id BETWEEN ?1 AND ${TOP} - ${BUNDLES_LOOKED_AT}
   ORDER BY id DESC LIMIT 1`;
 
-async function walkedBundles(
+/** The names of a filter as `walkedBundles` takes them. */
+export function namesInHeaders({ tenant, types, tag }: Pick<EventFilter, "tenant" | "types" | "tag">) {
+  return [quoted(tenant), startOf(types), quoted(tag)] as const;
+}
+
+const WALKED = walkedBundles(COLUMNS, BUNDLES_TAKEN);
+
+async function walked(
   db: D1Database,
-  { first, last, destination = "none", tenant, types, tag }: Walk,
+  { first, last, destination = "none", ...filter }: Walk,
 ): Promise<Walked> {
-  const named = [quoted(tenant), startOf(types), quoted(tag)];
-  const [walked, below] = await db.batch<Row>([
-    db.prepare(WALKED).bind(first, last, destination, ...named),
-    db.prepare(BELOW).bind(first, last),
+  const [taken, below] = await db.batch<Row>([
+    db.prepare(WALKED).bind(first, last, ...namesInHeaders(filter), destination),
+    db.prepare(BELOW_WALKED).bind(first, last),
   ]);
-  const rows = walked?.results ?? [];
+  const rows = taken?.results ?? [];
   const next = below?.results[0];
   const rest = next && { next: before(next.id + 1), lookedBackTo: next.acceptedAt };
   return { rows, looked: restAfter(rows) ?? rest ?? TO_THE_END };
@@ -200,15 +212,15 @@ function startOf([pattern = "*", ...others]: readonly string[] = []): string | n
 }
 
 const TAGGED = `
-  SELECT ${COLUMNS} FROM (
-    SELECT bundle_id FROM tags WHERE tenant = ?4 AND tag = ?5 AND bundle_id BETWEEN ?1 AND ?2
+  SELECT ${COLUMNS.replace("?6", "?5")} FROM (
+    SELECT bundle_id FROM tags WHERE tenant = ?3 AND tag = ?4 AND bundle_id BETWEEN ?1 AND ?2
     ORDER BY bundle_id DESC LIMIT ${BUNDLES_TAKEN}) t CROSS JOIN bundles ON id = t.bundle_id`;
 
 async function taggedBundles(
   db: D1Database,
   { first, last, destination = "none", tenant, tag }: Walk,
 ): Promise<Walked> {
-  const { results } = await db.prepare(TAGGED).bind(first, last, destination, tenant, tag).all<Row>();
+  const { results } = await db.prepare(TAGGED).bind(first, last, tenant, tag, destination).all<Row>();
   return { rows: results, looked: restAfter(results) ?? TO_THE_END };
 }
 
