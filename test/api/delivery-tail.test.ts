@@ -181,6 +181,36 @@ describe("the tail", () => {
     expect(lastIdIn(await textOf(stream))).toBeDefined();
   });
 
+  test("reads at most 460 rows a look, however much comes and changes", async () => {
+    const destination = await newDestination("acme");
+    const foreign = { events: [{ tenant: "rival" }], acceptedAt: NOW };
+    const own = { events: [{ tenant: "acme", destinations: [destination] }], acceptedAt: NOW };
+    const arrive = async () => {
+      await insertBundles(
+        env.DB,
+        Array.from({ length: 300 }, (_, i) => (i % 4 ? foreign : own)),
+      );
+      await env.DB.prepare(
+        `INSERT OR IGNORE INTO deliveries (destination_id, event_id, state, attempts, give_up_at, next_attempt_at)
+         SELECT ?1, id * 128, 'retrying', 1, 0, 0 FROM bundles WHERE plan <> '{}'`,
+      )
+        .bind(destination)
+        .run();
+    };
+    const metered = meteredD1(env.DB);
+    const most: number[] = [];
+    const counting = {
+      ...services(async () => {
+        most.push(metered.used().rowsRead);
+        await arrive();
+      }),
+      db: metered.db,
+    };
+    await textOf(streamOf(counting, { tenant: "acme" }));
+    expect(Math.max(...most)).toBeGreaterThan(250);
+    expect(Math.max(...most)).toBeLessThanOrEqual(460);
+  });
+
   test("takes the newest of very many, and tells the gap", async () => {
     const destination = await newDestination("acme");
     const events = Array.from({ length: 80 }, () => ({ tenant: "acme", destinations: [destination] }));
