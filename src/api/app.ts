@@ -5,6 +5,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
+import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
@@ -31,6 +32,7 @@ import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
+import { registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -50,6 +52,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   registerHealth(app);
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
+  app.use("/v1/*", recordsChanges);
   for (const register of [
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
@@ -69,8 +72,10 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDeliveryRetry,
     registerKeys,
     registerPortalLinks,
+    registerTenants,
     registerReplays,
     registerReplayStatus,
+    registerAudit,
     registerSearch,
     registerStats,
     registerMetrics,

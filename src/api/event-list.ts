@@ -65,6 +65,7 @@ export const listedEvent = z
       description: "Present when the event was scheduled for later.",
     }),
     tags: z.array(z.string()).optional(),
+    channels: z.array(z.string()).optional(),
     ttl: z.int().optional(),
     content_type: z.string().optional().openapi({
       description: "Present when the event was posted as content of its own type.",
@@ -115,13 +116,13 @@ export function lookedBackView(at: number | undefined): string | null {
 
 type Shown = Pick<
   ListedEvent,
-  "id" | "tenant" | "type" | "acceptedAt" | "deliverAt" | "tags" | "ttlSeconds"
+  "id" | "tenant" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels" | "ttlSeconds"
 > &
   Readonly<{ contentType?: string | undefined }>;
 
 /** Without its data. */
 export function eventView(event: Shown): ListedEventJson {
-  const { id, tenant, type, acceptedAt, deliverAt, tags, ttlSeconds, contentType } = event;
+  const { id, tenant, type, acceptedAt, deliverAt, tags, channels, ttlSeconds, contentType } = event;
   return {
     id: eventId(id),
     tenant,
@@ -129,6 +130,7 @@ export function eventView(event: Shown): ListedEventJson {
     timestamp: isoTime(acceptedAt),
     ...(deliverAt !== null && { deliver_at: isoTime(deliverAt) }),
     ...(tags.length > 0 && { tags: [...tags] }),
+    ...(channels.length > 0 && { channels: [...channels] }),
     ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
     ...(contentType !== undefined && { content_type: contentType }),
   };

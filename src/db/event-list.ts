@@ -11,6 +11,7 @@
  */
 import {
   bundleOf,
+  channelsAt,
   eventAt,
   headersOf,
   indexOf,
@@ -40,6 +41,7 @@ export type ListedEvent = Readonly<{
   acceptedAt: number;
   deliverAt: number | null;
   tags: readonly string[];
+  channels: readonly string[];
   ttlSeconds: number | undefined;
   /** Of content of its own type, without `data`. */
   contentType: string | undefined;
@@ -66,6 +68,7 @@ export type EventFilter = Readonly<{
   /** Patterns, as destinations have them; one has to match. */
   types?: readonly string[] | undefined;
   tag?: string | undefined;
+  channel?: string | undefined;
   accepted?: TimeRange | undefined;
   /** Events that were due by then are left out, epoch ms. */
   dueBy: number;
@@ -244,6 +247,7 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent
       acceptedAt,
       deliverAt,
       tags: tagsAt(stored, index),
+      channels: channelsAt(stored, index),
       ttlSeconds: ttlAt(stored, index),
       contentType,
       isPlanned: isInRuns(planned, index),
@@ -252,12 +256,16 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent
     .reverse();
 }
 
-function isWanted(event: ListedEvent, { tenant, types, tag, accepted = {}, dueBy }: EventFilter): boolean {
+function isWanted(
+  event: ListedEvent,
+  { tenant, types, tag, channel, accepted = {}, dueBy }: EventFilter,
+): boolean {
   const { acceptedAt, deliverAt } = event;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted;
   if (tenant !== undefined && event.tenant !== tenant) return false;
   if (types !== undefined && !takesType(types, event.type)) return false;
   if (tag !== undefined && !event.tags.includes(tag)) return false;
+  if (channel !== undefined && !event.channels.includes(channel)) return false;
   return acceptedAt >= since && acceptedAt < until && (deliverAt ?? acceptedAt) > dueBy;
 }
 

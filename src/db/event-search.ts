@@ -27,7 +27,7 @@ export type FoundEvent = Readonly<{
 }>;
 
 /**
- * The events that have every word in their type, their tags, their tenant or their content.
+ * The events that have every word in their type, their tags, their channels, their tenant or their content.
  * @returns at most `limit` events, and the page of all events that were looked at
  */
 export async function searchEvents(
@@ -35,7 +35,7 @@ export async function searchEvents(
   filter: EventListFilter,
   words: readonly string[],
 ): Promise<Readonly<{ found: readonly FoundEvent[]; page: EventPage }>> {
-  const namesOf = ({ type, tags, tenant }: ListedEvent) => [type, ...tags, tenant];
+  const namesOf = ({ type, tags, channels, tenant }: ListedEvent) => [type, ...tags, ...channels, tenant];
   const isNamed = (event: ListedEvent) => findWords(words, namesOf(event)) !== undefined;
   const isAsked = (event: ListedEvent) => !isNamed(event);
   const limit = words.length === 0 ? filter.limit : MOST_READ;

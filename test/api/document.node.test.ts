@@ -60,7 +60,11 @@ test("no action whose fields are all optional requires a body", () => {
     return requestBody?.required && required.length === 0 ? [name] : [];
   });
   // Which fields a new destination needs depends on its kind. A change of nothing is a mistake: it is no action.
-  expect(asking).toEqual(["post /v1/destinations", "patch /v1/destinations/{id}"]);
+  expect(asking).toEqual([
+    "post /v1/destinations",
+    "patch /v1/destinations/{id}",
+    "patch /v1/tenants/{tenant}",
+  ]);
 });
 
 test("constraints between fields are in their descriptions", () => {

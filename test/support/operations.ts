@@ -66,9 +66,9 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
 }
 
 /** The path with ids of the tenant's things in it. */
-export function pathFor(path: string, { ids }: Things): string {
+export function pathFor(path: string, { tenant, ids }: Things): string {
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
-    const id = ids[plural] ?? shared[plural];
+    const id = plural === "tenants" ? tenant : (ids[plural] ?? shared[plural]);
     if (id === undefined) {
       throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
     }

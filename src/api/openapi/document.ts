@@ -55,7 +55,9 @@ const TAGS = [
     description: "Past deliveries of a destination sent again, at a rate that its receiver can take.",
   },
   { name: "API keys", description: "What a client may do, for all tenants or for one." },
+  { name: "Tenants", description: "What the operator has set for one tenant." },
   { name: "Portal", description: "A customer's access to the dashboard of its own tenant." },
+  { name: "Audit", description: "Who has changed what, and when." },
   { name: "Monitoring", description: "Health, statistics and metrics." },
   {
     name: "Event types",

@@ -1,0 +1,143 @@
+/**
+ * Tenants. One comes into being when something names it, so every valid name is a tenant. What an operator has set for one
+ * is read by the keys of that tenant too, and changed by the operator's alone.
+ */
+import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
+import { wholeDays } from "../core/retention.ts";
+import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
+import { requires, tenantFor } from "./auth.ts";
+import type { Api, Principal } from "./context.ts";
+import { jsonBody } from "./json-body.ts";
+import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
+import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+
+export function registerTenants(api: Api): void {
+  api.openapi(getTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    if (!isVisible(c.get("principal"), tenant)) return notFound("tenant", tenant);
+    return c.json(settingsView(tenant, await findTenantSettings(c.get("services").db, tenant)), 200);
+  });
+
+  api.openapi(patchTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const { contact_email, retention_days, payload_free } = c.req.valid("json");
+    const { db, config, now } = c.get("services");
+    const errors = retentionErrors(retention_days, config.retentionMs / DAY_MS);
+    if (errors.length > 0) return invalid(errors);
+    const change = {
+      ...(contact_email !== undefined && { contactEmail: contact_email }),
+      ...(retention_days !== undefined && { retentionDays: retention_days }),
+      ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+    };
+    const before = settingsView(tenant, await findTenantSettings(db, tenant));
+    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
+    return c.json(view, 200);
+  });
+}
+
+const NOT_THE_OPERATOR = "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
+
+const DAY_MS = 86_400_000;
+
+const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
+const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
+
+const contactEmail = z
+  .string({ error: EMAIL_EXPECTED })
+  .max(254, { error: EMAIL_EXPECTED, abort: true })
+  .regex(/^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$/, { error: EMAIL_EXPECTED })
+  .nullable()
+  .openapi({
+    example: "ops@acme.example",
+    description: "Who is told about the tenant's own destinations by mail; null: nobody.",
+  });
+
+const retentionDays = z.int({ error: DAYS_EXPECTED }).min(1, { error: DAYS_EXPECTED }).nullable().openapi({
+  example: 7,
+  description:
+    "For how many days its events are kept; null: as long as the deployment keeps events, which is the most.",
+});
+
+const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
+  description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
+});
+
+const change = strict({
+  contact_email: contactEmail.optional(),
+  retention_days: retentionDays.optional(),
+  payload_free: payloadFree.optional(),
+}).openapi("TenantChange");
+
+const tenantSchema = z
+  .object({
+    tenant: z.string().openapi({ example: "acme" }),
+    contact_email: contactEmail,
+    retention_days: retentionDays,
+    payload_free: payloadFree,
+    updated_at: z.iso
+      .datetime()
+      .nullable()
+      .openapi({ description: "Null while nothing has been set for the tenant." }),
+  })
+  .openapi("Tenant");
+
+/** A name that no tenant can have is the handlers' 404. */
+const tenantParam = z.object({
+  tenant: z.string().openapi({ description: "The tenant's name.", example: "acme" }),
+});
+
+const common = { tags: ["Tenants"], path: "/v1/tenants/{tenant}" as const };
+
+const getTenant = createRoute({
+  ...common,
+  method: "get",
+  summary: "Show what is set for a tenant",
+  middleware: [requires("read")],
+  request: { params: tenantParam },
+  responses: {
+    200: jsonAnswer(tenantSchema, "The tenant's settings."),
+    ...problemResponses(401, 403, 404, 429),
+  },
+});
+
+const patchTenant = createRoute({
+  ...common,
+  method: "patch",
+  summary: "Change what is set for a tenant",
+  description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
+  middleware: [requires("admin"), jsonBody()],
+  request: { params: tenantParam, body: jsonRequest(change) },
+  responses: {
+    200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
+    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
+
+/** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
+function isVisible(principal: Principal, tenant: string): boolean {
+  return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
+}
+
+/** The error of more days than the deployment keeps events. */
+function retentionErrors(days: number | null | undefined, most: number): FieldError[] {
+  if (days === undefined || days === null || days <= most) return [];
+  const expected = `at most ${most}, the RETENTION_DAYS of the deployment`;
+  return [{ field: "retention_days", fault: `is ${days}`, expected }];
+}
+
+function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
+  return {
+    tenant,
+    contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
+    retention_days: wholeDays(row?.retentionDays),
+    payload_free: row?.payloadFree === 1,
+    updated_at: isoTime(row?.updatedAt ?? null),
+  };
+}
