@@ -115,6 +115,18 @@ describe("the pages of a list of events", () => {
     expect(events.map(({ id }) => bundleOf(id))).toEqual([3, 2]);
   });
 
+  test("go on after as many bundles as one takes, with and without a tag", async () => {
+    const stored = await insertBundles(
+      db,
+      Array.from({ length: 450 }, (_, i) => ({ events: [{ tags: ["x"] }, {}], acceptedAt: i + 1 })),
+    );
+    const all = await walk({ tenant: "acme", dueBy: 0, limit: 1_000 }, false);
+    expect(all.events.map(({ id }) => id)).toEqual(stored.toReversed());
+    expect(all.pages).toBe(3);
+    const tagged = await walk({ tenant: "acme", tag: "x", dueBy: 0, limit: 1_000 }, false);
+    expect([tagged.events.length, tagged.pages]).toEqual([450, 3]);
+  });
+
   test("come to an end over any gap between the ids of bundles", async () => {
     const ids = [1, BUNDLES_LOOKED_AT - 1, 3 * BUNDLES_LOOKED_AT, 2 ** 32];
     await insertBundles(
