@@ -40,8 +40,8 @@ import {
   unset,
 } from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { type DeliveryRow, deliveries, destinations } from "./schema.ts";
-import { type Databases, homeOfBundle, sharesOf } from "./shards.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
