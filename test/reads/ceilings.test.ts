@@ -193,6 +193,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /api/v1/app/:app/msg/:msg/endpoint/:endpoint/resend": [1_200, 6],
   "POST /api/v1/app/:app/msg/precheck/active": [1_010, 2],
   "POST /api/v1/app/:app/endpoint/:endpoint/recover": [510, 13],
+  "POST /api/v1/app/:app/endpoint/:endpoint/replay-missing": [510, 13],
   "POST /api/v1/app/:app/endpoint/:endpoint/bulk-replay": [510, 13],
   "POST /api/v1/auth/app-portal-access/:app": [2, 1],
   "POST /api/v1/auth/dashboard-access/:app": [2, 1],
