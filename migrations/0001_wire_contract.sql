@@ -38,7 +38,7 @@ CREATE TABLE `erasures` (
 	`ended_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `erasures_by_tenant` ON `erasures` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `erasures_by_tenant` ON `erasures` (`tenant`);--> statement-breakpoint
 CREATE INDEX `erasures_running` ON `erasures` (`next_step_at`) WHERE state = 'running';--> statement-breakpoint
 CREATE TABLE `event_types` (
 	`name` text PRIMARY KEY NOT NULL,

@@ -16,6 +16,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerErasures } from "./erasures.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
@@ -65,6 +66,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerErasures,
     registerReplays,
     registerReplayStatus,
     registerStats,

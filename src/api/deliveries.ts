@@ -280,6 +280,7 @@ const UNDER_WAY = "The delivery has not ended: it is attempted again without a r
 
 /** Why this delivery cannot be retried; undefined when it can. */
 function refusalOf(found: FoundDelivery): string | undefined {
+  if (found.isErased) return "The event's content has been erased: there is nothing to send";
   if (!found.destination || found.destination.deletedAt !== null) {
     return "The delivery's destination is deleted: there is nowhere to send it";
   }

@@ -197,8 +197,12 @@ const eventSchema = z
       .string()
       .optional()
       .openapi({ description: "Present when the event was posted as content of its own type." }),
+    content: z.literal("erased").optional().openapi({
+      description: "Present when the content has been erased: `data` is null, and nothing can be sent again.",
+    }),
     data: z.unknown().optional().openapi({
-      description: "As it was posted; of content the text. Null when the stored bytes are damaged.",
+      description:
+        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
     }),
     data_base64: z
       .string()
@@ -440,8 +444,11 @@ function acceptedView(
 }
 
 /** When and what was posted. Of an envelope the timestamp is that which receivers see. */
-function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (text: string) => unknown) {
+function contentView(event: StoredEvent, parse: (text: string) => unknown) {
+  const { body, contentType, acceptedAt } = event;
   const timestamp = isoTime(acceptedAt);
+  const type = contentType !== undefined && { content_type: contentType };
+  if (event.isErased) return { timestamp, ...type, content: "erased" as const, data: null };
   const text = body ? textOf(body) : undefined;
   if (contentType !== undefined) {
     const data = body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };

@@ -172,7 +172,7 @@ export function deliveryText(delivery: Delivery, acceptedAt: number, now: number
     case "dead":
       return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
     case "cancelled":
-      return { tone: "quiet", label: "Cancelled", text: "Cancelled: the destination was deleted" };
+      return { tone: "quiet", label: "Cancelled", text: `Cancelled: ${cancelText(delivery.reason)}` };
   }
 }
 
@@ -217,6 +217,10 @@ function deliveredText({ attempts, delivered_at }: Delivery, acceptedAt: number)
   const text = attempts === 1 ? "Delivered at the first attempt" : `Delivered at attempt ${attempts}`;
   if (delivered_at === undefined) return text;
   return `${text}, ${durationOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
+}
+
+function cancelText(reason: string | undefined): string {
+  return reason === "erased" ? "the content of the event was erased" : "the destination was deleted";
 }
 
 function deadText({ reason = "", attempts }: Delivery): string {

@@ -18,6 +18,7 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
@@ -53,8 +54,9 @@ export type StoredEvent = Readonly<{
   ttlSeconds: number | undefined;
   /** The request headers that it was posted with. */
   headers: RequestHeaders | undefined;
-  /** An envelope, or content as it was posted; null when the stored bytes are damaged. */
+  /** An envelope, or content as it was posted; null when it has been erased, or the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null;
+  isErased: boolean;
   contentType?: string | undefined;
 }>;
 
@@ -90,11 +92,23 @@ export async function findEvent(
   const about = header && headerAt(header, indexOf(eventId));
   if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
     return undefined;
-  const { body = null, headers } = (await readContents(row.body, header))?.[indexOf(eventId)] ?? {};
+  const isGone = isErased(header, indexOf(eventId));
+  const contents = isGone ? undefined : await readContents(row.body, header);
+  const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
   const options = { ...optionsAt(header, eventId), headers, contentType };
-  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, ...options };
+  const { tenant: owner } = about;
+  const event = {
+    id: eventId,
+    tenant: owner,
+    type,
+    acceptedAt,
+    deliverAt,
+    body,
+    isErased: isGone,
+    ...options,
+  };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
   return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
@@ -130,7 +144,10 @@ export async function findDelivery(
   const row = stored.row ?? rowIn(stored.pack, eventId, destination);
   const { acceptedAt, deliverAt } = bundle;
   const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
-  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
+  const found = {
+    ...foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination),
+    isErased: isErased(bundle.header as StoredHeader, indexOf(eventId)),
+  };
   if (!isOverWith(bundle, [found], over)) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
   const { header } = bundle;

@@ -15,6 +15,7 @@ import {
   type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
@@ -33,6 +34,8 @@ export type RecentEvent = Readonly<{
   tags: readonly string[];
   /** Whether the destination that was named gets it. */
   isPlanned: boolean;
+  /** Whether its content has been erased. */
+  isErased: boolean;
   /** Whether it is content of its own type, without `data`. */
   isContent: boolean;
   /** The bytes of all bodies of its bundle. */
@@ -90,7 +93,9 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: stri
     const { type, contentType } = one;
     const tags = tagsAt(stored, index);
     const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, tags, bundleBytes };
-    return [{ ...event, isPlanned: isIn(planned, index), isContent: contentType !== undefined }];
+    const isGone = isErased(stored, index);
+    const isContent = contentType !== undefined;
+    return [{ ...event, isPlanned: isIn(planned, index), isErased: isGone, isContent }];
   });
 }
 
@@ -115,7 +120,10 @@ export function withinBytes(
 
 const BODIES = `SELECT id, header, hex(body) AS body FROM ${LISTED_BUNDLES}`;
 
-/** Calls back with the body of each event; undefined where the stored bytes are damaged. Keeps one portion in memory. */
+/**
+ * Calls back with the body of each event; undefined where it has been erased, or the stored bytes are damaged. Keeps one
+ * portion in memory.
+ */
 export async function eachBody(
   databases: Databases,
   events: readonly RecentEvent[],
@@ -129,9 +137,13 @@ export async function eachBody(
         .bind(ids)
         .all<{ id: number; header: string; body: string }>();
       for (const { id, header, body } of results) {
-        const contents = await readContents(body, JSON.parse(header) as StoredHeader);
-        for (const event of portion)
-          if (bundleOf(event.id) === id) use(event, contents?.[indexOf(event.id)]?.body);
+        const stored: StoredHeader = JSON.parse(header);
+        const contents = await readContents(body, stored);
+        for (const event of portion) {
+          const index = indexOf(event.id);
+          if (bundleOf(event.id) === id)
+            use(event, isErased(stored, index) ? undefined : contents?.[index]?.body);
+        }
       }
     }
   }

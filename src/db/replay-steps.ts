@@ -9,6 +9,7 @@
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/bundle.ts";
+import { isErased as isErasedIn } from "../core/erase.ts";
 import { takesType } from "../core/routing.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -26,6 +27,7 @@ import {
   hasBit,
   hasTag,
   IS_UNDER_WAY,
+  isErased,
   typeOf,
 } from "./sql.ts";
 
@@ -52,6 +54,7 @@ const isTagged = (event: string) => `(r.tag IS NULL OR ${hasTag("b.header", even
 
 /** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. */
 const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND ${isTagged("d.event_id")}
+  AND NOT ${isErased("b.header", "d.event_id")}
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
 
@@ -103,9 +106,10 @@ const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
 
 /** How many deliveries are selected of packs without ends after the replay began. */
 const TOTAL_PACKED = `
-  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL, ${countIn(deliveredOf("p"))}, (
+  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL, ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
     WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
+      AND NOT ${isErased("b.header", PACKED_EVENT)}
       AND (r.event_types IS NULL OR EXISTS (
         SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", "(b.header ->> ('$.types[' || i.value || ']'))")}))
   ))), 0)
@@ -273,7 +277,9 @@ function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
       const about = header && headerAt(header, indexOf(row.eventId));
       const isTagged =
         tag === null || (header && tagsAt(header, indexOf(row.eventId)).includes(tag)) === true;
-      const isSelected = inTime && isTagged && about !== undefined && takesType(eventTypes, about.type);
+      const isGone = header !== undefined && isErasedIn(header, indexOf(row.eventId));
+      const isSelected =
+        inTime && isTagged && !isGone && about !== undefined && takesType(eventTypes, about.type);
       return { event: row.eventId, isSelected: isSelected && (row.endedAt ?? 0) <= createdAt, packed: row };
     });
 }

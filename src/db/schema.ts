@@ -120,7 +120,7 @@ export const erasures = sqliteTable(
     since: integer(),
     until: integer(),
     state: text().$type<"running" | "completed">().notNull(),
-    /** The last bundle looked at in each database. */
+    /** Where the next step goes on: the pass, the number of the database, and the last bundle looked at there. */
     cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
     /** What has been erased so far. */
     events: integer().notNull().default(0),
@@ -132,7 +132,7 @@ export const erasures = sqliteTable(
     endedAt: integer("ended_at"),
   },
   (t) => [
-    index("erasures_by_tenant").on(t.tenant, t.id),
+    index("erasures_by_tenant").on(t.tenant),
     index("erasures_running").on(t.nextStepAt).where(sql`state = 'running'`),
   ],
 );

@@ -275,7 +275,9 @@ async function listMessages(services: Services, application: Application, query:
   const page = withinBytes(wanted.slice(0, limit), isAsked);
   const payloads = new Map<number, unknown>();
   if (isAsked())
-    await eachBody(services, page, ({ id, isContent }, body) => payloads.set(id, payloadIn(body, isContent)));
+    await eachBody(services, page, ({ id, isContent, isErased }, body) =>
+      payloads.set(id, isErased ? ERASED : payloadIn(body, isContent)),
+    );
   const names = await eventIdsOf(
     services,
     application,
@@ -319,9 +321,12 @@ export async function eventIdsOf(
 }
 
 export function messageView(event: StoredEvent, names: ReadonlyMap<number, string>, withContent = true) {
-  const payload = withContent ? payloadIn(event.body, event.contentType !== undefined) : {};
-  return view(event, names.get(event.id) ?? null, payload);
+  const kept = event.isErased ? ERASED : payloadIn(event.body, event.contentType !== undefined);
+  return view(event, names.get(event.id) ?? null, withContent ? kept : {});
 }
+
+/** As the Svix API shows the payload of a message that has none any more. */
+const ERASED = { expired: true };
 
 /** Null where the stored bytes are damaged. */
 function payloadIn(body: Uint8Array | null | undefined, isContent: boolean): unknown {

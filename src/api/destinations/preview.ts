@@ -41,7 +41,7 @@ export function registerDestinationPreview(api: Api): void {
   });
 }
 
-const reasons = [...refusals, "created_later", "corrupt"] as const;
+const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 
 const previewedEvent = z.object({
   event_id: z.string(),
@@ -54,7 +54,8 @@ const previewedEvent = z.object({
     .openapi({
       description:
         "Why it is not taken: its `type` is none of `event_types`, the `filter` does not hold, it is content that is " +
-        "not JSON and the destination's `body` is not `data`, or what is stored of it is damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+        "not JSON and the destination's `body` is not `data`, or what is stored of it is damaged (`corrupt`) or has been " +
+        "`erased`, so that the filter cannot be tried. With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
     }),
   delivery_id: z.string().optional().openapi({
     description: "Present when the event was taken at the time: its delivery to this destination.",
@@ -96,8 +97,8 @@ async function preview(
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
   const found = await recentEvents(services, tenant, id, dueBy);
-  const isAsked = ({ type, isContent }: RecentEvent) =>
-    route.filter !== null && !isContent && takesType(route.types, type);
+  const isAsked = ({ type, isContent, isErased }: RecentEvent) =>
+    route.filter !== null && !isContent && !isErased && takesType(route.types, type);
   const events = withinBytes(found, isAsked);
   const refused = new Map<number, Previewed["reason"]>();
   await eachBody(services, events.filter(isAsked), ({ id, type }, body) => {
@@ -121,9 +122,10 @@ async function preview(
 }
 
 /** Of an event whose type is refused, of any where there is no filter, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, { type, isContent }: RecentEvent) {
+function refusalWithoutData(route: Omit<Route, "destination">, { type, isContent, isErased }: RecentEvent) {
   const filter = isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, type, () => undefined, isContent);
+  const refusal = refusalOf({ ...route, filter }, type, () => undefined, isContent);
+  return refusal ?? (isErased && route.filter !== null ? "erased" : undefined);
 }
 
 /** The event's data; undefined when the body is not what an event's is. */
