@@ -53,6 +53,7 @@ CREATE TABLE `event_types` (
 );
 --> statement-breakpoint
 CREATE INDEX `event_types_validating` ON `event_types` (`name`) WHERE validates = 1;--> statement-breakpoint
+CREATE INDEX `event_types_kept` ON `event_types` (`retention_days`) WHERE retention_days IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `tags` (
 	`tenant` text NOT NULL,
 	`tag` text NOT NULL,
@@ -71,6 +72,8 @@ CREATE TABLE `tenant_settings` (
 	`updated_at` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX `tenant_settings_kept` ON `tenant_settings` (`retention_days`) WHERE retention_days IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `tenant_settings_payload_free` ON `tenant_settings` (`tenant`) WHERE payload_free = 1;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint

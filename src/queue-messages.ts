@@ -89,7 +89,9 @@ export type UpkeepMessage =
       /** No further page is enqueued after this, epoch ms. */
       until: number;
     }>
-  | Readonly<{ retention: number; until: number }>;
+  | Readonly<{ retention: number; until: number }>
+  /** The part of retention that goes by tenants and types. */
+  | Readonly<{ kept: number; until: number }>;
 
 /** Every message of the drains queue. */
 export type DrainQueueMessage = DrainMessage | ReplayMessage | ErasureMessage | DigestMessage | UpkeepMessage;
@@ -150,10 +152,11 @@ export function digestMessage(body: unknown): DigestMessage | undefined {
 }
 
 export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
-  const { sweep, page, retention, until } = (body ?? {}) as Record<string, unknown>;
+  const { sweep, page, retention, kept, until } = (body ?? {}) as Record<string, unknown>;
   if (!Number.isSafeInteger(until)) return undefined;
   if (typeof sweep === "string" && Number.isSafeInteger(page))
     return { sweep, page: page as number, until: until as number };
+  if (Number.isSafeInteger(kept)) return { kept: kept as number, until: until as number };
   return Number.isSafeInteger(retention)
     ? { retention: retention as number, until: until as number }
     : undefined;

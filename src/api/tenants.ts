@@ -10,7 +10,8 @@ import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { retentionDaysField, retentionErrors } from "./retention-field.ts";
 
 export function registerTenants(api: Api): void {
   api.openapi(getTenant, async (c) => {
@@ -26,7 +27,7 @@ export function registerTenants(api: Api): void {
     if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
     const { contact_email, retention_days, payload_free } = c.req.valid("json");
     const { db, config, now } = c.get("services");
-    const errors = retentionErrors(retention_days, config.retentionMs / DAY_MS);
+    const errors = retentionErrors(retention_days, config);
     if (errors.length > 0) return invalid(errors);
     const change = {
       ...(contact_email !== undefined && { contactEmail: contact_email }),
@@ -39,10 +40,7 @@ export function registerTenants(api: Api): void {
 
 const NOT_THE_OPERATOR = "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
 
-const DAY_MS = 86_400_000;
-
 const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
-const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
 
 const contactEmail = z
   .string({ error: EMAIL_EXPECTED })
@@ -54,19 +52,13 @@ const contactEmail = z
     description: "Who is told about the tenant's own destinations by mail; null: nobody.",
   });
 
-const retentionDays = z.int({ error: DAYS_EXPECTED }).min(1, { error: DAYS_EXPECTED }).nullable().openapi({
-  example: 7,
-  description:
-    "For how many days its events are kept; null: as long as the deployment keeps events, which is the most.",
-});
-
 const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
 });
 
 const change = strict({
   contact_email: contactEmail.optional(),
-  retention_days: retentionDays.optional(),
+  retention_days: retentionDaysField.optional(),
   payload_free: payloadFree.optional(),
 }).openapi("TenantChange");
 
@@ -74,7 +66,7 @@ const tenantSchema = z
   .object({
     tenant: z.string().openapi({ example: "acme" }),
     contact_email: contactEmail,
-    retention_days: retentionDays,
+    retention_days: retentionDaysField,
     payload_free: payloadFree,
     updated_at: z.iso
       .datetime()
@@ -118,13 +110,6 @@ const patchTenant = createRoute({
 /** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
 function isVisible(principal: Principal, tenant: string): boolean {
   return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
-}
-
-/** The error of more days than the deployment keeps events. */
-function retentionErrors(days: number | null | undefined, most: number): FieldError[] {
-  if (days === undefined || days === null || days <= most) return [];
-  const expected = `at most ${most}, the RETENTION_DAYS of the deployment`;
-  return [{ field: "retention_days", fault: `is ${days}`, expected }];
 }
 
 function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {

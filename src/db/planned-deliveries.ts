@@ -21,7 +21,7 @@ import {
 import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
-import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
+import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -111,7 +111,8 @@ export async function findEvent(
   };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
+  return isHidden ? undefined : { event, deliveries: found };
 }
 
 function optionsAt(header: StoredHeader, eventId: number) {
@@ -119,8 +120,13 @@ function optionsAt(header: StoredHeader, eventId: number) {
   return { tags: tagsAt(header, index), ttlSeconds: ttlAt(header, index) };
 }
 
-function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
-  return isOld(bundle, over) && found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+async function isOverWith(
+  event: Times & Readonly<{ tenant: string; type: string }>,
+  found: readonly FoundDelivery[],
+  over: Over,
+): Promise<boolean> {
+  const isEnded = found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+  return isEnded && (await oldAmong(over, [event]))(event);
 }
 
 /** One delivery; undefined when no event has planned it, or its event is over. */
@@ -148,11 +154,12 @@ export async function findDelivery(
     ...foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination),
     isErased: isErased(bundle.header as StoredHeader, indexOf(eventId)),
   };
-  if (!isOverWith(bundle, [found], over)) return found;
+  const event = { ...about, acceptedAt, deliverAt };
+  if (!(await isOverWith(event, [found], over))) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
   const { header } = bundle;
   const others = await foundAt(databases, home, { acceptedAt, deliverAt, header }, eventId, all);
-  return isOverWith(bundle, others, over) ? undefined : found;
+  return (await isOverWith(event, others, over)) ? undefined : found;
 }
 
 /** All that is known of a delivery, in one statement: looking up one delivery is the most frequent read of the API. */

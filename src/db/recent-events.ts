@@ -17,6 +17,7 @@ import {
 } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import { type Over, oldAmong } from "./delivery-filter.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
 /** Events found at most; and bundles that are looked at for them in each database. */
@@ -60,25 +61,30 @@ type Row = Readonly<{
 /**
  * The newest first.
  * @param destination whose plan is looked up, if any
- * @param dueBy events that were due by then are left out, epoch ms
+ * @param over events that are old are left out
  */
 export async function recentEvents(
   databases: Databases,
   tenant: string,
   destination: string | undefined,
-  dueBy: number,
+  over: Over,
 ): Promise<readonly RecentEvent[]> {
   const found = await Promise.all(
     allOf(databases).map(async (db) => {
       const { results } = await db
         .prepare(NEWEST)
-        .bind(tenant, dueBy, destination ?? "none")
+        .bind(tenant, over.dueBy, destination ?? "none")
         .all<Row>();
       return results.flatMap((row) => eventsIn(row, tenant));
     }),
   );
+  const isOld = await oldAmong(
+    over,
+    found.flat().map((event) => ({ ...event, tenant })),
+  );
   return found
     .flat()
+    .filter((event) => !isOld({ ...event, tenant }))
     .sort((a, b) => b.acceptedAt - a.acceptedAt || b.id - a.id)
     .slice(0, MOST_EVENTS);
 }

@@ -7,6 +7,7 @@ import type { UpkeepMessage } from "../queue-messages.ts";
 import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { recoverErasures } from "./erasure.ts";
+import { eraseMore, eraseOver } from "./kept.ts";
 import { removeDeleted, removeMore, removeOld } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
 
@@ -18,6 +19,7 @@ const tasks = [
   recoverErasures,
   removeOld,
   removeDeleted,
+  eraseOver,
   publishLeftovers,
   countKeyed,
 ];
@@ -32,5 +34,6 @@ export async function runCron(services: Services): Promise<void> {
 
 /** Continues the sweep or retention where the invocation before has stopped. */
 export function continueUpkeep(services: Services, message: UpkeepMessage): Promise<void> {
+  if ("kept" in message) return eraseMore(services, message);
   return "sweep" in message ? sweepPage(services, message) : removeMore(services, message);
 }

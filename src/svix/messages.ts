@@ -258,8 +258,7 @@ const listQuery = z.object(messageQuery);
 /** The newest hundred messages at most, of the newest bundles of events that the deployment has taken. */
 async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
   const { limit, iterator, tag, before, after, event_types: types, with_content: withContent } = query;
-  const { dueBy } = overBy(services);
-  const all = await recentEvents(services, application.id, undefined, dueBy);
+  const all = await recentEvents(services, application.id, undefined, overBy(services));
   const isWanted = (event: (typeof all)[number]) =>
     (tag === undefined || event.tags.includes(tag)) &&
     (types === undefined || types.includes(event.type)) &&

@@ -95,8 +95,7 @@ async function preview(
   { id, tenant, createdAt }: Destination,
   route: Omit<Route, "destination">,
 ): Promise<Previewed[]> {
-  const { dueBy } = overBy(services);
-  const found = await recentEvents(services, tenant, id, dueBy);
+  const found = await recentEvents(services, tenant, id, overBy(services));
   const isAsked = ({ type, isContent, isErased }: RecentEvent) =>
     route.filter !== null && !isContent && !isErased && takesType(route.types, type);
   const events = withinBytes(found, isAsked);

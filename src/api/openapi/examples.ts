@@ -168,7 +168,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     deliveries: [delivery],
   },
   NewEventType: eventType,
-  EventType: { name: "invoice.paid", ...eventType, archived: false },
+  EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },
   Delivery: delivery,
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: {
