@@ -53,7 +53,7 @@ const contactEmail = z
   });
 
 const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
-  description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
+  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
 const change = strict({

@@ -100,7 +100,7 @@ export const tenantSettings = sqliteTable(
     contactEmail: text("contact_email"),
     /** For how long its events are kept; null: as long as the deployment keeps them. */
     retentionDays: integer("retention_days"),
-    /** 1: the body of an event is removed once all of its deliveries have been delivered. */
+    /** 1: the content of an event is erased once all of its deliveries have been delivered. */
     payloadFree: integer("payload_free").notNull().default(0),
     /** What visitors of its portal may do, and up to which limits. */
     portal: jsonText<Readonly<Record<string, unknown>> | null>(null)(),

@@ -1,15 +1,20 @@
 /**
  * Retention by tenants and types, every minute: erases the content of events that are older than their tenant or type keeps
- * them, and that lists have hidden since. Their rows stay until the deployment's retention removes the whole bundle.
+ * them, and that lists have hidden since; and that of delivered events of tenants which keep no payloads. Their rows stay
+ * until the deployment's retention removes the whole bundle.
  *
- * A walk goes over the bundles of each database in the order of their ids, begins again a few hours after it has come to
- * the end, and passes what has not ended. It looks at whose events are in a bundle, and reads no more of it unless
- * something is set for one of them. Where nothing is set for anybody, a minute costs one query of three rows.
+ * Walks go over the bundles of each database in the order of their ids. They look at whose events are in a bundle, and read
+ * no more of it unless something is set for one of them. Where nothing is set for anybody, a minute costs one query of
+ * three rows.
+ *
+ * - `kept` goes over all bundles that may be old enough, four times a day.
+ * - `payload_free` follows the newest bundles a minute behind, and looks at each once: by then most are delivered.
+ * - `payload_late` goes over all of them, every 15 minutes, for what was delivered later.
  *
  * A step has a budget of D1 queries; what is left then is continued by pages over the queue. A step that comes twice finds
  * erased what it would erase.
  */
-import { headersOf } from "../core/bundle.ts";
+import { headersOf, type StoredHeader } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { hasEnded, type Over, overBy } from "../db/delivery-filter.ts";
 import { type Extent, eraseFrom } from "../db/erase.ts";
@@ -37,10 +42,27 @@ const STEP_MS = 15_000;
 /** No page is enqueued later than this after the cron: the next one is about to continue. */
 const PAGES_MS = 35_000;
 const MOST_PAGES = 20;
-/** A walk begins again so long after it began: four times in the shortest time that can be set. */
-const ROUND_MS = 6 * 3_600_000;
 
+/** What is over is hidden: nothing of it is needed any more. */
 const OVER: Extent = { cancels: false, tags: true, keys: "removed" };
+/** What is delivered is shown as before, found by its tags, and a repeat of its request gets the first answer. */
+const DELIVERED: Extent = { cancels: false, tags: false, keys: "kept" };
+
+type Round = Readonly<{
+  cursor: "kept" | "payload_free" | "payload_late";
+  /** Bundles that were accepted longer ago are looked at, in ms. */
+  ageMs: number;
+  /** It begins again so long after it began; absent: it goes on where it has stopped, for ever. */
+  everyMs?: number;
+}>;
+
+/** The walks for what is in use; none when nothing is. */
+function roundsFor({ shortestMs, payloadFree }: Awaited<ReturnType<typeof limitsInUse>>): Round[] {
+  const kept = { cursor: "kept", ageMs: shortestMs, everyMs: 6 * 3_600_000 } as const;
+  const free = { cursor: "payload_free", ageMs: 60_000 } as const;
+  const late = { cursor: "payload_late", ageMs: 60_000, everyMs: 15 * 60_000 } as const;
+  return [...(shortestMs < Number.POSITIVE_INFINITY ? [kept] : []), ...(payloadFree ? [free, late] : [])];
+}
 
 /** The cron's step. */
 export async function eraseOver(services: Services): Promise<void> {
@@ -55,9 +77,9 @@ export async function eraseMore(services: Services, { kept, until }: KeptMessage
 }
 
 async function eraseIn(services: Services, page: number, until: number): Promise<void> {
-  const { shortestMs } = await limitsInUse(services.db);
-  if (shortestMs === Number.POSITIVE_INFINITY) return;
-  const step = new Step(services, shortestMs);
+  const rounds = roundsFor(await limitsInUse(services.db));
+  if (rounds.length === 0) return;
+  const step = new Step(services, rounds);
   const first = Math.floor(services.random() * (1 + (services.further ?? []).length));
   const { more, failure } = await inTurn(step.databases, first, step.mayGoOn, (db) => step.eraseIn(db));
   if (step.erased > 0) services.log({ what: "erased_over", events: step.erased });
@@ -80,45 +102,52 @@ class Step {
   readonly #now: () => number;
   readonly #startedAt: number;
   readonly #over: Over;
-  readonly #shortestMs: number;
+  readonly #rounds: readonly Round[];
   /** Events whose content has been erased. */
   erased = 0;
 
-  constructor(services: Services, shortestMs: number) {
+  constructor(services: Services, rounds: readonly Round[]) {
     const { queries, ...databases } = countQueries(services);
     this.databases = databases;
     this.#queries = queries;
     this.#now = services.now;
     this.#startedAt = services.now();
     this.#over = overBy({ ...services, ...databases });
-    this.#shortestMs = shortestMs;
+    this.#rounds = rounds;
   }
 
   readonly mayGoOn = () => this.#queries() < QUERIES && this.#now() - this.#startedAt < STEP_MS;
 
-  /** Goes on with the walk through the database; returns whether there is more to look at. */
+  /** Goes on with the walks through the database; returns whether there is more to look at. */
   async eraseIn(db: D1Database): Promise<boolean> {
-    const from = await readCursor(db, "kept");
-    const isResting = from.row === 0 && this.#over.now - from.at < ROUND_MS;
+    let more = false;
+    for (const round of this.#rounds) if (await this.#goOn(db, round)) more = true;
+    return more;
+  }
+
+  async #goOn(db: D1Database, { cursor, ageMs, everyMs }: Round): Promise<boolean> {
+    const from = await readCursor(db, cursor);
+    const isResting = everyMs !== undefined && from.row === 0 && this.#over.now - from.at < everyMs;
     if (isResting) return false;
     const beganAt = from.row === 0 ? this.#over.now : from.at;
-    const bounds = { horizon: this.#over.now - this.#shortestMs, limit: PAGE };
+    const bounds = { horizon: this.#over.now - ageMs, limit: PAGE };
     let after = from.row;
-    for (;;) {
+    let isEnd = false;
+    while (!isEnd && this.mayGoOn()) {
       const { bundles, upto, isLast } = await walkOn(db, after, bounds);
       const looked = await this.#lookAt(db, bundles);
       const isWhole = looked === bundles.length;
       after = isWhole ? upto : (bundles[looked - 1]?.id ?? after);
-      if ((isLast && isWhole) || !this.mayGoOn()) {
-        const isEnd = isLast && isWhole;
-        await moveCursor(db, "kept", { at: beganAt, row: isEnd ? 0 : after });
-        return !isEnd;
-      }
+      isEnd = isLast && isWhole;
     }
+    const row = isEnd && everyMs !== undefined ? 0 : after;
+    if (row !== from.row || row === 0) await moveCursor(db, cursor, { at: beganAt, row });
+    return !isEnd;
   }
 
   /** Returns how many of the bundles it has looked at. */
   async #lookAt(db: D1Database, bundles: readonly WalkedBundle[]): Promise<number> {
+    if (bundles.length === 0) return 0;
     const [tenants, types] = [bundles.flatMap((one) => one.tenants), bundles.flatMap((one) => one.types)];
     const limits = await limitsOf(this.databases.db, tenants, types);
     for (const [looked, bundle] of bundles.entries()) {
@@ -133,24 +162,41 @@ class Step {
     const parts = await bundleParts(db, id);
     if (parts === undefined) return;
     const { plan, header } = parts;
-    const isOver = (about: { tenant: string; type: string }) =>
-      dueAt <= this.#over.now - limits.keptMs(about);
-    const old = headersOf(header).flatMap((about, index) =>
-      isOver(about) && !isErased(header, index) ? [index] : [],
-    );
-    if (old.length === 0) return;
-    const indexes = await eventsDone(db, id, plan, old, (end) => hasEnded(end, this.#over));
-    if (indexes.length === 0) return;
-    await eraseFrom(db, { id, plan, indexes }, OVER, this.#over.now);
-    this.erased += indexes.length;
+    const { now } = this.#over;
+    const isOver = (about: About) => dueAt <= now - limits.keptMs(about);
+    const isFree = ({ tenant }: About) => limits.isPayloadFree(tenant);
+    const over = await eventsDone(db, id, plan, openIn(header, isOver), (end) => hasEnded(end, this.#over));
+    if (over.length > 0) await eraseFrom(db, { id, plan, indexes: over }, OVER, now);
+    const others = openIn(header, isFree).filter((index) => !over.includes(index));
+    const free = await eventsDone(db, id, plan, others, ({ state }) => isDelivered(state));
+    if (free.length > 0) await eraseFrom(db, { id, plan, indexes: free }, DELIVERED, now);
+    this.erased += over.length + free.length;
   }
 }
 
-/** Whether an event of the bundle may be over: of one of its tenants, or one of its types. */
-function isConcerned({ dueAt, tenants, types }: WalkedBundle, { keptMs }: Limits, { now }: Over): boolean {
+type About = Readonly<{ tenant: string; type: string }>;
+
+/** The indexes of such events that still have their content. */
+function openIn(header: StoredHeader, isMeant: (about: About) => boolean): number[] {
+  return headersOf(header).flatMap((about, index) =>
+    isMeant(about) && !isErased(header, index) ? [index] : [],
+  );
+}
+
+/** What is cancelled will not be delivered; what is dead may be, by a retry. */
+function isDelivered(state: string): boolean {
+  return state === "delivered" || state === "cancelled";
+}
+
+/** Whether an event of the bundle may lose its content: by what is set for one of its tenants, or one of its types. */
+function isConcerned(
+  { dueAt, tenants, types }: WalkedBundle,
+  { keptMs, isPayloadFree }: Limits,
+  { now }: Over,
+): boolean {
   const shortest = Math.min(
     ...tenants.map((tenant) => keptMs({ tenant, type: "" })),
     ...types.map((type) => keptMs({ tenant: "", type })),
   );
-  return dueAt <= now - shortest;
+  return dueAt <= now - shortest || tenants.some(isPayloadFree);
 }

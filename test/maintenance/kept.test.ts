@@ -13,7 +13,7 @@ import { insertRow, KEY, testApi } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
-import { execute, newDestination, newWorld, type World } from "../support/world.ts";
+import { execute, newDestination, newWorld, urlOf, type World } from "../support/world.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
@@ -223,5 +223,90 @@ describe("the walk", () => {
     await eraseOver(world.services);
     expect([await statusOf(event), await bodies()]).toEqual([200, ["acme a"]]);
     expect(eventAt(bundleOf(event), 0)).toBe(event);
+  });
+});
+
+describe("an event of a tenant that keeps no payloads", () => {
+  const setFree = (tenant = "acme") =>
+    insertRow("tenant_settings", { tenant, payload_free: 1, created_at: 0, updated_at: 0 });
+  const MINUTE = 60_000;
+
+  test("loses its content a minute after it was delivered, and is shown and found as before", async () => {
+    await setFree();
+    const [mine = 0] = await delivered(MINUTE, [{}, { tenant: "rival" }]);
+    const { native } = apis();
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", "rival a"]);
+    const shown = (await native("GET", `/v1/events/${eventId(mine)}`)).json;
+    expect(shown).toMatchObject({
+      content: "erased",
+      data: null,
+      tags: ["t"],
+      deliveries: [{ state: "delivered" }],
+    });
+    const tagged = (await native("GET", "/v1/deliveries?tag=t&tenant=acme")).json.data;
+    expect(tagged).toMatchObject([{ event_id: eventId(mine), state: "delivered" }]);
+    const resent = await native("POST", `/v1/deliveries/${shown.deliveries[0].id}/retry`);
+    expect(resent).toMatchObject({ status: 409, json: { detail: expect.stringContaining("erased") } });
+  });
+
+  test("keeps it while a delivery of it is dead or under way, and loses it once that is delivered", async () => {
+    await setFree();
+    await delivered(2 * MINUTE, [{}, {}]);
+    await execute("UPDATE packs SET delivered0 = 1");
+    const dead = { destination_id: here, event_id: eventAt(1, 1), state: "dead", give_up_at: 1, ended_at: 1 };
+    await insertRow("deliveries", { ...dead, reason: "exhausted" });
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", "acme a"]);
+    await execute("UPDATE deliveries SET state = 'delivered', reason = NULL");
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", "acme a"]);
+    world.clock.pass(15 * MINUTE);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", ""]);
+  });
+
+  test("loses it in one written row for its whole bundle", async () => {
+    await setFree();
+    await delivered(
+      MINUTE,
+      Array.from({ length: 40 }, () => ({})),
+    );
+    world.d1.used();
+    await eraseOver(world.services);
+    // The bundle, and where the two walks are.
+    expect(world.d1.used().rowsWritten).toBeLessThanOrEqual(5);
+    expect(new Set(await bodies())).toEqual(new Set([""]));
+  });
+
+  test("gets the first answer for a repeat of its request", async () => {
+    await setFree();
+    const { native } = apis();
+    world.receiver.script(urlOf(here), 204);
+    const post = () =>
+      native("POST", "/v1/events", { type: "a", data: 1, tenant: "acme" }, { "idempotency-key": "k1" });
+    const first = await post();
+    await world.settled();
+    await world.consume(world.deliveryQueue.taken().map(({ body }) => body));
+    world.clock.pass(2 * MINUTE);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual([""]);
+    const again = await post();
+    expect([again.status, again.json.id]).toEqual([202, first.json.id]);
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+  });
+
+  test("that nobody takes loses it too, and one that is scheduled keeps it", async () => {
+    await setFree();
+    await insertBundles(env.DB, [
+      { acceptedAt: world.clock.now() - MINUTE, events: [{ data: "for nobody" }] },
+      {
+        acceptedAt: world.clock.now() - MINUTE,
+        deliverAt: world.clock.now() + DAY,
+        events: [{ data: "later", destinations: [here] }],
+      },
+    ]);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", "later"]);
   });
 });
