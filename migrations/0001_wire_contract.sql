@@ -68,6 +68,7 @@ CREATE TABLE `tenant_settings` (
 	`payload_free` integer DEFAULT 0 NOT NULL,
 	`portal` text,
 	`branding` text,
+	`deleted_at` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL
 );

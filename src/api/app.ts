@@ -29,7 +29,7 @@ import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerStats } from "./stats.ts";
-import { registerTenants } from "./tenants.ts";
+import { registerTenantDeletion, registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -66,6 +66,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerTenantDeletion,
     registerErasures,
     registerReplays,
     registerReplayStatus,

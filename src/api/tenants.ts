@@ -5,9 +5,11 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { deleteTenant } from "../maintenance/erasure.ts";
 import { isoTime } from "../time.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
+import { erasureSchema, erasureView } from "./erasures.ts";
 import { jsonBody } from "./json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
 import { invalid, notFound, problem, problemResponses } from "./problems.ts";
@@ -35,6 +37,16 @@ export function registerTenants(api: Api): void {
       ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
     };
     return c.json(settingsView(tenant, await changeTenantSettings(db, tenant, change, now())), 200);
+  });
+}
+
+export function registerTenantDeletion(api: Api): void {
+  api.openapi(removeTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    return c.json(erasureView(await deleteTenant(c.get("services"), tenant)), 202);
   });
 }
 
@@ -104,6 +116,22 @@ const patchTenant = createRoute({
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
     ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
+
+const removeTenant = createRoute({
+  ...common,
+  method: "delete",
+  summary: "Delete a tenant with everything",
+  description:
+    "Its destinations, its application of the Svix API and its settings are deleted, its keys revoked, its sessions ended, " +
+    "its portal links worthless, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
+    "that are bound to a tenant.",
+  middleware: [requires("admin")],
+  request: { params: tenantParam },
+  responses: {
+    202: jsonAnswer(erasureSchema, "The tenant is deleted; the erasure of its events begins at once."),
+    ...problemResponses(401, 403, 404),
   },
 });
 

@@ -26,18 +26,30 @@ const RUNNING = "erasures INDEXED BY erasures_running WHERE state = 'running'";
 const INSERT = `
   INSERT INTO erasures (id, tenant, kind, event_id, since, until, state, next_step_at, created_at, updated_at)
   SELECT ?1, ?2, ?3, ?4, ?5, ?6, 'running', ?7, ?8, ?8
-  WHERE ?3 = 'event' OR (SELECT count(*) FROM (
+  WHERE ?9 OR ?3 = 'event' OR (SELECT count(*) FROM (
     SELECT 1 FROM ${RUNNING} AND tenant = ?2 AND kind <> 'event' LIMIT ${MOST_WALKS})) < ${MOST_WALKS}
   RETURNING *`;
 
+/**
+ * Begins an erasure, and returns its row.
+ * @param always whether it begins even if the tenant has as many running as it may; otherwise it returns nothing then
+ */
+export function erasureBeginning(db: D1Database, row: NewErasure, always: boolean): D1PreparedStatement {
+  const { id, tenant, kind, eventId, since, until, nextStepAt, createdAt } = row;
+  return db
+    .prepare(INSERT)
+    .bind(id, tenant, kind, eventId, since, until, nextStepAt, createdAt, always ? 1 : 0);
+}
+
 /** Undefined when the tenant has as many running as it may. */
 export async function beginErasure(db: D1Database, row: NewErasure): Promise<Erasure | undefined> {
-  const { id, tenant, kind, eventId, since, until, nextStepAt, createdAt } = row;
-  const raw = await db
-    .prepare(INSERT)
-    .bind(id, tenant, kind, eventId, since, until, nextStepAt, createdAt)
-    .first<RawRow>();
-  return raw === null ? undefined : modelOf(erasures, raw);
+  const raw = await erasureBeginning(db, row, false).first<RawRow>();
+  return raw === null ? undefined : erasureOf(raw);
+}
+
+/** The row that `erasureBeginning` has returned. */
+export function erasureOf(raw: RawRow): Erasure {
+  return modelOf(erasures, raw);
 }
 
 /** The job with its counts of all databases. */

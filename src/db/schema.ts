@@ -106,6 +106,8 @@ export const tenantSettings = sqliteTable(
     portal: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
     /** The name, logo and colour of its portal. */
     branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+    /** When the tenant was last deleted with everything: portal links from before are worthless. */
+    deletedAt: integer("deleted_at"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },

@@ -24,10 +24,12 @@ import {
   type TenantBundle,
 } from "../db/erasures.ts";
 import { allOf, countQueries } from "../db/shards.ts";
+import { removeTenant } from "../db/tenant-removal.ts";
 import { newErasureId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { endDeleted } from "./waiting.ts";
 
 /** A step that is this late has been lost. */
 const LATE_MS = 30_000;
@@ -55,9 +57,13 @@ export async function startErasure(
   tenant: string,
   target: ErasureTarget,
 ): Promise<Erasure | undefined> {
-  const now = services.now();
+  const erasure = await beginErasure(services.db, newErasure(tenant, target, services.now()));
+  return erasure && begun(services, erasure);
+}
+
+function newErasure(tenant: string, target: ErasureTarget, now: number): NewErasure {
   const range = target.kind === "range" ? target : { since: undefined, until: undefined };
-  const row: NewErasure = {
+  return {
     id: newErasureId(),
     tenant,
     kind: target.kind,
@@ -67,11 +73,28 @@ export async function startErasure(
     nextStepAt: now,
     createdAt: now,
   };
-  const erasure = await beginErasure(services.db, row);
-  if (erasure === undefined) return undefined;
+}
+
+function begun(services: Services, erasure: Erasure): Erasure {
   services.log({ what: "erasure_begun", erasure: erasure.id, kind: erasure.kind });
-  services.background(enqueueErasureStep(services, erasure.id, now));
+  services.background(enqueueErasureStep(services, erasure.id, services.now()));
   return erasure;
+}
+
+/** Deleted destinations whose deliveries are cancelled before the erasure or the next sweep comes to them. */
+const ENDED_AT_ONCE = 10;
+
+/**
+ * Deletes a tenant with everything that it has: destinations, application, keys, sessions, portal links and settings at
+ * once, the content of its events by an erasure, which is the receipt. Safe to repeat.
+ */
+export async function deleteTenant(services: Services, tenant: string): Promise<Erasure> {
+  const now = services.now();
+  const job = newErasure(tenant, { kind: "tenant" }, now);
+  const { erasure, destinations } = await removeTenant(services.db, tenant, job, now);
+  services.log({ what: "tenant_deleted", destinations: destinations.length });
+  for (const id of destinations.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
+  return begun(services, erasure);
 }
 
 /** Begins to erase one event of the tenant; undefined when the tenant has no such event. */

@@ -159,6 +159,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "DELETE /api/v1/app/:app": [5_200, 13],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
+  // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.
+  "DELETE /v1/tenants/{tenant}": [30_000, 13],
   tick: [30_000, 60],
   watch: [50_000, 12],
 };
