@@ -7,6 +7,7 @@ import { type Erasure, findErasure, listErasures, MOST_WALKS } from "../db/erasu
 import { eventId, eventNumber } from "../ids.ts";
 import { type ErasureTarget, eraseEvent, startErasure } from "../maintenance/erasure.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { notYourTenant, requires, tenantFor } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -34,10 +35,14 @@ export function registerErasures(api: Api): void {
     if (Array.isArray(target)) return invalid(target);
     if (target.kind === "event") {
       const begun = await eraseEvent(services, tenant, target.eventId);
-      return begun ? c.json(erasureView(begun), 202) : notFound("event", input.event_id ?? "");
+      if (begun === undefined) return notFound("event", input.event_id ?? "");
+      changed(c, "erasure.started", begun);
+      return c.json(erasureView(begun), 202);
     }
     const begun = await startErasure(services, tenant, target);
-    return begun ? c.json(erasureView(begun), 202) : problem(409, TOO_MANY);
+    if (begun === undefined) return problem(409, TOO_MANY);
+    changed(c, "erasure.started", begun);
+    return c.json(erasureView(begun), 202);
   });
 
   api.openapi(getErasures, async (c) => {

@@ -6,8 +6,10 @@
  * good for one session; the operator's own product requests it for a user who is signed in there.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { newKey, newTokenId, notYourTenant, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
 import { type Api, scopes } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -36,7 +38,14 @@ export function registerKeys(api: Api): void {
     if (errors.length > 0) return invalid(errors);
     const { id, token, hash } = await newKey();
     const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
-    return c.json({ ...keyView(await insertKey(db, row)), key: token }, 201);
+    const view = keyView(await insertKey(db, row));
+    changed(
+      c,
+      "api_key.created",
+      view,
+      changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }),
+    );
+    return c.json({ ...view, key: token }, 201);
   });
 
   api.openapi(getKeys, async (c) => {
@@ -58,8 +67,10 @@ export function registerKeys(api: Api): void {
   api.openapi(deleteKey, async (c) => {
     const { id } = c.req.valid("param");
     const { db, now } = c.get("services");
-    const isRevoked = await revokeKey(db, id, c.get("principal").tenant, now());
-    return isRevoked ? c.body(null, 204) : notFound("API key", id);
+    const revoked = await revokeKey(db, id, c.get("principal").tenant, now());
+    if (revoked === undefined) return notFound("API key", id);
+    changed(c, "api_key.revoked", revoked);
+    return c.body(null, 204);
   });
 }
 

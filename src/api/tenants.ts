@@ -3,10 +3,12 @@
  * is read by the keys of that tenant too, and changed by the operator's alone.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { deleteTenant } from "../maintenance/erasure.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { erasureSchema, erasureView } from "./erasures.ts";
@@ -36,7 +38,10 @@ export function registerTenants(api: Api): void {
       ...(retention_days !== undefined && { retentionDays: retention_days }),
       ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
     };
-    return c.json(settingsView(tenant, await changeTenantSettings(db, tenant, change, now())), 200);
+    const before = settingsView(tenant, await findTenantSettings(db, tenant));
+    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
+    return c.json(view, 200);
   });
 }
 
@@ -46,7 +51,9 @@ export function registerTenantDeletion(api: Api): void {
     const principal = c.get("principal");
     if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
     if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    return c.json(erasureView(await deleteTenant(c.get("services"), tenant)), 202);
+    const erasure = await deleteTenant(c.get("services"), tenant);
+    changed(c, "tenant.deleted", { id: tenant, tenant });
+    return c.json(erasureView(erasure), 202);
   });
 }
 

@@ -14,7 +14,7 @@ export function isErased({ erased = [] }: Pick<StoredHeader, "erased">, index: n
 
 /** What else of the header an erasure takes along. */
 export type AlsoErased = Readonly<{
-  /** Tags may name people: the events lose them. */
+  /** Tags and channels may name people: the events lose them. */
   tags: boolean;
   /** The idempotency keys, as the header names them, that are no longer stored. */
   keys: readonly (readonly [tenant: string, key: string])[];
@@ -30,13 +30,16 @@ export function headerWithout(
   stored: Pick<StoredHeader, "encoding" | "checksum" | "headerBytes">,
   also: AlsoErased,
 ): StoredHeader {
-  const { checksum: _checksum, headerBytes: _bytes, keys = [], tags = [], ...rest } = header;
+  const { checksum: _checksum, headerBytes: _bytes, keys = [], tags = [], channels = [], ...rest } = header;
   const gone = new Set(indexes);
   const removed = new Set(also.keys.map((key) => JSON.stringify(key)));
   const keptKeys = keys.filter((key) => !removed.has(JSON.stringify(key)));
   const keptTags = also.tags
     ? tags.flatMap(([place, tag, runs]) => tagWithout(place, tag, runs, gone))
     : tags;
+  const keptChannels = also.tags
+    ? channels.flatMap(([channel, runs]) => channelWithout(channel, runs, gone))
+    : channels;
   const isBytes = (at: number) => at % FIELDS === FIELDS - 1;
   return {
     ...rest,
@@ -46,14 +49,26 @@ export function headerWithout(
     erased: runsOf([...new Set([...indexesOf(header.erased ?? []), ...gone])].sort((a, b) => a - b)),
     ...(keptKeys.length > 0 && { keys: keptKeys }),
     ...(keptTags.length > 0 && { tags: keptTags }),
+    ...(keptChannels.length > 0 && { channels: keptChannels }),
   };
 }
 
 type Tag = NonNullable<StoredHeader["tags"]>[number];
 
 function tagWithout(place: number, tag: string, runs: Runs, gone: ReadonlySet<number>): Tag[] {
-  const left = indexesOf(runs).filter((index) => !gone.has(index));
-  return left.length === 0 ? [] : [[place, tag, runsOf(left)]];
+  const left = runsWithout(runs, gone);
+  return left.length === 0 ? [] : [[place, tag, left]];
+}
+
+type Channel = NonNullable<StoredHeader["channels"]>[number];
+
+function channelWithout(channel: string, runs: Runs, gone: ReadonlySet<number>): Channel[] {
+  const left = runsWithout(runs, gone);
+  return left.length === 0 ? [] : [[channel, left]];
+}
+
+function runsWithout(runs: Runs, gone: ReadonlySet<number>): Runs {
+  return runsOf(indexesOf(runs).filter((index) => !gone.has(index)));
 }
 
 /** The tags that a bundle no longer has, each with its tenant: one of them may have lost its last event. */

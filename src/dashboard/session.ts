@@ -87,8 +87,9 @@ async function visitorOf(services: Services, token: string): Promise<Visitor | u
   return { token, sessionId: session.id, principal: principalOf(session) };
 }
 
-function principalOf({ keyId, tenant, scopes }: Session): Principal {
+function principalOf({ id, keyId, tenant, scopes }: Session): Principal {
   return {
+    session: { at: "dashboard", id },
     scopes: scopes as readonly Scope[],
     ...(keyId !== null && { key: keyId }),
     ...(tenant !== null && { tenant }),

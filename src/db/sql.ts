@@ -37,9 +37,20 @@ export function typeOf(header: string, event: string): string {
 
 /** Whether an event has a tag. Only its own tenant's events are in the runs of a tag. @param header that of its bundle */
 export function hasTag(header: string, event: string, tag: string): string {
-  return `EXISTS (SELECT 1 FROM json_each(${header}, '$.tags') tagged JOIN json_each(tagged.value, '$[2]') run
-    WHERE tagged.value ->> 1 = ${tag} AND run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
-      AND (tagged.value ->> ('$[2][' || (run.key + 1) || ']')))`;
+  return isNamed("tags", 1, header, event, tag);
+}
+
+/** Whether an event has a channel. @param header that of its bundle */
+export function hasChannel(header: string, event: string, channel: string): string {
+  return isNamed("channels", 0, header, event, channel);
+}
+
+/** Whether the runs of a name have the event in them. @param place of the name in an entry of the list, before its runs */
+function isNamed(list: string, place: number, header: string, event: string, name: string): string {
+  const runs = `$[${place + 1}]`;
+  return `EXISTS (SELECT 1 FROM json_each(${header}, '$.${list}') named JOIN json_each(named.value, '${runs}') run
+    WHERE named.value ->> ${place} = ${name} AND run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+      AND (named.value ->> ('${runs}[' || (run.key + 1) || ']')))`;
 }
 
 /** Whether the content of an event has been erased. @param header that of its bundle */

@@ -8,7 +8,7 @@ import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { recoverErasures } from "./erasure.ts";
 import { eraseMore, eraseOver } from "./kept.ts";
-import { removeDeleted, removeMore, removeOld } from "./retention.ts";
+import { removeDeleted, removeMore, removeOld, removeOldChanges } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
 
 /** `checkStall` comes before the sweep whose heartbeat would end the stall unnoticed. */
@@ -19,6 +19,7 @@ const tasks = [
   recoverErasures,
   removeOld,
   removeDeleted,
+  removeOldChanges,
   eraseOver,
   publishLeftovers,
   countKeyed,

@@ -126,7 +126,7 @@ const contextless = {
 } as unknown as ExecutionContext;
 
 function isJson(response: Response): boolean {
-  return /json/.test(response.headers.get("content-type") ?? "");
+  return /[/+]json/.test(response.headers.get("content-type") ?? "");
 }
 
 /** How many rows a table holds. */
