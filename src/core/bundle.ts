@@ -127,6 +127,8 @@ export type EventHeader = Readonly<{
   ttlSeconds?: number | undefined;
   /** Of content that is sent as it was posted; undefined: the body is an envelope. */
   contentType?: string | undefined;
+  /** It was posted for certain destinations, whatever others take. */
+  isAddressed?: boolean | undefined;
 }>;
 
 /**
@@ -157,6 +159,8 @@ export type StoredHeader = Readonly<{
   headerBytes?: number;
   /** The events whose content has been erased: see core/erase.ts. */
   erased?: Runs;
+  /** The events that were posted for certain destinations. */
+  addressed?: Runs;
 }>;
 
 const FIELDS = 3;
@@ -176,6 +180,7 @@ export function storedHeader(
   const channels = withRuns(events.map((event) => event.channels ?? []));
   const ttls = withRuns(events.map(({ ttlSeconds }) => (ttlSeconds === undefined ? [] : [ttlSeconds])));
   const contentTypes = contentTypesOf(events);
+  const addressed = runsOf(events.flatMap(({ isAddressed }, index) => (isAddressed ? [index] : [])));
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
     version: isPlain ? 1 : 2,
@@ -187,6 +192,7 @@ export function storedHeader(
     ...(channels.length > 0 && { channels }),
     ...(ttls.length > 0 && { ttls }),
     ...(contentTypes && { contentTypes }),
+    ...(addressed.length > 0 && { addressed }),
   };
 }
 

@@ -102,6 +102,7 @@ export type DeadReason = (typeof deadReasons)[number];
 /** Why a delivery is `cancelled`. */
 export const cancelReasons = [
   "destination_deleted",
+  "cancelled_by_request",
   /** The content of its event has been erased. */
   "erased",
 ] as const;
