@@ -28,6 +28,7 @@ const OPERATORS = [
   "PUT /v1/event-types/{name}",
   "DELETE /v1/event-types/{name}",
   "PATCH /v1/tenants/{tenant}",
+  "DELETE /v1/tenants/{tenant}",
 ];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);

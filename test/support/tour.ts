@@ -40,6 +40,7 @@ const things = {
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
+    erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),
     // In paths of the Svix API. What is deleted there is another destination.
     app: CROWDED,
