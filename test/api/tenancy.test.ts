@@ -29,6 +29,7 @@ const OPERATORS = [
   "DELETE /v1/event-types/{name}",
   "PATCH /v1/tenants/{tenant}",
   "DELETE /v1/tenants/{tenant}",
+  "POST /v1/tenants/{tenant}/import",
 ];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);
