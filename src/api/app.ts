@@ -19,11 +19,12 @@ import { registerDestinationKeys, registerDestinationRotation } from "./destinat
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
-import { registerKeys, registerPortalLinks } from "./keys.ts";
+import { registerKeys } from "./keys.ts";
 import { registerMasterKeyRotation } from "./master-key.ts";
 import { type Document, documentOf } from "./openapi/document.ts";
 import { typesOf } from "./openapi/typescript.ts";
 import { registerOperationalEvents } from "./operational-events.ts";
+import { registerPortalLinks } from "./portal-links.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";

@@ -39,6 +39,8 @@ export type Principal = Readonly<{
   tenant?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
+  /** Of a visitor of the portal: how many destinations its tenant may have when it creates one. */
+  maxDestinations?: number;
 }>;
 
 /** What a problem calls the principal. */

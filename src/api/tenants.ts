@@ -3,6 +3,8 @@
  * is read by the keys of that tenant too, and changed by the operator's alone.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { tenantPortal } from "../core/portal-access.ts";
+import { portalBranding } from "../core/portal-branding.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { isoTime } from "../time.ts";
@@ -24,7 +26,7 @@ export function registerTenants(api: Api): void {
     const principal = c.get("principal");
     if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
     if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const { contact_email, retention_days, payload_free } = c.req.valid("json");
+    const { contact_email, retention_days, payload_free, portal, branding } = c.req.valid("json");
     const { db, config, now } = c.get("services");
     const errors = retentionErrors(retention_days, config.retentionMs / DAY_MS);
     if (errors.length > 0) return invalid(errors);
@@ -32,6 +34,8 @@ export function registerTenants(api: Api): void {
       ...(contact_email !== undefined && { contactEmail: contact_email }),
       ...(retention_days !== undefined && { retentionDays: retention_days }),
       ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+      ...(portal !== undefined && { portal }),
+      ...(branding !== undefined && { branding }),
     };
     return c.json(settingsView(tenant, await changeTenantSettings(db, tenant, change, now())), 200);
   });
@@ -64,10 +68,24 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
 });
 
+const portal = tenantPortal.nullable().openapi("TenantPortal", {
+  type: ["object", "null"],
+  description:
+    "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
+    "nothing is restricted.",
+});
+
+const branding = portalBranding.nullable().openapi("PortalBranding", {
+  type: ["object", "null"],
+  description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
+});
+
 const change = strict({
   contact_email: contactEmail.optional(),
   retention_days: retentionDays.optional(),
   payload_free: payloadFree.optional(),
+  portal: portal.optional(),
+  branding: branding.optional(),
 }).openapi("TenantChange");
 
 const tenantSchema = z
@@ -76,6 +94,8 @@ const tenantSchema = z
     contact_email: contactEmail,
     retention_days: retentionDays,
     payload_free: payloadFree,
+    portal,
+    branding,
     updated_at: z.iso
       .datetime()
       .nullable()
@@ -133,6 +153,8 @@ function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
     retention_days: wholeDays(row?.retentionDays),
     payload_free: row?.payloadFree === 1,
+    portal: tenantPortal.safeParse(row?.portal).data ?? null,
+    branding: portalBranding.safeParse(row?.branding).data ?? null,
     updated_at: isoTime(row?.updatedAt ?? null),
   };
 }

@@ -100,8 +100,8 @@ export const tenantSettings = sqliteTable("tenant_settings", {
   retentionDays: integer("retention_days"),
   /** 1: the body of an event is removed once all of its deliveries have been delivered. */
   payloadFree: integer("payload_free").notNull().default(0),
-  /** What visitors of its portal may do, and up to which limits. */
-  portal: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+  /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
+  portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
   /** The name, logo and colour of its portal. */
   branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
   createdAt: integer("created_at").notNull(),

@@ -358,7 +358,7 @@ async function create(
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
   const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target };
-  const max = capsOf(config).destinations;
+  const max = Math.min(capsOf(config).destinations, principal.maxDestinations ?? Number.POSITIVE_INFINITY);
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
   // A random id cannot be taken.
