@@ -244,7 +244,7 @@ const claims = z.object({
   key: z.string().nullable(),
   tenant: z.string().nullable(),
   scopes: z.array(z.enum(scopes)),
-  visit: z.unknown(),
+  visit: z.unknown().optional(),
 });
 
 /** A session token or the token of a portal link, as a JWT. */

@@ -81,6 +81,19 @@ export async function findEvent(
   tenant: string | undefined,
   over: Over,
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
+  const read = await readEvent(databases, eventId, tenant);
+  if (!read) return undefined;
+  const { home, row, header, event } = read;
+  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
+  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+}
+
+/**
+ * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries tell, and
+ * whoever asks has found one of them.
+ */
+export async function readEvent(databases: Databases, eventId: number, tenant: string | undefined) {
   const home = homeOf(databases, eventId);
   const row = await home
     ?.prepare(`SELECT ${BUNDLE_COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
@@ -94,10 +107,16 @@ export async function findEvent(
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
   const options = { ...optionsAt(header, eventId), headers, contentType };
-  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, ...options };
-  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
-  const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+  const event: StoredEvent = {
+    id: eventId,
+    tenant: about.tenant,
+    type,
+    acceptedAt,
+    deliverAt,
+    body,
+    ...options,
+  };
+  return { home, row, header, event };
 }
 
 function optionsAt(header: StoredHeader, eventId: number) {

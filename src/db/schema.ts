@@ -501,7 +501,7 @@ export const mails = sqliteTable("mails", {
   sentAt: integer("sent_at").notNull(),
 });
 
-/** Sessions at the dashboard. A session has the id of the portal link that opened it, so a link opens only one. */
+/** Sessions at the dashboard and the portal. A session has the id of the portal link that opened it, so a link opens only one. */
 export const sessions = sqliteTable(
   "sessions",
   {

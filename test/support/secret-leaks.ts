@@ -12,7 +12,10 @@ const SHOWN = [
   { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
   { route: /^GET \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
-  { route: /^POST \/dashboard\/destinations\/(new|[^/]+\/rotate)$/, place: /<code id="secret">([^<]+)</ },
+  {
+    route: /^POST \/(dashboard\/destinations|portal\/endpoints)\/(new|[^/]+\/rotate)$/,
+    place: /<code id="secret">([^<]+)</,
+  },
 ];
 
 const pieces = new Set<string>();
