@@ -10,7 +10,7 @@ CREATE TABLE `applications` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `applications_by_uid` ON `applications` (`uid`) WHERE uid IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `audit_entries` (
-	`id` integer PRIMARY KEY AUTOINCREMENT NOT NULL,
+	`id` integer PRIMARY KEY NOT NULL,
 	`at` integer NOT NULL,
 	`tenant` text,
 	`actor` text NOT NULL,
@@ -20,6 +20,7 @@ CREATE TABLE `audit_entries` (
 );
 --> statement-breakpoint
 CREATE INDEX `audit_entries_by_tenant` ON `audit_entries` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `audit_entries_by_subject` ON `audit_entries` (`subject`,`id`);--> statement-breakpoint
 CREATE TABLE `erasures` (
 	`id` text PRIMARY KEY NOT NULL,
 	`tenant` text NOT NULL,
@@ -123,4 +124,8 @@ END;
 CREATE TRIGGER `event_types_removed` AFTER DELETE ON `event_types` WHEN old.`validates` = 1 BEGIN
 	INSERT INTO `tenants` (`id`, `revision`) VALUES ('', CAST(unixepoch('subsec') * 1000 AS INTEGER))
 	ON CONFLICT (`id`) DO UPDATE SET `revision` = max(`revision` + 1, excluded.`revision`);
+END;
+--> statement-breakpoint
+CREATE TRIGGER `audit_entries_final` BEFORE UPDATE ON `audit_entries` BEGIN
+	SELECT RAISE(ABORT, 'an audit entry is never changed');
 END;

@@ -86,18 +86,20 @@ function textOrNothing(schema: z.ZodType<string>) {
     });
 }
 
+const days = z.coerce
+  .number({ error: DAYS_EXPECTED })
+  .int({ error: DAYS_EXPECTED })
+  .min(1, { error: DAYS_EXPECTED })
+  .max(3650, { error: DAYS_EXPECTED });
+
 const variables = z.object({
   ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
     error: "is too short: at least 16 characters",
   }),
   MASTER_KEYS: masterKeys,
   GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
-  RETENTION_DAYS: z.coerce
-    .number({ error: DAYS_EXPECTED })
-    .int({ error: DAYS_EXPECTED })
-    .min(1, { error: DAYS_EXPECTED })
-    .max(3650, { error: DAYS_EXPECTED })
-    .default(30),
+  RETENTION_DAYS: days.default(30),
+  AUDIT_DAYS: days.default(365),
   ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
   OWN_HOSTS: hostList.default([]),
   EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
@@ -146,6 +148,8 @@ export type Config = Readonly<{
   graceMs: number;
   /** How long an event is kept; longer while one of its deliveries has not ended. */
   retentionMs: number;
+  /** How long entries of the audit trail are kept. */
+  auditMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
   /** Hosts under which this deployment is reached: no destination may be on them; absent: none is known. */
@@ -215,6 +219,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     masterKeys: parsed.data.MASTER_KEYS,
     graceMs: parsed.data.GRACE_SECONDS * 1000,
     retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
+    auditMs: parsed.data.AUDIT_DAYS * 86_400_000,
     allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
     ...(parsed.data.OWN_HOSTS.length > 0 && { ownHosts: parsed.data.OWN_HOSTS }),
     ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),

@@ -52,7 +52,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/, /^@hono\//],
     },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
-    local: { folders: ["local", "core", ""], packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/] },
+    local: {
+      folders: ["local", "secrets", "core", ""],
+      packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/, /^zod$/],
+    },
   };
 
 /** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */

@@ -5,6 +5,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
+import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
@@ -49,6 +50,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   registerHealth(app);
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
+  app.use("/v1/*", recordsChanges);
   for (const register of [
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
@@ -68,6 +70,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerTenants,
     registerReplays,
     registerReplayStatus,
+    registerAudit,
     registerStats,
     registerMetrics,
     registerOperationalEvents,

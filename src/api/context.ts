@@ -4,6 +4,7 @@
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { NewAuditEntry } from "../db/audit.ts";
 import type { Services } from "../services.ts";
 
 export type ApiEnv = {
@@ -14,6 +15,8 @@ export type ApiEnv = {
     principal: Principal;
     /** The size of the request body, where a route takes one. */
     bodyBytes: number;
+    /** What the request has changed: the entries of the audit trail. */
+    changes: readonly NewAuditEntry[] | undefined;
     /** The line number of each event of a batch, where the body is NDJSON. */
     lines: readonly number[] | undefined;
   };
@@ -41,6 +44,8 @@ export type Principal = Readonly<{
   expiresAt?: number;
   /** Of a visitor of the portal: how many destinations its tenant may have when it creates one. */
   maxDestinations?: number;
+  /** The session that the request is made in, at the dashboard or the portal. */
+  session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;
 
 /** What a problem calls the principal. */

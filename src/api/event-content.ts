@@ -11,7 +11,7 @@ import { readAtMost, replaceBody } from "./json-body.ts";
 import { invalid, problem } from "./problems.ts";
 
 /** Fields that are lists: the query names them once for each entry. */
-const LISTS = ["tags", "destination_ids"];
+const LISTS = ["tags", "channels", "destination_ids"];
 
 /** Of content without a Content-Type (RFC 9110 section 8.3). */
 const UNNAMED = "application/octet-stream";

@@ -1,5 +1,6 @@
-/** What an event may be posted with beside its type and data: who gets it, tags, a time to live, request headers. */
+/** What an event may be posted with beside its type and data: who gets it, tags, channels, a time to live, request headers. */
 import { z } from "@hono/zod-openapi";
+import { eventChannels } from "../core/routing.ts";
 import type { EventFault, EventOptions } from "../ingest/bundle.ts";
 import { areDistinct, headerName, headerValue } from "./destinations/headers.ts";
 import type { FieldError } from "./problems.ts";
@@ -31,7 +32,7 @@ export const optionFields = {
     .optional()
     .openapi({
       description:
-        "Only these of the tenant's destinations get the event, as far as their `event_types` and `filter` take it.",
+        "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
     }),
   tags: z
     .array(eventTag, { error: TAGS_EXPECTED })
@@ -41,6 +42,11 @@ export const optionFields = {
     .openapi({
       description: "Names by which deliveries can be listed and replayed. They are not sent.",
     }),
+  channels: eventChannels.optional().openapi({
+    description:
+      "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
+      "channels. They are not sent.",
+  }),
   ttl: z
     .int({ error: TTL_EXPECTED })
     .min(1, { error: TTL_EXPECTED })
@@ -84,6 +90,7 @@ type Fields = { [K in keyof typeof optionFields]?: z.infer<(typeof optionFields)
 export function optionsOf({
   destination_ids,
   tags,
+  channels,
   ttl,
   headers,
   validate,
@@ -91,6 +98,7 @@ export function optionsOf({
   const options = {
     ...(destination_ids && { destinationIds: destination_ids }),
     ...(tags && { tags }),
+    ...(channels && { channels }),
     ...(ttl !== undefined && { ttlSeconds: ttl }),
     ...(headers && Object.keys(headers).length > 0 && { headers }),
     ...(validate && { validate }),

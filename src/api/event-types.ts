@@ -14,6 +14,7 @@ import {
   removeEventType,
 } from "../db/event-types.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -40,7 +41,9 @@ export function registerEventTypes(api: Api): void {
     const { description = null, schema, example, validate: validates = false, archived = false } = input;
     const texts = { schema: textOf(schema), example: textOf(example) };
     const row = await putEventType(db, { name, description, ...texts, validates, archived }, now());
-    return row ? c.json(typeView(row), 200) : invalid([full(name, validates)]);
+    if (row === undefined) return invalid([full(name, validates)]);
+    changed(c, "event_type.changed", { id: name, tenant: null });
+    return c.json(typeView(row), 200);
   });
 
   api.openapi(getTypes, async (c) => {
@@ -63,7 +66,9 @@ export function registerEventTypes(api: Api): void {
     if (c.get("principal").tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
     const { name } = c.req.valid("param");
     const isRemoved = await removeEventType(c.get("services").db, name);
-    return isRemoved ? c.body(null, 204) : notFound("event type", name);
+    if (!isRemoved) return notFound("event type", name);
+    changed(c, "event_type.deleted", { id: name, tenant: null });
+    return c.body(null, 204);
   });
 }
 

@@ -131,6 +131,10 @@ const contentQuery = z.object({
     .unknown()
     .optional()
     .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+  channels: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
   destination_ids: z
     .unknown()
     .optional()
@@ -188,6 +192,9 @@ const eventSchema = z
       .optional()
       .openapi({ description: "Present when the event was scheduled for later." }),
     tags: z.array(z.string()).optional().openapi({ description: "Present when it was posted with tags." }),
+    channels: z.array(z.string()).optional().openapi({
+      description: "Present when it was posted with channels; each once, in alphabetical order.",
+    }),
     ttl: z.int().optional().openapi({ description: "Present when it was posted with a time to live." }),
     headers: z.record(z.string(), z.string()).optional().openapi({
       description:
@@ -417,9 +424,10 @@ export async function showEvent(
   };
 }
 
-function optionsView({ tags, ttlSeconds, headers }: StoredEvent, isAdmin: boolean) {
+function optionsView({ tags, channels, ttlSeconds, headers }: StoredEvent, isAdmin: boolean) {
   return {
     ...(tags.length > 0 && { tags: [...tags] }),
+    ...(channels.length > 0 && { channels: [...channels] }),
     ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
     ...(headers && { headers: isAdmin ? headers : maskedHeaders(headers, headers) }),
   };
@@ -454,7 +462,7 @@ function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (tex
 
 function hintFor(posted: PostedEvent | undefined): string {
   const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
-  return `No destination ${which} takes this event: check their event_types and filter, and the tenant`;
+  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant`;
 }
 
 function refused<S extends 403 | 409 | 422 | 503>(refusal: Refusal<S>) {

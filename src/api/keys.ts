@@ -3,8 +3,10 @@
  * without a tenant are the operator's, and it does not see them.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { newKey, refuseScopes, requires } from "./auth.ts";
 import { type Api, scopes } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -33,7 +35,14 @@ export function registerKeys(api: Api): void {
     if (errors.length > 0) return invalid(errors);
     const { id, token, hash } = await newKey();
     const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
-    return c.json({ ...keyView(await insertKey(db, row)), key: token }, 201);
+    const view = keyView(await insertKey(db, row));
+    changed(
+      c,
+      "api_key.created",
+      view,
+      changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }),
+    );
+    return c.json({ ...view, key: token }, 201);
   });
 
   api.openapi(getKeys, async (c) => {
@@ -55,8 +64,10 @@ export function registerKeys(api: Api): void {
   api.openapi(deleteKey, async (c) => {
     const { id } = c.req.valid("param");
     const { db, now } = c.get("services");
-    const isRevoked = await revokeKey(db, id, c.get("principal").tenant, now());
-    return isRevoked ? c.body(null, 204) : notFound("API key", id);
+    const revoked = await revokeKey(db, id, c.get("principal").tenant, now());
+    if (revoked === undefined) return notFound("API key", id);
+    changed(c, "api_key.revoked", revoked);
+    return c.body(null, 204);
   });
 }
 

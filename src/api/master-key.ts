@@ -10,6 +10,7 @@ import { resealedAuth, resealedHeaders } from "../delivery/authorization.ts";
 import { resealedToken } from "../delivery/kinds/kind.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { cursorParam, encodeCursor, jsonAnswer, strict } from "./parameters.ts";
@@ -19,6 +20,7 @@ export function registerMasterKeyRotation(api: Api): void {
   api.openapi(rotateMasterKey, async (c) => {
     if (c.get("principal").tenant !== undefined) return problem(403, "The key is bound to a tenant");
     const { cursor = "" } = c.req.valid("query");
+    if (cursor === "") changed(c, "master_key.rotated", { id: "MASTER_KEYS", tenant: null });
     return c.json(await rotateStep(c.get("services"), cursor), 200);
   });
 }

@@ -4,8 +4,8 @@
  */
 import { z } from "@hono/zod-openapi";
 import { thresholds } from "../core/alerts.ts";
+import type { OperationalType } from "../core/operational-message.ts";
 import { pauseReasons } from "../core/reasons.ts";
-import type { OperationalType } from "../notifications/operational-events.ts";
 import type { Api } from "./context.ts";
 
 /** Adds the webhooks to the document; there is no route. */
@@ -30,8 +30,14 @@ export function operationalData(type: OperationalType): z.ZodObject {
 
 const time = z.iso.datetime();
 
+const link = z.url().optional().openapi({
+  example: "https://hooks.example.com/dashboard/destinations/dst_8m2x0f7q9a4r6t1v3w5y",
+  description: "The page of the dashboard that shows it. Absent where the deployment has no `OWN_HOSTS`.",
+});
+
 const aboutDestination = {
   at: time,
+  link,
   destination_id: z.string().openapi({ example: "dst_8m2x0f7q9a4r6t1v3w5y" }),
   tenant: z.string().openapi({ example: "acme" }),
   host: z.string().nullable().openapi({
@@ -81,12 +87,13 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
     },
     "sweep.stalled": {
       summary: "The sweep has not run for five minutes",
-      data: z.object({ at: time, heartbeat_at: time, age_s: z.int() }),
+      data: z.object({ at: time, link, heartbeat_at: time, age_s: z.int() }),
     },
     "threshold.crossed": {
       summary: "A figure is beyond its limit",
       data: z.object({
         at: time,
+        link,
         threshold: z.enum(thresholds),
         value: z.number(),
         limit: z.number(),

@@ -5,6 +5,7 @@
  * whatever was written meanwhile. Cursors are opaque to callers and validated when they come back.
  */
 import { z } from "@hono/zod-openapi";
+import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
 import { isoTime } from "../time.ts";
 import type { FieldError } from "./problems.ts";
 
@@ -133,8 +134,8 @@ const PATTERN_EXPECTED =
 /** An event type: `invoice.paid`. */
 export const eventType = z
   .string({ error: TYPE_EXPECTED })
-  .max(128, { error: TYPE_EXPECTED, abort: true })
-  .regex(/^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/, { error: TYPE_EXPECTED })
+  .max(MAX_EVENT_TYPE, { error: TYPE_EXPECTED, abort: true })
+  .regex(EVENT_TYPE, { error: TYPE_EXPECTED })
   .openapi({ example: "invoice.paid" });
 
 /** The name of a tenant. */
@@ -146,6 +147,6 @@ export const tenantName = z
 /** A pattern of event types: `invoice.paid`, `invoice.*` or `*`. */
 export const eventTypePattern = z
   .string({ error: PATTERN_EXPECTED })
-  .max(128, { error: PATTERN_EXPECTED, abort: true })
+  .max(MAX_EVENT_TYPE, { error: PATTERN_EXPECTED, abort: true })
   .regex(/^(\*|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*(\.\*)?)$/, { error: PATTERN_EXPECTED })
   .openapi({ example: "invoice.*" });

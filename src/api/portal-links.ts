@@ -16,6 +16,7 @@ import {
 import { isHttpsUrl } from "../core/portal-branding.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
+import { record } from "./audit.ts";
 import { newTokenId, notYourTenant, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
 import type { Api, Principal, Scope } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -93,11 +94,12 @@ export type PortalLinkOptions = Readonly<{
  * @param at any URL of the deployment: the link has its host
  */
 export async function createPortalLink(
-  { config, now }: Pick<Services, "config" | "now">,
+  services: Services,
   principal: Principal,
   options: PortalLinkOptions,
   at: string,
 ): Promise<PortalLink | ProblemResponse<403>> {
+  const { config, now } = services;
   const tenant = tenantFor(principal, options.tenant);
   if (tenant === undefined) return problem(403, notYourTenant(principal));
   const { expires_in_s = HOUR_S, read_only = false } = options;
@@ -108,8 +110,10 @@ export async function createPortalLink(
   const { language = null, theme = null, return_url = null } = options;
   const visit: PortalVisit = { rules, language, theme, return_url };
   const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
-  const claims = { id: newTokenId(), keyId: principal.key ?? null, tenant, scopes, expiresAt, visit };
+  const id = newTokenId();
+  const claims = { id, keyId: principal.key ?? null, tenant, scopes, expiresAt, visit };
   const token = await signToken(config, "portal", claims);
+  await record(services, principal, [{ action: "portal_link.created", subject: id, tenant, changes: null }]);
   const url = new URL(`/portal/enter?token=${token}`, at).href;
   return { url, tenant, read_only, expires_at: isoTime(expiresAt) };
 }

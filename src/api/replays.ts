@@ -23,6 +23,7 @@ import { newReplayId } from "../ids.ts";
 import { enqueueReplayStep } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { eventTag } from "./event-options.ts";
@@ -57,6 +58,7 @@ export function registerReplays(api: Api): void {
     const { replay } = started;
     services.log({ what: "replay_begun", replay: replay.id, destination: id, include: replay.include });
     services.background(enqueueReplayStep(services, replay.id, services.now()));
+    changed(c, "replay.started", replay);
     return c.json(replayView(replay), 201);
   });
 
@@ -78,11 +80,11 @@ export function registerReplays(api: Api): void {
 
 export function registerReplayStatus(api: Api): void {
   const routes = [
-    [pause, transitions.pause],
-    [resume, transitions.resume],
-    [cancel, transitions.cancel],
+    [pause, transitions.pause, "replay.paused"],
+    [resume, transitions.resume, "replay.resumed"],
+    [cancel, transitions.cancel, "replay.cancelled"],
   ] as const;
-  for (const [route, transition] of routes) {
+  for (const [route, transition, action] of routes) {
     api.openapi(route, async (c) => {
       const services = c.get("services");
       const { id } = c.req.valid("param");
@@ -90,6 +92,7 @@ export function registerReplayStatus(api: Api): void {
       if (before === undefined) return notFound("replay", id);
       const after = await changeState(services, before, transition);
       if (after.state !== transition.to) return problem(409, `The replay has ended: it is ${after.state}`);
+      if (after.state !== before.state) changed(c, action, after);
       return c.json(replayView(after), 200);
     });
   }

@@ -2,8 +2,9 @@
  * Sessions of pages. One is stored, and its signed token is in a cookie: every request looks up whether the session and
  * the key behind it are still valid. A token of the dashboard is none of the portal, and the other way round.
  */
-import { findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
+import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
 import type { Services } from "../services.ts";
+import { record } from "./audit.ts";
 import { readToken, signToken } from "./auth.ts";
 import type { Principal, Scope } from "./context.ts";
 
@@ -21,15 +22,17 @@ type NewSession = Pick<Session, "id" | "keyId" | "tenant" | "portal"> &
 
 /** Opens a session and makes its token; undefined when its id has opened a session before. */
 export async function openSession(
-  { db, config, now, background }: Services,
+  services: Services,
   use: SessionUse,
   session: NewSession,
 ): Promise<string | undefined> {
+  const { db, config, now, background } = services;
   const createdAt = now();
   const expiresAt = createdAt + SESSION_MS;
   if (!(await insertSession(db, { ...session, createdAt, expiresAt }))) return undefined;
   background(forgetSessions(db, createdAt - RETENTION_MS));
   const { id, keyId, tenant, scopes } = session;
+  await recordOf(services, principalOf(session), "session.started");
   return signToken(config, use, { id, keyId, tenant, scopes, expiresAt });
 }
 
@@ -45,8 +48,30 @@ export async function sessionOf(
   return session && (session.portal === null) === (use === "session") ? session : undefined;
 }
 
-export function principalOf({ keyId, tenant, scopes }: Session): Principal {
+/** Ends the principal's session on the server: copies of its token are worthless from then on. */
+export async function closeSession(services: Services, principal: Principal): Promise<void> {
+  await endSession(services.db, principal.session?.id ?? "", services.now());
+  await recordOf(services, principal, "session.ended");
+}
+
+async function recordOf(
+  services: Services,
+  principal: Principal,
+  action: "session.started" | "session.ended",
+): Promise<void> {
+  const { session, tenant = null } = principal;
+  await record(services, principal, [{ action, subject: session?.id ?? "", tenant, changes: null }]);
+}
+
+export function principalOf({
+  id,
+  keyId,
+  tenant,
+  scopes,
+  portal,
+}: Pick<Session, "id" | "keyId" | "tenant" | "scopes" | "portal">): Principal {
   return {
+    session: { at: portal === null ? "dashboard" : "portal", id },
     scopes: scopes as readonly Scope[],
     ...(keyId !== null && { key: keyId }),
     ...(tenant !== null && { tenant }),

@@ -3,11 +3,13 @@
  * is read by the keys of that tenant too, and changed by the operator's alone.
  */
 import { createRoute, z } from "@hono/zod-openapi";
+import { changesBetween } from "../core/audit.ts";
 import { tenantPortal } from "../core/portal-access.ts";
 import { portalBranding } from "../core/portal-branding.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
@@ -37,7 +39,10 @@ export function registerTenants(api: Api): void {
       ...(portal !== undefined && { portal }),
       ...(branding !== undefined && { branding }),
     };
-    return c.json(settingsView(tenant, await changeTenantSettings(db, tenant, change, now())), 200);
+    const before = settingsView(tenant, await findTenantSettings(db, tenant));
+    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
+    return c.json(view, 200);
   });
 }
 

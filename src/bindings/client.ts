@@ -34,6 +34,8 @@ export type NewEvent = Readonly<{
   destination_ids?: readonly string[] | undefined;
   /** Names by which deliveries can be listed and replayed; they are not sent. */
   tags?: readonly string[] | undefined;
+  /** Destinations with channels get it only when it has one of theirs: up to 5; they are not sent. */
+  channels?: readonly string[] | undefined;
   /** Seconds after which deliveries that have not succeeded are given up. */
   ttl?: number | undefined;
   /** To be sent with its deliveries. */
@@ -87,6 +89,7 @@ export type StoredEvent = Readonly<{
   timestamp: string;
   deliver_at?: string | undefined;
   tags?: readonly string[] | undefined;
+  channels?: readonly string[] | undefined;
   ttl?: number | undefined;
   /** The values are shown to a scope that a binding cannot have. */
   headers?: Readonly<Record<string, string>> | undefined;

@@ -121,6 +121,8 @@ export type EventHeader = Readonly<{
   /** Of its body. */
   bytes: number;
   tags?: readonly string[] | undefined;
+  /** It is routed by them when it is accepted; later they are only shown. */
+  channels?: readonly string[] | undefined;
   /** How long its deliveries may take from when it is due; undefined: as long as the destination's policy says. */
   ttlSeconds?: number | undefined;
   /** Of content that is sent as it was posted; undefined: the body is an envelope. */
@@ -147,6 +149,8 @@ export type StoredHeader = Readonly<{
   keys?: readonly (readonly [tenant: string, key: string])[];
   /** Each tag with the position of its tenant and the events that have it. A trigger writes a row of `tags` for each. */
   tags?: readonly (readonly [tenant: number, tag: string, events: Runs])[];
+  /** Each channel with the events that have it. */
+  channels?: readonly (readonly [channel: string, events: Runs])[];
   /** The times to live, each with the events that have it. */
   ttls?: readonly (readonly [seconds: number, events: Runs])[];
   /** The bytes of the events' own request headers, which are stored behind the bodies. */
@@ -167,7 +171,8 @@ export function storedHeader(
     bytes,
   ]);
   const tags = tagsOf(events, tenants);
-  const ttls = ttlsOf(events);
+  const channels = withRuns(events.map((event) => event.channels ?? []));
+  const ttls = withRuns(events.map(({ ttlSeconds }) => (ttlSeconds === undefined ? [] : [ttlSeconds])));
   const contentTypes = contentTypesOf(events);
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
@@ -177,6 +182,7 @@ export function storedHeader(
     types,
     events: positions,
     ...(tags.length > 0 && { tags }),
+    ...(channels.length > 0 && { channels }),
     ...(ttls.length > 0 && { ttls }),
     ...(contentTypes && { contentTypes }),
   };
@@ -203,18 +209,22 @@ function tagsOf(
   });
 }
 
-function ttlsOf(events: readonly EventHeader[]): NonNullable<StoredHeader["ttls"]> {
-  const given = events.flatMap(({ ttlSeconds }, index) =>
-    ttlSeconds === undefined ? [] : [{ ttlSeconds, index }],
-  );
-  return [...Map.groupBy(given, ({ ttlSeconds }) => ttlSeconds)].map(
-    ([seconds, group]) => [seconds, runsOf(group.map(({ index }) => index))] as const,
+/** Each value with the events that have it. @param values of each event, in the order of the events */
+function withRuns<T>(values: readonly (readonly T[])[]): (readonly [value: T, events: Runs])[] {
+  const given = values.flatMap((own, index) => [...new Set(own)].map((value) => ({ value, index })));
+  return [...Map.groupBy(given, ({ value }) => value)].map(
+    ([value, group]) => [value, runsOf(group.map(({ index }) => index))] as const,
   );
 }
 
 /** The tags of the event at an index. */
 export function tagsAt({ tags = [] }: Pick<StoredHeader, "tags">, index: number): string[] {
   return tags.flatMap(([, tag, events]) => (isIn(events, index) ? [tag] : []));
+}
+
+/** The channels of the event at an index, sorted: their order in the header depends on the other events. */
+export function channelsAt({ channels = [] }: Pick<StoredHeader, "channels">, index: number): string[] {
+  return channels.flatMap(([channel, events]) => (isIn(events, index) ? [channel] : [])).sort();
 }
 
 /** The time to live of the event at an index; undefined when it has none. */

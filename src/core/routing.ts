@@ -1,6 +1,10 @@
 /**
- * Routing: which destinations of a tenant get an event, by its type and its `data`. And the schema of an event filter,
- * as the API takes it.
+ * Routing: which destinations of a tenant get an event, by its type, its channels and its `data`. And the schemas of
+ * channels and of an event filter, as the API takes them.
+ *
+ * Channels are names that an event is posted with. A destination with channels gets the events that have one of them, and
+ * none without; one without channels gets events whatever their channels, as in the Svix API
+ * (https://docs.svix.com/channels).
  *
  * A filter is a set of conditions on `data` by dotted paths, all of which must hold. A path goes from object to object
  * by their keys, and never into a list. A condition is a value, a list of values of which it must be one, or operators
@@ -10,8 +14,8 @@
  * `or` with a list of filters holds when one of them does. A key of `data` may be named `or` too: with anything but
  * filters in its list it is a condition on that key.
  *
- * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, so
- * that a mistake loses no event.
+ * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, as
+ * does an invalid list of channels, so that a mistake loses no event.
  */
 import { z } from "zod";
 
@@ -26,41 +30,48 @@ export type Route = Readonly<{
   destination: string;
   /** Exact names, `prefix.*` for everything below the prefix, or `*`; null takes every type. */
   types: readonly unknown[] | null;
+  /** It takes events with one of these; null takes events whatever their channels. */
+  channels: readonly string[] | null;
   /** Conditions on `data`; null takes everything. Not validated. */
   filter: unknown;
   /** Whether it takes content that is not JSON. */
   takesContent?: boolean;
 }>;
 
-/**
- * The destinations that get an event of this type with this data, in the order of `routes`.
- * @param data called only where there is a filter
- * @param isContent whether it is content of its own type, which has no `data` and no envelope
- */
-export function routed(
-  routes: readonly Route[],
-  type: string,
-  data: () => unknown,
-  isContent = false,
-): string[] {
+/** What routing needs of an event. */
+export type RoutedEvent = Readonly<{
+  type: string;
+  channels?: readonly string[] | undefined;
+  /** Called only where there is a filter. */
+  data: () => unknown;
+  /** Whether it is content of its own type, which has no `data` and no envelope. */
+  isContent?: boolean;
+}>;
+
+/** The destinations that get an event, in the order of `routes`. */
+export function routed(routes: readonly Route[], event: RoutedEvent): string[] {
   return routes
-    .filter((route) => refusalOf(route, type, data, isContent) === undefined)
+    .filter((route) => refusalOf(route, event) === undefined)
     .map(({ destination }) => destination);
 }
 
 /** Why a destination does not take an event. */
-export const refusals = ["type", "filter", "body"] as const;
+export const refusals = ["type", "channel", "filter", "body"] as const;
 
-/** Why a destination with this route does not get an event of this type with this data; undefined when it gets it. */
+/** Why a destination with this route does not get an event; undefined when it gets it. */
 export function refusalOf(
-  { types, filter, takesContent }: Omit<Route, "destination">,
-  type: string,
-  data: () => unknown,
-  isContent = false,
+  route: Omit<Route, "destination">,
+  { type, channels = [], data, isContent = false }: RoutedEvent,
 ): (typeof refusals)[number] | undefined {
-  if (!takesType(types, type)) return "type";
-  if (isContent && takesContent !== true) return "body";
-  return filter === null || letsThrough(filter, data()) ? undefined : "filter";
+  if (!takesType(route.types, type)) return "type";
+  if (!takesChannels(route.channels, channels)) return "channel";
+  if (isContent && route.takesContent !== true) return "body";
+  return route.filter === null || letsThrough(route.filter, data()) ? undefined : "filter";
+}
+
+/** Whether a destination with its `own` channels takes an event with these. */
+function takesChannels(own: readonly string[] | null, channels: readonly string[]): boolean {
+  return own === null || channels.some((channel) => own.includes(channel));
 }
 
 /** Whether one of the patterns matches the type. */
@@ -255,6 +266,29 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
+}
+
+const CHANNEL_EXPECTED = "expected 1 to 128 letters, digits and _ . -";
+
+/** The name of a channel. */
+export const channelName = z
+  .string({ error: CHANNEL_EXPECTED })
+  .regex(/^[A-Za-z0-9_.-]{1,128}$/, { error: CHANNEL_EXPECTED })
+  .meta({ example: "project-42" });
+
+function channelList(most: number) {
+  const error = `expected a list of 1 to ${most} channels`;
+  return z.array(channelName, { error }).min(1, { error }).max(most, { error });
+}
+
+/** The channels of an event, and of a destination. */
+export const eventChannels = channelList(5);
+export const destinationChannels = channelList(10);
+
+/** The channels of a destination that apply; null, which takes everything, for what the schema refuses. */
+export function channelsInEffect(stored: unknown): readonly string[] | null {
+  if (stored === null) return null;
+  return destinationChannels.safeParse(stored).data ?? null;
 }
 
 /** Conditions of one filter, `or` counting as one; and in all, with those of the filters within. */

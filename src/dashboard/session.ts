@@ -7,11 +7,10 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import { newTokenId } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
-import { openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
-import { endSession } from "../db/auth.ts";
+import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
 import type { Services } from "../services.ts";
 
-type Visitor = Readonly<{ principal: Principal; sessionId: string }>;
+type Visitor = Readonly<{ principal: Principal }>;
 
 export type DashboardEnv = {
   Bindings: Env;
@@ -34,9 +33,8 @@ export async function signIn(c: DashboardContext, principal: Principal): Promise
 }
 
 /** Ends the session on the server: copies of its cookie are worthless from then on. */
-export async function closeSession(c: DashboardContext): Promise<void> {
-  const { db, now } = c.get("services");
-  await endSession(db, c.get("visitor").sessionId, now());
+export async function signOut(c: DashboardContext): Promise<void> {
+  await closeSession(c.get("services"), c.get("visitor").principal);
   deleteCookie(c, cookieName(c), cookieOptions(c));
 }
 
@@ -48,7 +46,7 @@ export function signedIn(
     const token = getCookie(c, cookieName(c));
     const session = token && (await sessionOf(c.get("services"), "session", token));
     if (!session) return refuse(c);
-    c.set("visitor", { principal: principalOf(session), sessionId: session.id });
+    c.set("visitor", { principal: principalOf(session) });
     await next();
     return;
   };

@@ -40,15 +40,14 @@ export async function listKeys(
     .limit(limit);
 }
 
-/** False when there was no such key to revoke. */
-export async function revokeKey(db: D1Database, id: string, tenant: Tenant, now: number): Promise<boolean> {
-  const revoked = await drizzle(db)
-    .update(apiKeys)
-    .set({ revokedAt: now })
-    .where(unrevoked(id, tenant))
-    .returning({ id: apiKeys.id })
-    .get();
-  return revoked !== undefined;
+/** The revoked key; undefined when there was no such key to revoke. */
+export async function revokeKey(
+  db: D1Database,
+  id: string,
+  tenant: Tenant,
+  now: number,
+): Promise<StoredKey | undefined> {
+  return drizzle(db).update(apiKeys).set({ revokedAt: now }).where(unrevoked(id, tenant)).returning().get();
 }
 
 /** Records a use of the key, unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */

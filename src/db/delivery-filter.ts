@@ -10,10 +10,12 @@ import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "
 import type { TimeRange } from "./bundles.ts";
 import { rowsIn } from "./packs.ts";
 import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
-import { bundleIdOf, tenantOf, typeOf } from "./sql.ts";
+import { bundleIdOf, channelsOf, tenantOf, typeOf } from "./sql.ts";
 
 type EventFilter = Readonly<{
   type?: string | undefined;
+  /** One that the event was posted with. */
+  channel?: string | undefined;
   accepted?: TimeRange | undefined;
 }>;
 
@@ -53,13 +55,13 @@ export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow
 
 /** The same for a delivery of a pack: the part about its event. */
 export function isEventWanted(
-  { tenant, type, accepted: { since, until } = {} }: DeliveryFilter,
-  { acceptedAt, owner, about }: PackedEvent,
+  { tenant, type, channel, accepted: { since, until } = {} }: DeliveryFilter,
+  { acceptedAt, owner, about, channels }: PackedEvent,
 ): boolean {
-  if (since === undefined && until === undefined && type === undefined && tenant === undefined) return true;
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;
   if (until !== undefined && (acceptedAt ?? until) >= until) return false;
   if (type !== undefined && about?.type !== type) return false;
+  if (channel !== undefined && !channels.includes(channel)) return false;
   return tenant === undefined || (owner ?? about?.tenant) === tenant;
 }
 
@@ -69,6 +71,7 @@ type PackedEvent = Readonly<{
   /** The tenant of the destination; undefined where destinations are not stored. */
   owner: string | undefined;
   about: EventHeader | undefined;
+  channels: readonly string[];
 }>;
 
 const EVENT = "deliveries.event_id";
@@ -79,9 +82,10 @@ const OWNER = sql`coalesce(${destinations.tenant},
   (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
 /** The part of the filter that is about the event. */
-function isOfEvent({ type, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
+function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
     type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
+    channel === undefined ? undefined : sql`${channel} IN ${sql.raw(channelsOf("bundles.header", EVENT))}`,
     since === undefined ? undefined : gte(bundles.acceptedAt, since),
     until === undefined ? undefined : lt(bundles.acceptedAt, until),
   );

@@ -15,7 +15,7 @@
  */
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, channelsAt, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { eventNames, type IdRange, idRangeOf } from "./bundles.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
@@ -285,7 +285,8 @@ async function packedIn(
 ): Promise<Found> {
   const { state } = walk;
   if (state === "dead") return { found: [], upto: undefined };
-  const isHeaderAsked = filter.type !== undefined || filter.tenant !== undefined;
+  const { type, tenant, channel } = filter;
+  const isHeaderAsked = [type, tenant, channel].some((one) => one !== undefined);
   const walked = { destinationId: sql<string>`walk.destination`, bundleId: sql<number | null>`walk.event` };
   const read = await drizzle(db)
     .select({
@@ -331,6 +332,7 @@ function wantedIn(
       acceptedAt,
       owner: destination?.tenant,
       about: header ? headerAt(header, indexOf(eventId)) : undefined,
+      channels: header ? channelsAt(header, indexOf(eventId)) : [],
     });
   return packedRows(pack, destination)
     .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))

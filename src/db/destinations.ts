@@ -50,8 +50,9 @@ export type DestinationChange = {
 type Tenant = string | undefined;
 
 /**
- * Inserts a destination; undefined when the tenant has `most` already, or the id is taken: `isTaken` says which. Raw SQL,
- * because the statement that inserts has to check both, so that two at the same moment cannot exceed the limit.
+ * Inserts a destination; undefined when the tenant has `most` already, or the id or the `uid` is taken: `isTaken` and
+ * `destinationByUid` say which. Raw SQL, because the statement that inserts has to check all of that, so that two at the
+ * same moment cannot exceed the limit.
  */
 export async function insertDestination(
   db: D1Database,
@@ -66,7 +67,7 @@ export async function insertDestination(
     .prepare(
       `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
         WHERE ${countUpTo("?2", `${OWN_DESTINATIONS} AND tenant = ?1`)} < ?2
-        ON CONFLICT (id) DO NOTHING RETURNING *`,
+        ON CONFLICT DO NOTHING RETURNING *`,
     )
     .bind(row.tenant, most, ...given.map(({ value }) => value))
     .first<RawRow>();
@@ -100,22 +101,6 @@ export async function destinationByUid(
     .get();
 }
 
-/** The check is part of the statement, so that two changes at the same moment cannot take one `uid`. */
-const NAME = `
-  UPDATE destinations SET uid = ?3 WHERE id = ?1 AND tenant = ?2 AND deleted_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM destinations WHERE tenant = ?2 AND uid = ?3 AND deleted_at IS NULL AND id <> ?1)
-  RETURNING *`;
-
-/** The row with its new `uid`; undefined when there is none, or another of the tenant has that `uid`. */
-export async function nameDestination(
-  db: D1Database,
-  { id, tenant }: Pick<Destination, "id" | "tenant">,
-  uid: string | null,
-): Promise<Destination | undefined> {
-  const raw = await db.prepare(NAME).bind(id, tenant, uid).first<RawRow>();
-  return raw === null ? undefined : modelOf(destinations, raw);
-}
-
 type Page = Readonly<{ tenant: Tenant; after: string | undefined; limit: number; descending?: boolean }>;
 
 /** In order of id. A page reads only the rows that it shows. */
@@ -145,7 +130,10 @@ type Seen = Partial<
   >
 >;
 
-/** The row after the change; undefined when there is none, or it no longer has the values that were `seen`. */
+/**
+ * The row after the change; undefined when there is none, it no longer has the values that were `seen`, or another of its
+ * tenant has the `uid` of the change.
+ */
 export async function changeDestination(
   db: D1Database,
   id: string,
@@ -159,9 +147,16 @@ export async function changeDestination(
   return drizzle(db)
     .update(destinations)
     .set(change)
-    .where(and(undeleted(id, tenant), ...unchanged))
+    .where(and(undeleted(id, tenant), ...unchanged, change.uid ? isFree(change.uid) : undefined))
     .returning()
     .get();
+}
+
+/** The check is part of the statement, so that two changes at the same moment cannot take one `uid`. */
+function isFree(uid: string): SQL {
+  const { id, tenant } = destinations;
+  return sql`NOT EXISTS (SELECT 1 FROM destinations other WHERE other.tenant = ${tenant} AND other.uid = ${uid}
+    AND other.deleted_at IS NULL AND other.id <> ${id})`;
 }
 
 /** `IS` is true of two nulls, too. */

@@ -70,19 +70,25 @@ export function forgetStatements(db: D1Database, changes: readonly StatusChange[
   return [db.prepare(FORGET_CHANGES).bind(published, Math.min(...times), Math.max(...times))];
 }
 
-/** Most mails to the operator in an hour. */
+/** Most mails in an hour to the operator, and to each tenant. */
 const MAILS_AN_HOUR = 20;
 
 const FORGET_MAILS = "DELETE FROM mails WHERE sent_at <= ?1";
 const CLAIM_MAIL = `
-  INSERT INTO mails (about, sent_at) SELECT ?1, ?2 WHERE (SELECT count(*) FROM mails) < ?3
+  INSERT INTO mails (about, sent_at) SELECT ?1 || ': ' || ?4, ?2
+  WHERE (SELECT count(*) FROM mails WHERE substr(about, 1, length(?1) + 2) = ?1 || ': ') < ?3
   ON CONFLICT (about) DO NOTHING`;
 
-/** Whether a mail about this may be sent now; if so, none about the same may be sent within the hour. */
-export async function claimMail(db: D1Database, about: string, now: number): Promise<boolean> {
+/** Whether a mail about this may be sent to the reader now; if so, none about the same may be within the hour. */
+export async function claimMail(
+  db: D1Database,
+  reader: string,
+  about: string,
+  now: number,
+): Promise<boolean> {
   const [, claimed] = await db.batch([
     db.prepare(FORGET_MAILS).bind(now - HOUR_MS),
-    db.prepare(CLAIM_MAIL).bind(about, now, MAILS_AN_HOUR),
+    db.prepare(CLAIM_MAIL).bind(reader, now, MAILS_AN_HOUR, about),
   ]);
   return (claimed?.meta.changes ?? 0) > 0;
 }

@@ -6,6 +6,7 @@ import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
+  channelsAt,
   destinationsOf,
   eventAt,
   headerAt,
@@ -50,6 +51,7 @@ export type StoredEvent = Readonly<{
   acceptedAt: number;
   deliverAt: number | null;
   tags: readonly string[];
+  channels: readonly string[];
   ttlSeconds: number | undefined;
   /** The request headers that it was posted with. */
   headers: RequestHeaders | undefined;
@@ -121,7 +123,11 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
 
 function optionsAt(header: StoredHeader, eventId: number) {
   const index = indexOf(eventId);
-  return { tags: tagsAt(header, index), ttlSeconds: ttlAt(header, index) };
+  return {
+    tags: tagsAt(header, index),
+    channels: channelsAt(header, index),
+    ttlSeconds: ttlAt(header, index),
+  };
 }
 
 function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
@@ -351,7 +357,7 @@ export type Planned = DeliveryKey & Times & Readonly<{ ttlSeconds: number | unde
 /** The planned deliveries of a bundle that pass the filter, by event and destination ascending. */
 export function plannedIn(
   row: BundleRow,
-  { destinationId: only, tenant, type, tag, accepted }: DeliveryFilter,
+  { destinationId: only, tenant, type, tag, channel, accepted }: DeliveryFilter,
 ): Planned[] {
   const { id, acceptedAt, deliverAt } = row;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted ?? {};
@@ -360,6 +366,7 @@ export function plannedIn(
   const isWanted = (index: number) => {
     const about = headerAt(header, index);
     if (tag !== undefined && !tagsAt(header, index).includes(tag)) return false;
+    if (channel !== undefined && !channelsAt(header, index).includes(channel)) return false;
     return (tenant === undefined || about?.tenant === tenant) && (type === undefined || about?.type === type);
   };
   return Object.entries(JSON.parse(row.plan) as Plan)

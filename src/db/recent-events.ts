@@ -7,6 +7,7 @@
  */
 import {
   bundleOf,
+  channelsAt,
   eventAt,
   headersOf,
   indexOf,
@@ -31,6 +32,7 @@ export type RecentEvent = Readonly<{
   acceptedAt: number;
   deliverAt: number | null;
   tags: readonly string[];
+  channels: readonly string[];
   /** Whether the destination that was named gets it. */
   isPlanned: boolean;
   /** Whether it is content of its own type, without `data`. */
@@ -88,8 +90,8 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: stri
   return about.flatMap((one, index) => {
     if (one.tenant !== tenant) return [];
     const { type, contentType } = one;
-    const tags = tagsAt(stored, index);
-    const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, tags, bundleBytes };
+    const named = { tags: tagsAt(stored, index), channels: channelsAt(stored, index) };
+    const event = { id: eventAt(id, index), type, acceptedAt, deliverAt, ...named, bundleBytes };
     return [{ ...event, isPlanned: isIn(planned, index), isContent: contentType !== undefined }];
   });
 }

@@ -28,6 +28,7 @@ import {
   text,
   uniqueIndex,
 } from "drizzle-orm/sqlite-core";
+import type { Actor, AuditAction, Changes } from "../core/audit.ts";
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { BodyForm } from "../core/content.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
@@ -137,23 +138,26 @@ export const erasures = sqliteTable(
   ],
 );
 
-/** The trail of changes: who changed what, and when. Triggers refuse to change or remove an entry before its time. */
+/** The trail of changes: who changed what, and when (audit.ts). A trigger refuses to change an entry. */
 export const auditEntries = sqliteTable(
   "audit_entries",
   {
-    id: integer().primaryKey({ autoIncrement: true }),
+    /** Ascends with time, and tells it. */
+    id: integer().primaryKey(),
     at: integer().notNull(),
     /** Null: a change of the deployment, not of a tenant. */
     tenant: text(),
-    /** The key, portal link or part of Breakwater that made the change. */
-    actor: text().notNull(),
-    action: text().notNull(),
+    actor: jsonText<Actor | null>(null)().notNull(),
+    action: text().$type<AuditAction>().notNull(),
     /** The id of what was changed. */
     subject: text().notNull(),
     /** The changed fields, without secrets. */
-    changes: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+    changes: jsonText<Changes | null>(null)(),
   },
-  (t) => [index("audit_entries_by_tenant").on(t.tenant, t.id)],
+  (t) => [
+    index("audit_entries_by_tenant").on(t.tenant, t.id),
+    index("audit_entries_by_subject").on(t.subject, t.id),
+  ],
 );
 
 /**

@@ -37,9 +37,21 @@ export function typeOf(header: string, event: string): string {
 
 /** Whether an event has a tag. Only its own tenant's events are in the runs of a tag. @param header that of its bundle */
 export function hasTag(header: string, event: string, tag: string): string {
-  return `EXISTS (SELECT 1 FROM json_each(${header}, '$.tags') tagged JOIN json_each(tagged.value, '$[2]') run
-    WHERE tagged.value ->> 1 = ${tag} AND run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
-      AND (tagged.value ->> ('$[2][' || (run.key + 1) || ']')))`;
+  return `${tag} IN ${namesWithRuns("tags", 1, header, event)}`;
+}
+
+/** The channels of an event, to be put behind IN. @param header that of its bundle */
+export function channelsOf(header: string, event: string): string {
+  return namesWithRuns("channels", 0, header, event);
+}
+
+/** The names of a list whose runs have the event in them. @param place of the name in an entry, before its runs */
+function namesWithRuns(list: string, place: number, header: string, event: string): string {
+  const runs = `$[${place + 1}]`;
+  return `(SELECT named.value ->> ${place}
+    FROM json_each(${header}, '$.${list}') named JOIN json_each(named.value, '${runs}') run
+    WHERE run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+      AND (named.value ->> ('${runs}[' || (run.key + 1) || ']')))`;
 }
 
 function nameOf(list: string, header: string, place: string): string {

@@ -6,6 +6,7 @@
 import { USER_AGENT } from "../config.ts";
 import { bodyFormOf, dataIn } from "../core/content.ts";
 import { CONNECTIONS } from "../core/lease.ts";
+import { rendered, templateOf } from "../core/message-templates.ts";
 import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
@@ -207,12 +208,20 @@ type StoredEvent = Readonly<{
   contentType?: string | undefined;
 }>;
 
-/** What the destination gets of an event: content as it was posted, or of JSON the envelope or the data alone. */
+/**
+ * What the destination gets of an event: content as it was posted, or of JSON the envelope, the data alone, or the message
+ * that its template makes of it.
+ */
 export function payloadOf(
   { type, body, contentType }: StoredEvent,
-  destination: Pick<Destination, "body">,
+  destination: Pick<Destination, "body" | "template">,
 ): Payload {
   if (contentType !== undefined) return { body, contentType };
+  const template = templateOf(destination.template);
+  if (template !== undefined) {
+    const text = rendered(template, new TextDecoder().decode(body));
+    return { body: new Uint8Array(new TextEncoder().encode(text)), contentType: "application/json" };
+  }
   const isWhole = bodyFormOf(destination.body) === "envelope";
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }

@@ -165,7 +165,7 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
   const tenants = [...new Set(keyed.map(({ tenant }) => tenant))];
   const routes = await services.routing.read(services.db, tenants);
   const wanted = keyed.filter(({ tenant, type, data }) => {
-    return routed(routes.get(tenant)?.routes ?? [], type, () => data).length > 0;
+    return routed(routes.get(tenant)?.routes ?? [], { type, data: () => data }).length > 0;
   });
   const entries = wanted.map(
     ({ key, ...event }): Entry => ({

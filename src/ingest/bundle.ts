@@ -14,6 +14,8 @@ export type EventOptions = Readonly<{
   /** Of the destinations that take it only these get it. */
   destinationIds?: readonly string[] | undefined;
   tags?: readonly string[] | undefined;
+  /** Destinations with channels take it only when it has one of theirs. */
+  channels?: readonly string[] | undefined;
   /** How long its deliveries may take from when it is due. */
   ttlSeconds?: number | undefined;
   /** To be sent with its deliveries. */
@@ -163,8 +165,8 @@ async function newBundle(
   const bodies = events.map(({ body }) => body);
   const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
   const headers = events.map(({ tenant, type, body, options = {} }) => {
-    const { tags, ttlSeconds, contentType } = options;
-    return { tenant, type, bytes: body.byteLength, tags, ttlSeconds, contentType };
+    const { tags, channels, ttlSeconds, contentType } = options;
+    return { tenant, type, bytes: body.byteLength, tags, channels, ttlSeconds, contentType };
   });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
@@ -203,7 +205,8 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
 /** The destinations of an event. */
 export function routeOf(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
   const { type, data, options } = event;
-  return routed(candidatesFor(event, routes), type, data, options?.contentType !== undefined);
+  const isContent = options?.contentType !== undefined;
+  return routed(candidatesFor(event, routes), { type, channels: options?.channels, data, isContent });
 }
 
 /** The routes of the tenant, or of those destinations that the event names. */
@@ -248,7 +251,7 @@ const MOST_NAMED = 10;
 function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): Fault[] {
   const { type, data, options } = event;
   if (options?.contentType === undefined || routeOf(event, routes).length > 0) return [];
-  const refusing = routed(candidatesFor(event, routes), type, data);
+  const refusing = routed(candidatesFor(event, routes), { type, channels: options.channels, data });
   if (refusing.length === 0) return [];
   const named = refusing.slice(0, MOST_NAMED).join(", ");
   const fault = `is not JSON, and is taken only by destinations that get envelopes: ${named}`;

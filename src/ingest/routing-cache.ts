@@ -9,7 +9,7 @@
  */
 import { bodyFormOf } from "../core/content.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
-import type { Route } from "../core/routing.ts";
+import { channelsInEffect, type Route } from "../core/routing.ts";
 
 export type Routes = Readonly<{
   revision: number;
@@ -29,7 +29,7 @@ const REVISIONS = `
   FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.value`;
 
 const ROUTES = `
-  SELECT d.tenant, d.id, d.event_types AS types, d.filter, d.body FROM json_each(?1) w
+  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body FROM json_each(?1) w
   JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
 /** Only if their revision is not the known one, `?1`. */
@@ -47,6 +47,7 @@ type RouteRow = Readonly<{
   tenant: string;
   id: string;
   types: string | null;
+  channels: string | null;
   filter: string | null;
   body: string;
 }>;
@@ -167,11 +168,12 @@ function weightOf(routes: Routes | undefined): number {
   return routes ? routes.routes.length + 1 : 0;
 }
 
-function routeOf({ id, types, filter, body }: RouteRow): Route {
+function routeOf({ id, types, channels, filter, body }: RouteRow): Route {
   const parsed = jsonOr(types, null);
   return {
     destination: id,
     types: Array.isArray(parsed) ? parsed : null,
+    channels: channelsInEffect(jsonOr(channels, null)),
     filter: jsonOr(filter, null),
     ...(bodyFormOf(body) === "data" && { takesContent: true }),
   };

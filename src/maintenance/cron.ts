@@ -6,11 +6,20 @@ import { checkStall, publishLeftovers } from "../notifications/publish.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
-import { removeDeleted, removeMore, removeOld } from "./retention.ts";
+import { removeDeleted, removeMore, removeOld, removeOldChanges } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
 
 /** `checkStall` comes before the sweep whose heartbeat would end the stall unnoticed. */
-const tasks = [checkStall, sweep, recoverReplays, removeOld, removeDeleted, publishLeftovers, countKeyed];
+const tasks = [
+  checkStall,
+  sweep,
+  recoverReplays,
+  removeOld,
+  removeDeleted,
+  removeOldChanges,
+  publishLeftovers,
+  countKeyed,
+];
 
 /** Throws the first task's error once all have ended, so that the platform counts the invocation as failed. */
 export async function runCron(services: Services): Promise<void> {

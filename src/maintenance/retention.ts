@@ -13,6 +13,7 @@
  */
 
 import { CONNECTIONS } from "../core/lease.ts";
+import { forgetAuditEntries } from "../db/audit.ts";
 import {
   destinationFacts,
   oldBundles,
@@ -130,6 +131,11 @@ export async function removeDeleted(services: Services): Promise<void> {
   const last = old.length < TOMBSTONES ? undefined : old.at(-1);
   const after = last ? { at: last.at, row: last.row } : { at: 0, row: 0 };
   if (after.at !== from.at || after.row !== from.row) await moveCursor(db, "tombstones", after);
+}
+
+/** Removes entries of the audit trail that are older than `AUDIT_DAYS`. */
+export async function removeOldChanges({ db, config, now }: Services): Promise<void> {
+  await forgetAuditEntries(db, now() - config.auditMs);
 }
 
 /** Removes those of the destinations that have no deliveries and whose gates could be reached. */

@@ -1,26 +1,40 @@
 /**
- * Mails to the operator: the operational events, for operators without a receiver of their own. They are few, whatever
- * happens: one an hour about the same thing, and `MAILS_AN_HOUR` in all.
+ * Mails: the operational events to the operator, for operators without a receiver of their own; and to a tenant, when
+ * Breakwater has disabled one of its destinations. They are few, whatever happens: one an hour about the same thing, and
+ * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
  */
-
-import { claimMail } from "../db/notifications.ts";
+import { messageAbout } from "../core/operational-message.ts";
+import { disableReasons } from "../core/reasons.ts";
+import { claimMail, OPERATOR, type StatusChange } from "../db/notifications.ts";
+import { findTenantSettings } from "../db/tenant-settings.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { OperationalEvent, OperationalType } from "./operational-events.ts";
+import type { OperationalEvent } from "./operational-events.ts";
 
 /** Mails the event, if `send_email` and addresses are configured and the limits allow it. A failure is logged. */
 export async function mail(services: Services, event: OperationalEvent): Promise<void> {
-  const { log, now } = services;
   const { type, destination } = event;
-  const mailbox = mailboxOf(services);
-  if (mailbox === undefined) return;
+  const to = services.config.alertEmail?.to;
+  if (to === undefined) return;
   const about = [type, destination ?? event.data.threshold].filter(Boolean).join(" ");
-  if (!(await claimMail(services.db, about, now()))) return;
+  await send(services, { to, reader: OPERATOR, about, fields: { type, destination }, ...mailAbout(event) });
+}
+
+/**
+ * Mails a tenant, at its `contact_email`, that Breakwater has disabled one of its destinations, with a link to its portal.
+ * Safe to repeat within an hour. A failure is logged.
+ */
+export async function mailContact(services: Services, change: StatusChange): Promise<void> {
+  const reason = DISABLED.find((one) => one === change.reason);
+  if (change.status !== "paused" || reason === undefined || mailboxOf(services) === undefined) return;
+  const { tenant, id: destination } = change;
+  const fields = { type: "destination.paused", destination, tenant };
   try {
-    await mailbox.mailer.send({ from: mailbox.from, to: mailbox.to, ...mailAbout(event) });
-    log({ what: "mail_sent", type, destination });
+    const to = (await findTenantSettings(services.db, tenant))?.contactEmail;
+    const about = { reader: `tenant ${tenant}`, about: destination, fields };
+    if (to) await send(services, { to, ...about, ...disabledMail(change, reason) });
   } catch (error) {
-    log({ what: "mail_failed", type, destination, error: faultOf(error) });
+    services.log({ what: "mail_failed", ...fields, error: faultOf(error) });
   }
 }
 
@@ -29,50 +43,66 @@ export function mailboxOf({ mailer, config: { alertEmail } }: Pick<Services, "ma
   return mailer && alertEmail && { mailer, ...alertEmail };
 }
 
-const LONGEST_SUBJECT = 160;
+type Mail = Readonly<{
+  to: string;
+  /** Whose limit of mails an hour counts. */
+  reader: string;
+  /** What it is about: one mail an hour. */
+  about: string;
+  /** Of its log line. */
+  fields: Readonly<Record<string, unknown>>;
+  subject: string;
+  text: string;
+}>;
 
-const titles: Readonly<Record<OperationalType, string>> = {
-  "destination.circuit_opened": "Circuit opened",
-  "destination.circuit_closed": "Circuit closed",
-  "destination.paused": "Paused",
-  "destination.resumed": "Resumed",
-  "destination.storm_detected": "Retry storm",
-  "destination.recovered": "Retry storm is over",
-  "delivery.dead": "Deliveries ended dead",
-  "sweep.stalled": "The sweep has stalled",
-  "threshold.crossed": "A threshold is crossed",
-};
+async function send(services: Services, { to, reader, about, fields, subject, text }: Mail): Promise<void> {
+  const { log, now, db } = services;
+  const mailbox = mailboxOf(services);
+  if (mailbox === undefined || !(await claimMail(db, reader, about, now()))) return;
+  try {
+    await mailbox.mailer.send({
+      ...{ from: mailbox.from, to, text },
+      subject: `[Breakwater] ${subject.slice(0, LONGEST_SUBJECT)}`,
+    });
+    log({ what: "mail_sent", ...fields });
+  } catch (error) {
+    log({ what: "mail_failed", ...fields, error: faultOf(error) });
+  }
+}
+
+const LONGEST_SUBJECT = 160;
 
 /** Subject and text. The platform encodes the message; the text shows names of tenants and hosts as text only. */
 function mailAbout({ type, data }: OperationalEvent) {
-  const subject = [titles[type], subjectOf(data)].filter(Boolean).join(": ");
-  const facts = flat(data).map(([name, value]) => `${name}: ${oneLine(value)}`);
+  const { title, subject, facts, link } = messageAbout(type, data);
   const text = [
-    `${titles[type]} (${type})`,
+    `${title} (${type})`,
     "",
-    ...facts,
+    ...facts.map(([name, value]) => `${name}: ${value}`),
+    ...(link === undefined ? [] : ["", link]),
     "",
     "There is at most one mail an hour about the same thing. Everything is in the log, and goes as events to",
     "the destinations of the tenant operator.",
   ].join("\n");
-  return { subject: `[Breakwater] ${oneLine(subject).slice(0, LONGEST_SUBJECT)}`, text };
+  return { subject: [title, subject].filter(Boolean).join(": "), text };
 }
 
-/** The threshold or destination that it is about. */
-function subjectOf({ host, destination_id: id, threshold }: OperationalEvent["data"]): string {
-  return String(threshold ?? (host ? `${host} (${id})` : (id ?? "")));
-}
+const DISABLED = ["gone", ...disableReasons] as const;
 
-/** One name and value for each line: nested fields as `last_15_minutes.retries`, a list joined. */
-function flat(data: Readonly<Record<string, unknown>>, before = ""): [string, unknown][] {
-  return Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? flat(value as Record<string, unknown>, `${before}${name}.`)
-      : [[`${before}${name}`, Array.isArray(value) ? value.join(", ") : value]],
-  );
-}
+const disabledTexts: Readonly<Record<(typeof DISABLED)[number], string>> = {
+  gone: "It answered 410 Gone, which says that it takes no more events.",
+  rejecting: "It has rejected more than a hundred deliveries in a row.",
+  failing: "Nothing could be delivered to it for five days.",
+};
 
-/** Control characters and line ends of every kind become spaces, so that a subject is one line of a header. */
-function oneLine(value: unknown): string {
-  return String(value).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+function disabledMail({ id, url }: StatusChange, reason: (typeof DISABLED)[number]) {
+  const name = URL.parse(url)?.host || id;
+  const text = [
+    `Your endpoint ${name} (${id}) gets no more events.`,
+    disabledTexts[reason],
+    "",
+    "Events for it are kept, and wait until it is resumed or their time limit ends. Repair the endpoint, send",
+    "it a test event, and resume it.",
+  ].join("\n");
+  return { subject: `Endpoint disabled: ${name}`, text };
 }

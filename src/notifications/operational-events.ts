@@ -4,6 +4,7 @@
  */
 
 import type { Alert, Crossing, DeadLetterDigest } from "../core/alerts.ts";
+import type { OperationalType } from "../core/operational-message.ts";
 import { HOUR_MS, type TrafficSum } from "../core/rollups.ts";
 import type { SettleResult } from "../core/settle.ts";
 import type { Destination } from "../db/destinations.ts";
@@ -18,12 +19,6 @@ export type OperationalEvent = Readonly<{
   destination?: string;
   data: Readonly<Record<string, unknown>>;
 }>;
-
-export type OperationalType =
-  | `destination.${Alert | "paused" | "resumed"}`
-  | "delivery.dead"
-  | "sweep.stalled"
-  | "threshold.crossed";
 
 /** The part of a destination that an event shows. */
 export type Named = Pick<Destination, "id" | "tenant" | "url">;

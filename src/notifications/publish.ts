@@ -21,7 +21,7 @@ import { deliveryId, eventId } from "../ids.ts";
 import { acceptOperational, type KeyedEvent } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { mail } from "./mail.ts";
+import { mail, mailContact } from "./mail.ts";
 import { deadEvent, type OperationalEvent, stallEvent, statusEvent } from "./operational-events.ts";
 
 /**
@@ -37,17 +37,26 @@ export async function publish(
   if (events.length + published.length === 0) return;
   try {
     // Tried twice at once, because callers publish an event only once. A stored event is not stored again.
+    const linked = events.map((event) => withLink(services, event));
     const store = async () => {
-      if (await isOperatorListening(services.db)) await acceptOperational(services, events.map(postedEvent));
+      if (await isOperatorListening(services.db)) await acceptOperational(services, linked.map(postedEvent));
     };
     if (events.length > 0) await store().catch(store);
     const statements = forgetStatements(services.db, published);
     if (statements.length > 0) await services.db.batch([...statements]);
-    for (const event of events) await mail(services, event);
+    for (const event of linked) await mail(services, event);
   } catch (error) {
     const types = [...new Set(events.map(({ type }) => type))].join(" ");
     services.log({ what: "notifications_lost", types, error: faultOf(error) });
   }
+}
+
+/** With the page of the dashboard that shows what it is about, where the deployment's host is known. */
+function withLink({ config }: Services, event: OperationalEvent): OperationalEvent {
+  const [host] = config.ownHosts ?? [];
+  if (host === undefined) return event;
+  const page = event.destination === undefined ? "" : `/destinations/${event.destination}`;
+  return { ...event, data: { ...event.data, link: `https://${host}/dashboard${page}` } };
 }
 
 function postedEvent({ type, key, data }: OperationalEvent): KeyedEvent {
@@ -77,7 +86,10 @@ export async function publishStatusChanges(
     const what = status === "paused" ? "destination_paused" : "destination_resumed";
     services.log({ what, destination: id, reason: reason ?? "manual" });
   }
-  await publish(services, [...changes.filter(raisesNotifications).map(statusEvent), ...others], changes);
+  const raised = changes.filter(raisesNotifications);
+  // Before they count as published: who is killed between leaves them to the next cron.
+  for (const change of raised) await mailContact(services, change);
+  await publish(services, [...raised.map(statusEvent), ...others], changes);
 }
 
 /** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */

@@ -10,7 +10,7 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import { readToken } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
-import { openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
+import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
 import {
   accessUnder,
   type PortalAccess,
@@ -19,7 +19,6 @@ import {
   type TenantPortal,
   tenantPortalOf,
 } from "../core/portal-access.ts";
-import { endSession } from "../db/auth.ts";
 import { findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import type { Services } from "../services.ts";
 import { type Look, lookOf } from "./look.ts";
@@ -69,8 +68,7 @@ export async function openVisit(c: PortalContext, link: Link, isFramed: boolean)
 
 /** Ends the visit on the server: copies of its cookie are worthless from then on. */
 export async function closeVisit(c: PortalContext): Promise<void> {
-  const { db, now } = c.get("services");
-  await endSession(db, c.get("visitor").sessionId, now());
+  await closeSession(c.get("services"), c.get("visitor").principal);
   deleteCookie(c, cookieName(c), cookieOptions(c, isInFrame(c)));
 }
 

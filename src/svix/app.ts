@@ -4,6 +4,7 @@
  * that is missing answers 501 and names itself.
  */
 import { Hono } from "hono";
+import { recordsChanges } from "../api/audit.ts";
 import { type Authenticate, authenticated, byKey } from "../api/auth.ts";
 import type { ApiEnv } from "../api/context.ts";
 import { onError } from "../api/problems.ts";
@@ -32,7 +33,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   });
   // Before authentication: it needs no key.
   app.get("/api/v1/health", (c) => c.body(null, 204));
-  app.use("/api/*", authenticated(authenticate), withinReadLimit);
+  app.use("/api/*", authenticated(authenticate), withinReadLimit, recordsChanges);
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app, callNative);

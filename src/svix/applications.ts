@@ -1,11 +1,13 @@
 /** Applications: each is the tenant that is named by its id. */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
-import { destinationChange } from "../api/destinations/schema.ts";
+import { destinationChange, uidField } from "../api/destinations/schema.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { problem } from "../api/problems.ts";
+import { changesBetween } from "../core/audit.ts";
 import { limitsSchema } from "../core/limits.ts";
 import {
   type Application,
@@ -27,7 +29,6 @@ import {
   missing,
   orderedQuery,
   queryOf,
-  uidField,
   uidTaken,
 } from "./shapes.ts";
 
@@ -45,7 +46,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
   });
 
   app.get("/api/v1/app", requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
+    const query = queryOf(c, listQuery);
     if (query instanceof Response) return query;
     const { limit, iterator: after, order } = query;
     const { db } = c.get("services");
@@ -68,7 +69,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     const input = await bodyOf(c, applicationInput);
     if (input instanceof Response) return input;
     const before = await applicationOf(c);
-    if (!(before instanceof Response)) return changed(c, before, { uid: null, ...input }, columnsOf(input));
+    if (!(before instanceof Response)) return change(c, before, { uid: null, ...input }, columnsOf(input));
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("app");
     if (isApplicationId(name) || (input.uid ?? name) !== name) return before;
@@ -85,7 +86,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     const { name = before.name, metadata = before.metadata } = input;
     const rate = rateIn(input);
     const ratePerSecond = rate === undefined ? before.ratePerSecond : rate;
-    return changed(c, before, input, { name, metadata, ratePerSecond });
+    return change(c, before, input, { name, metadata, ratePerSecond });
   });
 
   app.delete("/api/v1/app/:app", requires("admin"), async (c) => {
@@ -95,9 +96,19 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     const deleted = await deleteApplication(services.db, row.id, services.now());
     // The sweep cancels what waits for the others.
     for (const id of deleted.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
+    changed(c, "application.deleted", { id: row.id, tenant: row.id });
     return c.body(null, 204);
   });
 }
+
+const noExclusion = z.literal("false", { error: "expected false: the list has all applications" }).optional();
+
+const listQuery = z.object({
+  ...orderedQuery,
+  exclude_apps_with_no_endpoints: noExclusion,
+  exclude_apps_with_disabled_endpoints: noExclusion,
+  exclude_apps_with_svix_play_endpoints: noExclusion,
+});
 
 /** Deleted endpoints whose deliveries are cancelled before the next sweep. */
 const ENDED_AT_ONCE = 10;
@@ -119,7 +130,7 @@ export const applicationInput = z.object({
     .string({ error: NAME_EXPECTED })
     .min(1, { error: NAME_EXPECTED })
     .max(256, { error: NAME_EXPECTED }),
-  uid: uidField,
+  uid: uidField.nullish(),
   metadata: metadataField,
   throttleRate: rateField,
   rateLimit: rateField,
@@ -157,7 +168,10 @@ export async function createApplication(c: ApiContext, input: ApplicationInput):
   const id = key === undefined ? newApplicationId() : await applicationIdFor(key);
   const at = { createdAt: now(), updatedAt: now() };
   const row = await insertApplication(db, { id, uid, ...columnsOf(input), ...at });
-  if (row) return { row, isNew: true, isRepeat: false };
+  if (row) {
+    changed(c, "application.created", { id, tenant: id });
+    return { row, isNew: true, isRepeat: false };
+  }
   const [byUid, byId] = await Promise.all([
     uid === null ? undefined : findApplication(db, uid),
     findApplication(db, id),
@@ -169,7 +183,7 @@ export async function createApplication(c: ApiContext, input: ApplicationInput):
 
 type Columns = Pick<Application, "name" | "metadata" | "ratePerSecond">;
 
-async function changed(
+async function change(
   c: ApiContext,
   before: Application,
   { uid = before.uid }: { uid?: string | null | undefined },
@@ -177,7 +191,16 @@ async function changed(
 ): Promise<Response> {
   const { db, now } = c.get("services");
   const row = await changeApplication(db, before, { ...before, ...columns, uid, updatedAt: now() });
-  if (row) return c.json(applicationView(row));
+  if (row) {
+    const view = applicationView(row);
+    changed(
+      c,
+      "application.changed",
+      { id: row.id, tenant: row.id },
+      changesBetween(applicationView(before), view),
+    );
+    return c.json(view);
+  }
   return (await findApplication(db, before.id))
     ? uidTaken("application", uid)
     : missing("application", before.id);

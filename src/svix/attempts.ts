@@ -118,7 +118,7 @@ const MOST_DELIVERIES = 100;
 async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, endpointQuery);
   if (query instanceof Response) return query;
-  const { limit, event_types: types = [], tag } = query;
+  const { limit, event_types: types = [], tag, channel } = query;
   if (types.length > 1) return invalid([unsupported("query.event_types", "one event type, or none")]);
   if (query.with_msg === true)
     return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
@@ -140,6 +140,7 @@ async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
     destinationId: row.id,
     tenant,
     type: types[0],
+    channel,
     before,
     limit: deliveries,
     over: overBy(services),
@@ -167,11 +168,13 @@ async function attemptsOfMessage(c: ApiContext): Promise<Response> {
   if (found instanceof Response) return found;
   const { event } = found;
   const services = c.get("services");
-  const { endpoint_id: name, event_types: types, tag } = query;
+  const { endpoint_id: name, event_types: types, tag, channel } = query;
   const endpoint = name === undefined ? undefined : await namedEndpoint(services.db, application, name);
   const isWanted = wantedBy(query);
   const isOfMessage =
-    (types?.includes(event.type) ?? true) && (tag === undefined || event.tags.includes(tag));
+    (types?.includes(event.type) ?? true) &&
+    (tag === undefined || event.tags.includes(tag)) &&
+    (channel === undefined || event.channels.includes(channel));
   const attempts = found.deliveries
     .filter(({ destinationId }) => name === undefined || destinationId === endpoint?.id)
     .flatMap((delivery) => attemptsOf(delivery, query.with_content))

@@ -4,12 +4,13 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
-import { destinationView } from "../api/destinations/schema.ts";
+import { destinationView, uidField } from "../api/destinations/schema.ts";
 import { showSecret } from "../api/destinations/secrets.ts";
 import { jsonBody } from "../api/json-body.ts";
-import { type FieldError, invalid, type ProblemResponse, problem } from "../api/problems.ts";
+import { type ProblemResponse, problem } from "../api/problems.ts";
 import { type Application, rateOf } from "../db/applications.ts";
 import {
   type Destination,
@@ -17,7 +18,6 @@ import {
   findDestination,
   limitsOf,
   listDestinations,
-  nameDestination,
   statusOf,
   storedHeaders,
 } from "../db/destinations.ts";
@@ -27,18 +27,7 @@ import { faultOf } from "../log.ts";
 import { isoTime } from "../time.ts";
 import { metadataField, rateField, rateIn } from "./applications.ts";
 import type { CallNative, NativeResult } from "./native-api.ts";
-import {
-  applicationOf,
-  bodyOf,
-  idempotencyKeyOf,
-  listOf,
-  missing,
-  orderedQuery,
-  queryOf,
-  uidField,
-  uidTaken,
-  unsupported,
-} from "./shapes.ts";
+import { applicationOf, bodyOf, idempotencyKeyOf, listOf, missing, orderedQuery, queryOf } from "./shapes.ts";
 
 const LIST = "/api/v1/app/:app/endpoint";
 const ONE = "/api/v1/app/:app/endpoint/:endpoint";
@@ -75,7 +64,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
     const found = await endpointOf(c);
-    if (!(found instanceof Response)) return changeEndpoint(c, callNative, found, { ...CLEARED, ...input });
+    if (!(found instanceof Response)) return changeEndpoint(c, callNative, found, replacing(input));
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("endpoint");
     if (name.startsWith("dst_") || (input.uid ?? name) !== name) return found;
@@ -83,7 +72,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
-    const input = await bodyOf(c, endpointUpdate.partial());
+    const input = await bodyOf(c, endpointPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     return found instanceof Response ? found : changeEndpoint(c, callNative, found, input);
@@ -106,8 +95,9 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     const { vault, log } = c.get("services");
     const { id, secret } = found.row;
     try {
-      const { secret: shared, public_key: half } = await showSecret(await vault.unseal(id, secret));
-      return c.json({ key: shared ?? half }, 200, { "cache-control": "no-store" });
+      const shown = await showSecret(await vault.unseal(id, secret));
+      changed(c, "destination.secret_shown", found.row);
+      return secretAnswer(c, shown);
     } catch (error) {
       log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
       return problem(503, "The secret cannot be read at the moment");
@@ -122,8 +112,17 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
     const names = { secret: "key", overlap_s: "gracePeriodSeconds" };
     const path = `/v1/destinations/${found.row.id}/rotate-secret`;
-    return emptyAnswer(c, await callNative(c, "POST", path, { body, names }));
+    const rotated = await callNative(c, "POST", path, { body, names });
+    // Some SDKs read the new secret from the answer, the others ignore its body.
+    return rotated.ok ? secretAnswer(c, rotated.json) : rotated.answer;
   });
+}
+
+function secretAnswer(
+  c: ApiContext,
+  { secret, public_key: half }: { secret?: unknown; public_key?: unknown },
+) {
+  return c.json({ key: secret ?? half }, 200, { "cache-control": "no-store" });
 }
 
 /** Values of headers are sealed: only their names are shown, as of those that the Svix API holds for sensitive. */
@@ -170,18 +169,16 @@ const headersPatch = z.object({
 
 const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.unknown().optional() });
 
-const CHANNELS_EXPECTED = "expected a list of channels";
-
 /** What the native route checks is passed on as it is given. */
 const endpointUpdate = z.object({
   url: z.string({ error: "expected a URL" }),
   description: z.unknown().optional(),
-  uid: uidField,
+  uid: uidField.nullish(),
   disabled: z.boolean({ error: "expected true or false" }).nullish(),
   metadata: metadataField,
   eventTypes: z.unknown().optional(),
   filterTypes: z.unknown().optional(),
-  channels: z.array(z.unknown(), { error: CHANNELS_EXPECTED }).nullish(),
+  channels: z.unknown().optional(),
   throttleRate: rateField,
   rateLimit: rateField,
 });
@@ -191,18 +188,19 @@ const newEndpoint = endpointUpdate.extend({
   headers: headersField.nullish(),
 });
 
+const endpointPatch = endpointUpdate
+  .partial()
+  .extend({ secret: z.null({ error: "expected none: secret/rotate takes a secret as its key" }).optional() });
+
 type NewEndpoint = z.infer<typeof newEndpoint>;
 type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
 
-/** What an update resets where it is left out. */
-const CLEARED = {
-  description: null,
-  uid: null,
-  disabled: false,
-  metadata: null,
-  eventTypes: null,
-  throttleRate: null,
-};
+/** An update resets what it leaves out. */
+function replacing(input: EndpointInput): EndpointInput {
+  const reset = { description: null, uid: null, disabled: false, metadata: null, channels: null };
+  const byEitherName = { eventTypes: typesIn(input) ?? null, throttleRate: rateIn(input) ?? null };
+  return { ...reset, ...input, ...byEitherName };
+}
 
 const NAMES = { rate_per_second: "throttleRate", event_types: "eventTypes" };
 
@@ -211,21 +209,21 @@ function secretIn(given: unknown): unknown {
   return typeof given === "string" && !/^wh(sec|sk)_/.test(given) ? `whsec_${given}` : given;
 }
 
-function channelErrors({ channels }: Pick<EndpointInput, "channels">): FieldError[] {
-  return channels && channels.length > 0
-    ? [unsupported("channels", "none: eventTypes choose what an endpoint gets")]
-    : [];
+/** The event types by their name of today or by the former one; undefined where neither is given. */
+function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
+  return eventTypes === undefined ? filterTypes : eventTypes;
 }
 
 /** The fields of a destination; those that are left out are undefined. */
 function destinationFields(input: EndpointInput, application: Application) {
-  const types = input.eventTypes === undefined ? input.filterTypes : input.eventTypes;
   const rate = rateIn(input);
   return {
     url: input.url,
+    uid: input.uid,
     description: input.description === "" ? null : input.description,
     metadata: input.metadata,
-    event_types: types,
+    event_types: typesIn(input),
+    channels: input.channels,
     rate_per_second: rate === null ? rateOf(application) : rate,
   };
 }
@@ -237,17 +235,14 @@ async function createEndpoint(
   input: EndpointInput,
 ): Promise<Response> {
   const { db } = c.get("services");
-  const errors = channelErrors(input);
-  if (errors.length > 0) return invalid(errors);
-  const { uid = null } = input;
   const key = idempotencyKeyOf(c);
   const id = key === undefined ? undefined : await destinationIdFor(application.id, key);
   const earlier = id === undefined ? undefined : await findDestination(db, id, application.id);
-  if (earlier) return named(c, callNative, { application, row: earlier }, input, 201);
-  if (uid !== null && (await destinationByUid(db, application.id, uid))) return uidTaken("endpoint", uid);
+  if (earlier) return c.json(endpointView(earlier, application), 201);
   const body = {
     ...destinationFields({ ...input, throttleRate: rateIn(input) ?? null }, application),
     tenant: application.id,
+    status: input.disabled === true ? "paused" : "active",
     headers: input.headers,
     secret: secretIn(input.secret),
     body: "data",
@@ -255,51 +250,35 @@ async function createEndpoint(
   };
   const made = await callNative(c, "POST", "/v1/destinations", { body, key, names: NAMES });
   if (!made.ok) return made.answer;
-  const row = await findDestination(db, String(made.json.id), application.id);
-  if (row === undefined) return missing("endpoint", String(made.json.id));
-  const answer = await named(c, callNative, { application, row }, input, 201);
-  // Another request has taken the uid at the same moment.
-  if (answer.status === 409) await callNative(c, "DELETE", `/v1/destinations/${row.id}`);
-  return answer;
+  return shownEndpoint(c, application, String(made.json.id), 201);
 }
 
+/** Changes everything at once, but for the status: what is refused changes nothing. */
 async function changeEndpoint(
   c: ApiContext,
   callNative: CallNative,
-  { application, row }: Endpoint,
+  { application, row: { id, ...before } }: Endpoint,
   input: EndpointInput,
 ): Promise<Response> {
-  const { db } = c.get("services");
-  const errors = channelErrors(input);
-  if (errors.length > 0) return invalid(errors);
-  const { uid = null } = input;
-  const holder = uid === null ? undefined : await destinationByUid(db, application.id, uid);
-  if (holder && holder.id !== row.id) return uidTaken("endpoint", uid);
   const body = destinationFields(input, application);
-  const made = await callNative(c, "PATCH", `/v1/destinations/${row.id}`, { body, names: NAMES });
+  const made = await callNative(c, "PATCH", `/v1/destinations/${id}`, { body, names: NAMES });
   if (!made.ok) return made.answer;
-  const after = await findDestination(db, row.id, application.id);
-  if (after === undefined) return missing("endpoint", row.id);
-  return named(c, callNative, { application, row: after }, input, 200);
+  const { disabled } = input;
+  if (typeof disabled === "boolean" && disabled !== isDisabled(before)) {
+    const turned = await callNative(c, "POST", `/v1/destinations/${id}/${disabled ? "pause" : "resume"}`);
+    if (!turned.ok) return turned.answer;
+  }
+  return shownEndpoint(c, application, id, 200);
 }
 
-/** Gives the endpoint its `uid`, disables or enables it, and shows it. */
-async function named(
+async function shownEndpoint(
   c: ApiContext,
-  callNative: CallNative,
-  { application, row }: Endpoint,
-  { uid, disabled }: EndpointInput,
+  application: Application,
+  id: string,
   status: 200 | 201,
 ): Promise<Response> {
-  const { db } = c.get("services");
-  const isSame = uid === undefined || uid === row.uid;
-  const after = isSame ? row : await nameDestination(db, row, uid);
-  if (after === undefined) return uidTaken("endpoint", uid);
-  if (typeof disabled !== "boolean" || disabled === isDisabled(after))
-    return c.json(endpointView(after, application), status);
-  const turned = await callNative(c, "POST", `/v1/destinations/${row.id}/${disabled ? "pause" : "resume"}`);
-  if (!turned.ok) return turned.answer;
-  return c.json({ ...endpointView(after, application), disabled }, status);
+  const row = await findDestination(c.get("services").db, id, application.id);
+  return row ? c.json(endpointView(row, application), status) : missing("endpoint", id);
 }
 
 function setHeaders(c: ApiContext, callNative: CallNative, { id }: Destination, headers: object) {
@@ -330,7 +309,7 @@ export async function namedEndpoint(
   return (await findDestination(db, name, tenant)) ?? (await destinationByUid(db, tenant, name));
 }
 
-function isDisabled(row: Destination): boolean {
+function isDisabled(row: Pick<Destination, "status">): boolean {
   return statusOf(row) === "paused";
 }
 
@@ -338,7 +317,7 @@ function isDisabled(row: Destination): boolean {
 export function endpointView(row: Destination, application: Application) {
   const { rate_per_second: rate } = limitsOf(row);
   const throttleRate = rate === rateOf(application) ? null : rate;
-  const { event_types: types, metadata } = destinationView(row);
+  const { event_types: types, channels, metadata } = destinationView(row);
   return {
     id: row.id,
     uid: row.uid,
@@ -346,7 +325,7 @@ export function endpointView(row: Destination, application: Application) {
     description: row.description ?? "",
     version: 1,
     disabled: isDisabled(row),
-    ...{ eventTypes: types, filterTypes: types, channels: null },
+    ...{ eventTypes: types, filterTypes: types, channels },
     ...{ rateLimit: throttleRate, throttleRate },
     metadata,
     createdAt: isoTime(row.createdAt),

@@ -10,7 +10,7 @@ import { timeParam } from "../api/parameters.ts";
 import { answerOf, checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { withinIngestLimit } from "../api/rate-limit.ts";
 import { Content } from "../core/content.ts";
-import { refusalOf } from "../core/routing.ts";
+import { channelName, channelsInEffect, refusalOf } from "../core/routing.ts";
 import { type Application, findApplication } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type EventType, findEventType } from "../db/event-types.ts";
@@ -81,8 +81,11 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const payload = exampleIn(row, exampleIndex ?? 0);
     if (payload === undefined) return invalid([withoutExample(eventType)]);
     const { id, eventTypes: types, filter } = found.row;
-    if (refusalOf({ types, filter }, eventType, () => payload)) return invalid([notTaken(eventType)]);
-    return createMessage(c, found.application, { eventType, payload, destinations: [id] }, true);
+    const own = channelsInEffect(found.row.channels);
+    const channels = own?.slice(0, 1);
+    const example = { type: eventType, channels, data: () => payload };
+    if (refusalOf({ types, channels: own, filter }, example)) return invalid([notTaken(eventType)]);
+    return createMessage(c, found.application, { eventType, payload, channels, destinations: [id] }, true);
   });
 }
 
@@ -98,7 +101,7 @@ const messageInput = z.object({
     .nullish(),
   tags: z.unknown().optional(),
   deliverAt: z.unknown().optional(),
-  channels: z.array(z.unknown(), { error: "expected a list of channels" }).nullish(),
+  channels: z.unknown().optional(),
   payloadRetentionPeriod: z.number({ error: "expected a number of days" }).nullish(),
   payloadRetentionHours: z.number({ error: "expected a number of hours" }).nullish(),
   transformationsParams: z.record(z.string(), z.unknown(), { error: OBJECT_EXPECTED }).nullish(),
@@ -110,24 +113,19 @@ type MessageInput = z.infer<typeof messageInput>;
 const exampleInput = z.object({
   eventType: z.string({ error: "expected the name of an event type" }),
   exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
+  payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
 });
 
 const DAY_MS = 86_400_000;
 
 function unsupportedFields({ config }: Services, input: MessageInput): FieldError[] {
-  const {
-    channels,
-    payloadRetentionPeriod: days,
-    payloadRetentionHours: hours,
-    transformationsParams,
-  } = input;
+  const { payloadRetentionPeriod: days, payloadRetentionHours: hours, transformationsParams } = input;
   const kept = config.retentionMs;
   const least = `at least the ${kept / DAY_MS} days for which this deployment keeps events, or nothing`;
   const { rawPayload, headers: _, ...others } = transformationsParams ?? {};
   const isUnknown =
     Object.keys(others).length > 0 || (transformationsParams && typeof rawPayload !== "string");
   return [
-    ...(channels && channels.length > 0 ? [unsupported("channels", "none: use tags or event types")] : []),
     ...(days != null && days * DAY_MS < kept ? [unsupported("payloadRetentionPeriod", least)] : []),
     ...(hours != null && hours * 3_600_000 < kept ? [unsupported("payloadRetentionHours", least)] : []),
     ...(isUnknown ? [unsupported("transformationsParams", "none but rawPayload and its content-type")] : []),
@@ -180,6 +178,7 @@ type NewMessage = Readonly<{
   payload: unknown;
   eventId?: string | null | undefined;
   tags?: unknown;
+  channels?: unknown;
   deliverAt?: unknown;
   destinations?: readonly string[];
 }>;
@@ -191,7 +190,7 @@ const REQUEST = "svix-request:";
 async function createMessage(
   c: ApiContext,
   application: Application,
-  { eventType, payload, eventId, tags, deliverAt, destinations }: NewMessage,
+  { eventType, payload, eventId, tags, channels, deliverAt, destinations }: NewMessage,
   withContent: boolean | undefined,
 ): Promise<Response> {
   const services = c.get("services");
@@ -201,6 +200,7 @@ async function createMessage(
     tenant: application.id,
     ...(deliverAt != null && { deliver_at: deliverAt }),
     ...(Array.isArray(tags) && tags.length === 0 ? {} : tags != null && { tags }),
+    ...(channels != null && { channels }),
     ...(destinations && { destination_ids: destinations }),
   });
   if (!("data" in read)) return invalid(read.map((error) => ({ ...error, field: renamed(error.field) })));
@@ -221,13 +221,13 @@ async function createMessage(
   if (result.kind === "refused") return answerOf(result.refusal);
   const number = eventNumber(result.events[0]?.id ?? "");
   if (number === undefined) throw new Error("An accepted event must have an id");
-  const { type, deliver_at: at, tags: given = [] } = read.data;
+  const { type, deliver_at: at, tags: given = [], channels: named = [] } = read.data;
   const stored = result.isReplayed
     ? await findEvent(services, number, application.id, overBy(services))
     : undefined;
   const times = stored?.event ?? { acceptedAt: services.now(), deliverAt: at ?? null };
   const { acceptedAt, deliverAt: dueAt } = times;
-  const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given };
+  const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
   return c.json(view(event, eventId ?? null, withContent === false ? {} : shownPayload(payload)), 202);
 }
 
@@ -240,12 +240,10 @@ const typeList = z
   .transform((given) => given.split(","))
   .optional();
 
-const noChannel = z.undefined({ error: "expected none: channels are not supported" }).optional();
-
 /** What lists of messages and of attempts take. */
 export const messageQuery = {
   ...pageQuery,
-  channel: noChannel,
+  channel: channelName.optional(),
   tag: z.string().optional(),
   before: timeParam.optional(),
   after: timeParam.optional(),
@@ -257,11 +255,21 @@ const listQuery = z.object(messageQuery);
 
 /** The newest hundred messages at most, of the newest bundles of events that the deployment has taken. */
 async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
-  const { limit, iterator, tag, before, after, event_types: types, with_content: withContent } = query;
+  const {
+    limit,
+    iterator,
+    tag,
+    channel,
+    before,
+    after,
+    event_types: types,
+    with_content: withContent,
+  } = query;
   const { dueBy } = overBy(services);
   const all = await recentEvents(services, application.id, undefined, dueBy);
   const isWanted = (event: (typeof all)[number]) =>
     (tag === undefined || event.tags.includes(tag)) &&
+    (channel === undefined || event.channels.includes(channel)) &&
     (types === undefined || types.includes(event.type)) &&
     (before === undefined || event.acceptedAt < before) &&
     (after === undefined || event.acceptedAt > after);
@@ -330,19 +338,29 @@ function payloadIn(body: Uint8Array | null | undefined, isContent: boolean): unk
   return (parseExactly(text) as { data: unknown }).data;
 }
 
-type Shown = Pick<StoredEvent, "id" | "type" | "acceptedAt" | "deliverAt" | "tags">;
+type Shown = Pick<StoredEvent, "id" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels">;
 
-function view({ id, type, acceptedAt, deliverAt, tags }: Shown, eventId: string | null, payload: unknown) {
+function view(
+  { id, type, acceptedAt, deliverAt, tags, channels }: Shown,
+  eventId: string | null,
+  payload: unknown,
+) {
   return {
     id: idOfEvent(id),
     eventId,
     eventType: type,
-    payload,
-    channels: null,
+    payload: objectOf(payload),
+    channels: channels.length > 0 ? [...new Set(channels)].sort() : null,
     tags: tags.length > 0 ? tags : null,
     timestamp: isoTime(acceptedAt),
     deliverAt: isoTime(deliverAt),
   };
+}
+
+/** The payload, where it is an object. Typed SDKs read nothing else, and one other payload would fail a whole list. */
+function objectOf(payload: unknown): object {
+  const isObject = typeof payload === "object" && payload !== null;
+  return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
 }
 
 /** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */

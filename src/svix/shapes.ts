@@ -115,14 +115,6 @@ export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T)
   return { data, iterator, prevIterator: null, done: entries.length <= limit };
 }
 
-const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
-
-/** The caller's own name for something. */
-export const uidField = z
-  .string({ error: UID_EXPECTED })
-  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED })
-  .nullish();
-
 /** 409 for a `uid` that something else has. */
 export function uidTaken(what: string, uid: string | null | undefined) {
   return problem(409, `Another ${what} has the uid ${uid}`);

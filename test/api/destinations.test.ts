@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { countRows, emptyDatabase, testApi } from "../support/api.ts";
+import { countRows, emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { vault } from "../support/vault.ts";
 
@@ -10,11 +10,14 @@ const defaults = {
   tenant: "default",
   kind: "https",
   url: URL_,
+  uid: null,
   status: "active",
   status_reason: null,
   event_types: null,
+  channels: null,
   filter: null,
   body: "envelope",
+  template: null,
   description: null,
   metadata: {},
   headers: {},
@@ -36,6 +39,8 @@ const defaults = {
 const everything = {
   url: "https://example.com/other?x=1",
   tenant: "acme:eu-1",
+  uid: "orders.eu",
+  channels: ["eu", "project-42"],
   event_types: ["invoice.paid", "order.*", "*"],
   filter: { "order.total": { gte: 100, not: [5, null] }, "order.status": "paid" },
   description: "Orders",
@@ -144,6 +149,40 @@ describe("POST /v1/destinations", () => {
     expect(await countRows("destinations")).toBe(2);
   });
 
+  it("creates a paused one that has never been active", async () => {
+    const { call, gateCalls } = testApi();
+    const { status, json } = await call("POST", "/v1/destinations", { url: URL_, status: "paused" });
+    expect([status, json]).toMatchObject([201, { status: "paused", status_reason: "manual" }]);
+    expect((await call("GET", `/v1/destinations/${json.id}`)).json.status).toBe("paused");
+    const { results } = await env.DB.prepare(
+      "SELECT status, status_changed_at AS at FROM destinations",
+    ).all();
+    expect(results).toEqual([{ status: "paused", at: NOW }]);
+    // A change of the status would be recorded.
+    expect([await countRows("status_changes"), gateCalls]).toEqual([0, []]);
+    expect((await call("POST", `/v1/destinations/${json.id}/resume`)).json.status).toBe("active");
+    const refused = await call("POST", "/v1/destinations", { url: URL_, status: "off" });
+    expect([refused.status, refused.json.errors[0].field]).toEqual([422, "status"]);
+  });
+
+  it("refuses a uid that another of the tenant has, and frees it with the other's deletion", async () => {
+    const { call } = testApi();
+    const post = (tenant: string, headers = {}) =>
+      call("POST", "/v1/destinations", { url: URL_, tenant, uid: "orders" }, headers);
+    const { json } = await post("acme");
+    for (const headers of [{}, { "idempotency-key": "k" }]) {
+      const again = await post("acme", headers);
+      expect(again).toMatchObject({
+        status: 409,
+        json: { errors: [{ field: "uid", fault: `is that of ${json.id}` }] },
+      });
+    }
+    expect((await post("beta")).status).toBe(201);
+    expect(await countRows("destinations")).toBe(2);
+    await call("DELETE", `/v1/destinations/${json.id}`);
+    expect((await post("acme")).status).toBe(201);
+  });
+
   it("makes a new secret for each destination", async () => {
     const { call } = testApi();
     const [a, b] = [
@@ -223,6 +262,14 @@ describe("POST /v1/destinations", () => {
     [{ secret: whsk(64) }, "secret", "joins halves of different keys", "an ed25519 key"],
     [{ secret: whsec(24), signature: "ed25519" }, "secret", "is for hmac-sha256", "one for ed25519"],
     [{ secret: whsk(32), signature: "hmac-sha256" }, "secret", "is for ed25519", "one for hmac-sha256"],
+    [{ template: "fax" }, "template", 'is "fax"', "one of slack, discord, teams, pagerduty"],
+    [{ template: "slack" }, "template", "is slack", "only destinations of the tenant operator"],
+    [
+      { template: "pagerduty", tenant: "operator" },
+      "headers",
+      "have no x-routing-key",
+      "a header x-routing-key with the integration key",
+    ],
     [{ signature: "rsa" }, "signature", 'is "rsa"', "one of hmac-sha256, ed25519"],
     [{ timeout_ms: 99 }, "timeout_ms", "is 99", "a whole number from 100 to 25000"],
     [{ timeout_ms: 25001 }, "timeout_ms", "is 25001", "a whole number from 100 to 25000"],
@@ -246,7 +293,7 @@ describe("POST /v1/destinations", () => {
     [{ retry: { schedule: [5, 0] } }, "retry.schedule[1]", "is 0", "seconds from 1"],
     [{ retry: { base: 5 } }, "retry.factor", "is missing", "base, factor and cap together"],
     [{ retry: { tries: 5 } }, "retry.tries", "is not a known field", "one of preset"],
-    [{ status: "paused" }, "status", "is not a known field", "one of url, tenant"],
+    [{ status_reason: "gone" }, "status_reason", "is not a known field", "one of url, tenant"],
     [{ id: "dst_1" }, "id", "is not a known field", "one of url, tenant"],
   ];
 
@@ -440,6 +487,21 @@ describe("GET /v1/destinations", () => {
   });
 });
 
+describe("a destination of the operator", () => {
+  const page = { url: "https://events.pagerduty.com/v2/enqueue", tenant: "operator", template: "pagerduty" };
+
+  it("has a template, until it is reset", async () => {
+    const { call } = testApi();
+    const id = await create(call, { ...page, headers: { "X-Routing-Key": "k".repeat(32) } });
+    const { json } = await call("GET", `/v1/destinations/${id}`);
+    expect(json).toMatchObject({ template: "pagerduty", headers: { "X-Routing-Key": "***" } });
+    const taken = await call("PATCH", `/v1/destinations/${id}`, { headers: null });
+    expect(taken.json.errors).toMatchObject([{ field: "headers", fault: "have no x-routing-key" }]);
+    const reset = await call("PATCH", `/v1/destinations/${id}`, { headers: null, template: null });
+    expect(reset.json).toMatchObject({ template: null, headers: {} });
+  });
+});
+
 describe("PATCH /v1/destinations/:id", () => {
   it("resets the gate when the URL changes, and only then", async () => {
     const { call, gateCalls } = testApi();
@@ -563,6 +625,22 @@ describe("two changes at the same time", () => {
       json: { errors: [{ field: "breaker.max_cooldown_s" }] },
     });
     expect((await call("GET", path)).json.breaker).toMatchObject({ cooldown_s: 30, max_cooldown_s: 100 });
+  });
+
+  it("cannot take one uid: the later one changes nothing", async () => {
+    const { call } = testApi();
+    const [a, b] = [await create(call), await create(call)];
+    const first = Promise.withResolvers<void>();
+    const slow = testApi({ services: { db: slowAt("update", first.promise) } });
+    const late = slow.call("PATCH", `/v1/destinations/${b}`, { uid: "orders", description: "changed" });
+    expect((await call("PATCH", `/v1/destinations/${a}`, { uid: "orders" })).status).toBe(200);
+    first.resolve();
+    expect(await late).toMatchObject({ status: 409, json: { errors: [{ field: "uid" }] } });
+    expect((await call("GET", `/v1/destinations/${b}`)).json).toMatchObject({ uid: null, description: null });
+    // Its own it may be given again.
+    expect((await call("PATCH", `/v1/destinations/${a}`, { uid: "orders", timeout_ms: 900 })).status).toBe(
+      200,
+    );
   });
 
   it("are both made when they do not conflict", async () => {

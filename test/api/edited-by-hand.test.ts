@@ -14,6 +14,7 @@ const shown = operations.find(({ method, path }) => method === "GET" && path ===
 
 describe.each([
   ["event_types", "event_types"],
+  ["channels", "channels"],
   ["metadata", "metadata"],
   ["headers", "headers"],
   ["sealed_headers", "headers"],

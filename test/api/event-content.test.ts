@@ -46,11 +46,12 @@ describe("POST /v1/events with a type in the query", () => {
   test("takes the other fields of an event from the query", async () => {
     const { call, destination } = await withDestination({ body: "data", tenant: "acme" });
     await call("POST", "/v1/destinations", { url: "https://example.com/2", body: "data", tenant: "acme" });
-    const fields = `tenant=acme&deliver_at=2026-11-21T10:00:00Z&ttl=60&tags=x&tags=y&destination_ids=${destination}`;
+    const fields = `tenant=acme&deliver_at=2026-11-21T10:00:00Z&ttl=60&tags=x&tags=y&channels=b&channels=a&destination_ids=${destination}`;
     const { json } = await call("POST", `/v1/events?type=a&${fields}`, utf8("x"), posting("text/plain"));
     expect(json.deliveries).toMatchObject([{ destination_id: destination }]);
     const shown = (await call("GET", `/v1/events/${json.id}`)).json;
     expect(shown).toMatchObject({ deliver_at: "2026-11-21T10:00:00.000Z", tags: ["x", "y"], ttl: 60 });
+    expect(shown.channels).toEqual(["a", "b"]);
   });
 
   test("tells repeats by their bytes", async () => {

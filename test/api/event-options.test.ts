@@ -85,7 +85,12 @@ describe("destination_ids", () => {
 describe("an event's options", () => {
   it("are shown with the event, the values of headers to admins only", async () => {
     await created();
-    const options = { tags: ["import", "a/b=c"], ttl: 60, headers: { "X-Trace": "secret-trace" } };
+    const options = {
+      tags: ["import", "a/b=c"],
+      channels: ["a", "b"],
+      ttl: 60,
+      headers: { "X-Trace": "secret-trace" },
+    };
     const { json } = await post(options);
     const path = `/v1/events/${json.id}`;
     expect((await call("GET", path)).json).toMatchObject(options);
@@ -121,6 +126,12 @@ describe("an event's options", () => {
     [{ tags: ["a", ""] }, "tags[1]", "1 to 64 letters"],
     [{ tags: ["a b"] }, "tags[0]", "1 to 64 letters"],
     [{ tags: Array.from({ length: 11 }, (_, i) => `t${i}`) }, "tags", "a list of 1 to 10 tags"],
+    [{ channels: [] }, "channels", "a list of 1 to 5 channels"],
+    [{ channels: "a" }, "channels", "a list of 1 to 5 channels"],
+    [{ channels: ["a", ""] }, "channels[1]", "1 to 128 letters, digits and _ . -"],
+    [{ channels: ["a/b"] }, "channels[0]", "1 to 128 letters, digits and _ . -"],
+    [{ channels: ["x".repeat(129)] }, "channels[0]", "1 to 128 letters"],
+    [{ channels: ["a", "b", "c", "d", "e", "f"] }, "channels", "a list of 1 to 5 channels"],
     [{ ttl: 0 }, "ttl", "a whole number of seconds from 1 to 2592000"],
     [{ ttl: 1.5 }, "ttl", "a whole number of seconds"],
     [{ ttl: 2_592_001 }, "ttl", "a whole number of seconds"],

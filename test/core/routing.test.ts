@@ -1,7 +1,17 @@
 /** A filter says what a filter of ten lines says, and a broken one takes everything. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type EventFilter, eventFilter, letsThrough, routed, takesType } from "../../src/core/routing.ts";
+import {
+  channelsInEffect,
+  destinationChannels,
+  type EventFilter,
+  eventFilter,
+  letsThrough,
+  refusalOf,
+  refusals,
+  routed,
+  takesType,
+} from "../../src/core/routing.ts";
 
 /** What a filter means. */
 function isWanted(filter: EventFilter, data: unknown): boolean {
@@ -341,15 +351,89 @@ describe("a destination's event types", () => {
   });
 });
 
+describe("channels", () => {
+  const channel = fc.constantFrom("a", "b", "c", "A", "a.b", "ab");
+  const some = fc.uniqueArray(channel, { minLength: 1, maxLength: 4 });
+  const own = fc.option(some, { nil: null });
+  const posted = fc.option(some, { nil: undefined });
+
+  test("lead to the destinations that have one of them, and to those without any", () => {
+    fc.assert(
+      fc.property(fc.array(own, { maxLength: 6 }), posted, (each, channels) => {
+        const routes = each.map((own, i) => ({
+          ...{ destination: `dst_${i}`, types: null, filter: null },
+          channels: own,
+        }));
+        const wanted = routes.filter(
+          (route) => route.channels === null || (channels ?? []).some((one) => route.channels?.includes(one)),
+        );
+        expect(routed(routes, { type: "x", channels, data: () => undefined })).toEqual(
+          wanted.map(({ destination }) => destination),
+        );
+      }),
+    );
+  });
+
+  test("take nothing that type, filter or body refuse, and refuse nothing that they take when they match", () => {
+    const route = fc.record({
+      types: fc.constantFrom(null, ["x"], ["y"]),
+      channels: own,
+      filter: fc.constantFrom(null, { n: 1 }, { n: 2 }),
+      takesContent: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(route, posted, fc.boolean(), (route, channels, isContent) => {
+        const event = { type: "x", channels, data: () => (isContent ? undefined : { n: 1 }), isContent };
+        const without = refusalOf({ ...route, channels: null }, event);
+        const doesMatch =
+          route.channels === null || (channels ?? []).some((one) => route.channels?.includes(one));
+        const refusal = refusalOf(route, event);
+        expect(refusal).toBe(doesMatch || without === "type" ? without : "channel");
+        expect([undefined, ...refusals]).toContain(refusal);
+      }),
+    );
+  });
+
+  test("of a destination that are stored as anything else than the API takes are as none", () => {
+    const name = fc.oneof(channel, fc.constantFrom("", "a b", "é", "x".repeat(129), "a\n"));
+    const stored = fc.oneof(fc.array(fc.oneof(name, fc.anything()), { maxLength: 12 }), fc.anything());
+    fc.assert(
+      fc.property(fc.oneof(stored, fc.array(channel, { maxLength: 12 })), (stored) => {
+        const isValid = destinationChannels.safeParse(stored).success;
+        expect(channelsInEffect(stored)).toEqual(isValid ? stored : null);
+      }),
+    );
+  });
+
+  test.each<[unknown, boolean]>([
+    [["a"], true],
+    [["a", "a"], true],
+    [["A-z_0.9", "x".repeat(128)], true],
+    [Array.from({ length: 10 }, (_, i) => `c${i}`), true],
+    [Array.from({ length: 11 }, (_, i) => `c${i}`), false],
+    [[], false],
+    [[""], false],
+    [["a b"], false],
+    [["a\n"], false],
+    [["x".repeat(129)], false],
+    [["a", 1], false],
+    ["a", false],
+    [{ 0: "a" }, false],
+  ])("%j may be a destination's: %s", (given, may) => {
+    expect(destinationChannels.safeParse(given).success).toBe(may);
+  });
+});
+
 test("data is not read where there is no filter", () => {
   const routes = [
-    { destination: "a", types: null, filter: null },
-    { destination: "b", types: ["other"], filter: { a: 1 } },
+    { destination: "a", types: null, channels: null, filter: null },
+    { destination: "b", types: ["other"], channels: null, filter: { a: 1 } },
+    { destination: "c", types: null, channels: ["x"], filter: { a: 1 } },
   ];
   const data = () => {
     throw new Error("looked at");
   };
-  expect(routed(routes, "order.paid", data)).toEqual(["a"]);
+  expect(routed(routes, { type: "order.paid", data })).toEqual(["a"]);
 });
 
 function isFilter(given: unknown): given is EventFilter {

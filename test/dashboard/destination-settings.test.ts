@@ -68,6 +68,7 @@ describe("the page of a destination", () => {
       { kind: "service", binding: "BILLING", path: "/hook" },
       { Kind: ["Worker behind a service binding"], Binding: ["BILLING"], Path: ["/hook"] },
     ],
+    [{ ...https, channels: ["eu", "project-42"] }, { Channels: ["eu, project-42"] }],
     [{ ...https, body: "data" }, { Body: ["The data alone, as it was posted"] }],
     [
       { ...https, signature: "ed25519" },
@@ -160,6 +161,7 @@ describe("the page of an event", () => {
   it("shows its tags, its time to live and the names of its headers, and not their values", async () => {
     const options = {
       tags: ["import", "night"],
+      channels: ["eu", "us"],
       ttl: 3600,
       headers: { "X-Trace": "canary-1", "x-run": "canary-2" },
     };
@@ -172,6 +174,7 @@ describe("the page of an event", () => {
     for (const browser of [await signedIn(), await customer("acme", true)]) {
       const { html } = await browser.get(`/dashboard/events/${json.id}`);
       expect(html).toContain("Tags: import, night");
+      expect(html).toContain("Channels: eu, us");
       expect(html).toContain("given up 3,600 seconds after");
       expect(html).toContain("Headers of its own: X-Trace, x-run");
       expect(html).not.toContain("canary");
@@ -192,6 +195,6 @@ describe("the page of an event", () => {
   it("names no headers, tags or time to live when it has none", async () => {
     const { json } = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
     const { html } = await (await signedIn()).get(`/dashboard/events/${json.id}`);
-    expect(html).not.toMatch(/Tags:|given up|Headers of its own/);
+    expect(html).not.toMatch(/Tags:|Channels:|given up|Headers of its own/);
   });
 });

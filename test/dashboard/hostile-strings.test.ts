@@ -65,7 +65,7 @@ async function store(text: string): Promise<void> {
     created_at: NOW,
     updated_at: NOW,
   });
-  const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text] };
+  const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text], channels: [text] };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
     destination_id: ID,

@@ -173,7 +173,7 @@ describe("a write that counts, claims or compares is not made again when its ans
 
   test.each<[string, () => Promise<unknown>, (db: D1Database) => Promise<unknown>]>([
     ["a counter", async () => {}, (db) => addToCount(db, "deduplicated", 1)],
-    ["the claim of a mail", async () => {}, (db) => claimMail(db, "about", NOW)],
+    ["the claim of a mail", async () => {}, (db) => claimMail(db, "operator", "about", NOW)],
     ["a session", async () => {}, (db) => insertSession(db, session)],
     ["a new key", async () => {}, (db) => insertKey(db, key)],
     ["a revocation", () => insertKey(env.DB, key), (db) => revokeKey(db, "key_a", undefined, NOW)],

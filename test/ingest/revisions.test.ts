@@ -26,6 +26,7 @@ describe("a tenant's revision", () => {
     ["is renamed", "UPDATE destinations SET id = id || 'x' WHERE id = ?1", ["acme"]],
     ["gets other types", `UPDATE destinations SET event_types = '["b"]' WHERE id = ?1`, ["acme"]],
     ["gets a filter", `UPDATE destinations SET filter = '{"a":1}' WHERE id = ?1`, ["acme"]],
+    ["gets channels", `UPDATE destinations SET channels = '["x"]' WHERE id = ?1`, ["acme"]],
     ["is deleted", "UPDATE destinations SET deleted_at = 1 WHERE id = ?1", ["acme"]],
     ["is removed", "DELETE FROM destinations WHERE id = ?1", ["acme"]],
     [

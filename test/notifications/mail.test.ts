@@ -1,12 +1,15 @@
 /** Mails to the operator: few, whatever happens, and nothing but text in them. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { StatusChange } from "../../src/db/notifications.ts";
+import { changeTenantSettings } from "../../src/db/tenant-settings.ts";
 import {
   deadEvent,
   stallEvent,
   statusEvent,
   thresholdEvent,
 } from "../../src/notifications/operational-events.ts";
-import { publish } from "../../src/notifications/publish.ts";
+import { publish, publishStatusChanges } from "../../src/notifications/publish.ts";
 import type { Services } from "../../src/services.ts";
 import { newWorld, START, type World } from "../support/world.ts";
 
@@ -122,4 +125,55 @@ test("a name with line ends in it makes no header and no line of its own", async
   expect(mail?.subject).toMatch(/^[\x20-\x7e]+$/);
   expect(mail?.text).toContain("tenant: acme Bcc: eve@example.com x y z\n");
   expect(mail?.text.split("\n").filter((line) => /^(Bcc|Subject):/.test(line))).toEqual([]);
+});
+
+describe("a tenant's contact", () => {
+  const CONTACT = "ops@acme.example";
+  const changed = (more = {}): StatusChange => ({
+    ...{ ...place(), status: "paused", reason: "failing", changedAt: START },
+    ...more,
+  });
+  const toContact = () => mails.filter(({ to }) => to === CONTACT);
+  beforeEach(() => changeTenantSettings(env.DB, "acme", { contactEmail: CONTACT }, START));
+
+  test("is told of a destination that Breakwater has disabled, why, and what to do", async () => {
+    await publishStatusChanges(services, [changed()]);
+    expect(toContact()).toMatchObject([
+      { from: ADDRESSES.from, subject: "[Breakwater] Endpoint disabled: hooks.example" },
+    ]);
+    expect(toContact()[0]?.text).toContain("Nothing could be delivered to it for five days.");
+    expect(mails).toHaveLength(2);
+  });
+
+  test.each([
+    ["by hand", { reason: "manual" }],
+    ["and resumed", { status: "active", reason: null }],
+    ["of another tenant", { tenant: "globex" }],
+    ["of the operator itself", { tenant: "operator" }],
+  ])("is not told of one that was paused %s", async (_, more) => {
+    await changeTenantSettings(env.DB, "operator", { contactEmail: CONTACT }, START);
+    await publishStatusChanges(services, [changed(more)]);
+    expect(toContact()).toEqual([]);
+  });
+
+  test("is told once, when the same change is published again", async () => {
+    await publishStatusChanges(services, [changed()]);
+    await publishStatusChanges(services, [changed()]);
+    expect(toContact()).toHaveLength(1);
+  });
+
+  test("is told although other tenants have used up their mails and the operator its own", async () => {
+    const many = Array.from({ length: 50 }, (_, i) => changed({ id: `dst_${i}`, tenant: "globex" }));
+    await changeTenantSettings(env.DB, "globex", { contactEmail: "ops@globex.example" }, START);
+    await publishStatusChanges(services, many);
+    expect(mails.filter(({ to }) => to === "ops@globex.example")).toHaveLength(20);
+    await publishStatusChanges(services, [changed()]);
+    expect(toContact()).toHaveLength(1);
+  });
+
+  test("is mailed at no address that an edit by hand has emptied", async () => {
+    await changeTenantSettings(env.DB, "acme", { contactEmail: "" }, START);
+    await publishStatusChanges(services, [changed()]);
+    expect(toContact()).toEqual([]);
+  });
 });

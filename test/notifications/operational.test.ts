@@ -466,3 +466,33 @@ test("an event that cannot be published, because D1 is away, stops nothing", asy
   expect(world.logged("notifications_lost")).toMatchObject([{ types: "destination.circuit_opened" }]);
   expect(await published()).toEqual([]);
 });
+
+describe("a destination with a template", () => {
+  const withTemplate = (template: string) =>
+    env.DB.prepare("UPDATE destinations SET template = ?1 WHERE id = ?2").bind(template, operator).run();
+  const sent = () =>
+    world.receiver.calls.filter(({ url }) => url === urlOf(operator)).map(({ body }) => body);
+
+  test("gets the message of the service, the same on every attempt, and signed", async () => {
+    await withTemplate("slack");
+    world.receiver.script(urlOf(operator), 500, 200);
+    await turnDestination(env.DB, place, { status: "paused", statusReason: "manual" }, undefined, START);
+    world.clock.pass(MINUTE);
+    await runCron(world.services);
+    const messages = world.deliveryQueue.taken().map(({ body }) => body);
+    await world.consume(messages);
+    world.clock.pass(10 * MINUTE);
+    await world.consume(messages);
+    const [first = "", second] = sent();
+    expect(second).toBe(first);
+    expect(JSON.parse(first).text).toBe(`Paused: ${new URL(urlOf(place)).host} (${place})`);
+  });
+
+  test("shows the page of the dashboard, where the deployment's host is known", async () => {
+    await withTemplate("pagerduty");
+    const config = { ...world.services.config, ownHosts: ["hooks.example.com", "other.example.com"] };
+    await publishStall({ ...world.services, config }, START - 10 * MINUTE);
+    await deliverAll();
+    expect(JSON.parse(sent()[0] ?? "").client_url).toBe("https://hooks.example.com/dashboard");
+  });
+});

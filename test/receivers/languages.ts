@@ -37,7 +37,11 @@ export type Language = Readonly<{
 const run = promisify(execFile);
 
 /** Undefined when the command succeeds; otherwise what is lacking. */
-async function lacking(what: string, command: string, args: readonly string[]): Promise<string | undefined> {
+export async function lacking(
+  what: string,
+  command: string,
+  args: readonly string[],
+): Promise<string | undefined> {
   return run(command, args, { timeout: 120_000 }).then(
     () => undefined,
     () => what,

@@ -126,11 +126,13 @@ const contextless = {
 } as unknown as ExecutionContext;
 
 function isJson(response: Response): boolean {
-  return /json/.test(response.headers.get("content-type") ?? "");
+  return /[/+]json/.test(response.headers.get("content-type") ?? "");
 }
 
 /** How many rows a table holds. */
-export async function countRows(table: "events" | "deliveries" | "destinations" | "replays"): Promise<number> {
+export async function countRows(
+  table: "events" | "deliveries" | "destinations" | "replays" | "status_changes",
+): Promise<number> {
   return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
 }
 

@@ -20,6 +20,7 @@ export type EventRow = Readonly<{
   data?: unknown;
   destinations?: readonly string[];
   tags?: readonly string[];
+  channels?: readonly string[];
 }>;
 
 export type BundleRow = Readonly<{
@@ -53,10 +54,8 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   );
   const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a", tags }, i) => ({
-    tenant,
-    type,
-    tags,
+  const headers = events.map(({ tenant = "acme", type = "a", tags, channels }, i) => ({
+    ...{ tenant, type, tags, channels },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;

@@ -11,6 +11,7 @@ export function testConfig(other: Partial<Config> = {}): Config {
     masterKeys: keysOf(MASTER_KEYS),
     graceMs: 300_000,
     retentionMs: 30 * 86_400_000,
+    auditMs: 365 * 86_400_000,
     allowPrivateDestinations: false,
     intakeShards: 1,
     intakeLingerMs: 0,

@@ -90,6 +90,12 @@ const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
   SELECT ${idOf("key", owner, "i")}, ${tenant}, '["read"]', 'x', ${NOW},
     iif(${owner === "f" ? "i % 2" : "0"}, ${NOW}, NULL) FROM n`;
 
+/** The tenant's are spread among the others, and are about its destinations. */
+const changesOf = (owner: "f" | "m", count: number, tenant: string, offset: number) => `
+  INSERT INTO audit_entries (id, at, tenant, actor, action, subject) ${numbers(count)}
+  SELECT (${NOW - DAY_MS}) * 1024 + i * 100 + ${offset}, ${NOW - DAY_MS}, ${tenant},
+    '{"kind":"admin_key","key":null,"session":null}', 'destination.paused', ${idOf("dst", owner, `(1 + i % ${THOUSAND})`)} FROM n`;
+
 /** Nearly all have not expired: others were removed before. */
 const sessionsOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO sessions (id, key_id, tenant, scopes, created_at, expires_at) ${numbers(count)}
@@ -155,6 +161,8 @@ export async function inviteEveryone(): Promise<void> {
     applicationsOf(1, own),
     keysOf("f", 10_000, foreign),
     keysOf("m", THOUSAND, own),
+    changesOf("f", 50_000, foreign, 0),
+    changesOf("m", THOUSAND, own, 7),
     sessionsOf("f", 10_000, foreign),
     sessionsOf("m", THOUSAND, own),
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),

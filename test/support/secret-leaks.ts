@@ -11,6 +11,7 @@ import { MASTER_KEYS } from "./vault.ts";
 const SHOWN = [
   { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
   { route: /^GET \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret$/, place: /"key":"([^"]+)"/ },
+  { route: /^POST \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret\/rotate$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
   {
     route: /^POST \/(dashboard\/destinations|portal\/endpoints)\/(new|[^/]+\/rotate)$/,

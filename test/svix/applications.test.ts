@@ -42,6 +42,10 @@ describe("errors have the shape of the Svix API", () => {
     ["POST", "/api/v1/app?get_if_exists=1", { name: "a" }, ["query", "get_if_exists"], "value_error"],
     ["GET", "/api/v1/app?limit=251", undefined, ["query", "limit"], "value_error"],
     ["GET", "/api/v1/app?order=newest", undefined, ["query", "order"], "value_error"],
+    ...["no", "disabled", "svix_play"].map((which): [string, string, undefined, string[], string] => {
+      const field = `exclude_apps_with_${which}_endpoints`;
+      return ["GET", `/api/v1/app?${field}=true`, undefined, ["query", field], "value_error"];
+    }),
   ])("%s %s with %j is a 422 at %j", async (method, path, body, loc, type) => {
     const { status, json } = await call(method, path, body);
     expect([status, json]).toEqual([422, { detail: [{ loc, msg: expect.any(String), type }] }]);

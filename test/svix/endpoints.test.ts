@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { createSvixApi } from "../../src/svix/app.ts";
-import { emptyDatabase, testApi } from "../support/api.ts";
+import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 
 const { call, gateCalls } = testApi({ create: createSvixApi });
 const native = testApi();
@@ -25,13 +25,14 @@ const full = {
   uid: "orders",
   disabled: false,
   eventTypes: ["order.paid"],
+  channels: ["eu", "project-1"],
   throttleRate: 5,
   metadata: { team: "shop" },
 };
 
 describe("an endpoint", () => {
   it("is shown as it was created, by id and by uid", async () => {
-    const { status, json } = await call("POST", at, { url, ...full, channels: null, notKnown: 1 });
+    const { status, json } = await call("POST", at, { url, ...full, notKnown: 1 });
     expect([status, json]).toEqual([
       201,
       {
@@ -39,7 +40,6 @@ describe("an endpoint", () => {
         url,
         ...full,
         filterTypes: full.eventTypes,
-        channels: null,
         rateLimit: 5,
         version: 1,
         createdAt: AT,
@@ -85,13 +85,53 @@ describe("an endpoint", () => {
     expect((await call("GET", `${at}/two`)).json.description).toBe("");
   });
 
+  it("is left as it was when another takes the uid at the same moment", async () => {
+    const made = [await create(), await create()];
+    const changes = await Promise.all(
+      made.map(({ id }) =>
+        call("PATCH", `${at}/${id}`, { uid: "one", description: "changed", disabled: true }),
+      ),
+    );
+    const taken = changes.findIndex(({ status }) => status === 200);
+    expect(changes.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+    const other = made[1 - taken];
+    expect((await call("GET", `${at}/${other.id}`)).json).toEqual(other);
+  });
+
+  it("is created once of two that take one uid at the same moment", async () => {
+    const both = await Promise.all([1, 2].map(() => call("POST", at, { url, uid: "one" })));
+    expect(both.map(({ status }) => status).toSorted()).toEqual([201, 409]);
+    expect(await countRows("destinations")).toBe(1);
+  });
+
   it("keeps with PATCH what is left out, and resets it with PUT", async () => {
     const { id } = await create(full);
     const patched = (await call("PATCH", `${at}/${id}`, { description: "New" })).json;
     expect(patched).toMatchObject({ ...full, description: "New" });
     const put = (await call("PUT", `${at}/${id}`, { url: `${url}/2` })).json;
     expect(put).toMatchObject({ url: `${url}/2`, description: "", uid: null, eventTypes: null });
-    expect(put).toMatchObject({ throttleRate: null, metadata: {}, disabled: false });
+    expect(put).toMatchObject({ throttleRate: null, metadata: {}, disabled: false, channels: null });
+  });
+
+  it("gets messages of its channels, until null takes them away", async () => {
+    const { id } = await create({ channels: ["eu", "us"] });
+    const taken = async (channels?: string[]) => {
+      const message = { eventType: "order.paid", payload: {}, ...(channels && { channels }) };
+      const { json } = await call("POST", "/api/v1/app/acme/msg", message);
+      const { data } = (await call("GET", `/api/v1/app/acme/msg/${json.id}/endpoint`)).json;
+      return data.map((one: { id: string }) => one.id);
+    };
+    expect([await taken(["us", "asia"]), await taken(["asia"]), await taken()]).toEqual([[id], [], []]);
+    expect((await call("PATCH", `${at}/${id}`, { description: "x" })).json.channels).toEqual(["eu", "us"]);
+    expect((await call("PATCH", `${at}/${id}`, { channels: null })).json.channels).toBe(null);
+    expect([await taken(["asia"]), await taken()]).toEqual([[id], [id]]);
+  });
+
+  it("is updated by the former names of its event types and its rate too", async () => {
+    const { id } = await create(full);
+    const former = { filterTypes: ["order.sent"], rateLimit: 7 };
+    const put = (await call("PUT", `${at}/${id}`, { url, ...former })).json;
+    expect(put).toMatchObject({ ...former, eventTypes: ["order.sent"], throttleRate: 7 });
   });
 
   it("is created by PUT under a uid that nothing has", async () => {
@@ -103,6 +143,8 @@ describe("an endpoint", () => {
   it("is paused while it is disabled", async () => {
     const { id, disabled } = await create({ disabled: true });
     expect(disabled).toBe(true);
+    // Never active, not for a moment: nothing has changed its status.
+    expect(await countRows("status_changes")).toBe(0);
     expect((await native.call("GET", `/v1/destinations/${id}`)).json.status).toBe("paused");
     gateCalls.length = 0;
     expect((await call("PATCH", `${at}/${id}`, { disabled: false })).json.disabled).toBe(false);
@@ -134,7 +176,10 @@ describe("an endpoint", () => {
     [{ url: undefined }, ["body", "url"], "is missing"],
     [{ url: "http://receiver.example" }, ["body", "url"], "expected"],
     [{ eventTypes: ["a b"] }, ["body", "eventTypes", "0"], "expected an event type"],
-    [{ channels: ["a"] }, ["body", "channels"], "is not supported"],
+    [{ channels: ["a", "b c"] }, ["body", "channels", "1"], "expected 1 to 128 letters"],
+    [{ channels: [] }, ["body", "channels"], "expected a list of 1 to 10 channels"],
+    [{ channels: "a" }, ["body", "channels"], "expected a list of 1 to 10 channels"],
+    [{ channels: Array(11).fill("a") }, ["body", "channels"], "expected a list of 1 to 10 channels"],
     [{ throttleRate: 1.5 }, ["body", "throttleRate"], "is 1.5"],
     [{ secret: "short" }, ["body", "secret"], "is a string of 11 characters"],
     [{ headers: { host: "x" } }, ["body", "headers", "host"], "expected none of the headers"],
@@ -151,8 +196,9 @@ describe("the secret of an endpoint", () => {
     const { id } = await create({ secret: SECRET });
     expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
     const rotated = await call("POST", `${at}/${id}/secret/rotate`, { gracePeriodSeconds: 60 });
-    expect([rotated.status, rotated.text]).toEqual([204, ""]);
     const { key } = (await call("GET", `${at}/${id}/secret`)).json;
+    expect([rotated.status, rotated.json]).toEqual([200, { key }]);
+    expect(rotated.headers.get("cache-control")).toBe("no-store");
     expect(key).toMatch(/^whsec_/);
     expect(key).not.toBe(`whsec_${SECRET}`);
     const { previous_secrets } = (await native.call("GET", `/v1/destinations/${id}`)).json;
@@ -163,6 +209,16 @@ describe("the secret of an endpoint", () => {
     const { id } = await create();
     const reader = testApi({ create: createSvixApi, authenticate: async () => ({ scopes: ["read"] }) });
     expect((await reader.call("GET", `${at}/${id}/secret`)).status).toBe(403);
+  });
+
+  it("is not changed by PATCH, which refuses one", async () => {
+    const { id } = await create({ secret: SECRET });
+    const { status, json, text } = await call("PATCH", `${at}/${id}`, {
+      secret: "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+    });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "secret"]]);
+    expect(text).not.toContain("MfKQ");
+    expect((await call("GET", `${at}/${id}/secret`)).json).toEqual({ key: `whsec_${SECRET}` });
   });
 
   it("is refused by the names that the Svix API has", async () => {

@@ -1,6 +1,7 @@
 /** Messages and their attempts in the Svix API: events and deliveries of the application's tenant. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
+import { endsText } from "../../src/core/pack.ts";
 import { deliveryKey } from "../../src/ids.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, insertRow, testApi } from "../support/api.ts";
@@ -30,14 +31,19 @@ const post = async (body: object = {}, headers = {}) => call("POST", at, { ...me
 
 describe("a message", () => {
   it("is an event of the application, shown by its id and by its eventId", async () => {
-    const { status, json } = await post({ eventId: "order-1", tags: ["eu"], channels: [], notKnown: 1 });
+    const { status, json } = await post({
+      eventId: "order-1",
+      tags: ["eu"],
+      channels: ["b", "a", "b"],
+      notKnown: 1,
+    });
     expect([status, json]).toEqual([
       202,
       {
         ...message,
         id: expect.stringMatching(/^evt_/),
         eventId: "order-1",
-        channels: null,
+        channels: ["a", "b"],
         tags: ["eu"],
         timestamp: AT,
         deliverAt: null,
@@ -101,7 +107,17 @@ describe("a message", () => {
       data: "<a/>",
       deliveries: [{ destination_id: endpoint }],
     });
-    expect((await call("GET", `${at}/${json.id}`)).json.payload).toBe("<a/>");
+    expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+  });
+
+  it("is shown with an empty payload where it is no object, which typed SDKs could not read", async () => {
+    for (const payload of ["[1]", '"text"', "1", "12345678901234567890", "null"]) {
+      const { json } = await call("POST", at, `{"eventType":"a","payload":${payload}}`);
+      expect([payload, json.payload]).toEqual([payload, {}]);
+      expect((await call("GET", `${at}/${json.id}`)).json.payload).toEqual({});
+    }
+    const { data } = (await call("GET", at)).json;
+    expect(data.map(({ payload }: { payload: unknown }) => payload)).toEqual([{}, {}, {}, {}, {}]);
   });
 
   it("is delivered later with deliverAt", async () => {
@@ -117,7 +133,10 @@ describe("a message", () => {
     [{ tags: ["a b"] }, ["body", "tags", "0"], "expected 1 to 64"],
     [{ deliverAt: "soon" }, ["body", "deliverAt"], "expected a time"],
     [{ deliverAt: "2027-11-21T10:00:00.000Z" }, ["body", "deliverAt"], "is too far ahead"],
-    [{ channels: ["a"] }, ["body", "channels"], "is not supported"],
+    [{ channels: [] }, ["body", "channels"], "expected a list of 1 to 5 channels"],
+    [{ channels: "a" }, ["body", "channels"], "expected a list of 1 to 5 channels"],
+    [{ channels: ["a", "b c"] }, ["body", "channels", "1"], "expected 1 to 128 letters"],
+    [{ channels: Array(6).fill("a") }, ["body", "channels"], "expected a list of 1 to 5 channels"],
     [{ payloadRetentionPeriod: 1 }, ["body", "payloadRetentionPeriod"], "is not supported"],
     [{ payloadRetentionHours: 1 }, ["body", "payloadRetentionHours"], "is not supported"],
     [{ transformationsParams: { a: 1 } }, ["body", "transformationsParams"], "is not supported"],
@@ -127,9 +146,14 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toEqual([]);
   });
 
-  it("is listed, the newest first, page by page, by type and by tag", async () => {
+  it("is listed, the newest first, page by page, by type, by tag and by channel", async () => {
     for (const eventId of ["a", "b", "c"])
-      await post({ eventId, tags: [eventId], eventType: eventId === "c" ? "other" : "order.paid" });
+      await post({
+        eventId,
+        tags: [eventId],
+        channels: ["all", eventId],
+        eventType: eventId === "c" ? "other" : "order.paid",
+      });
     const names = async (query: string) =>
       (await call("GET", `${at}?${query}`)).json.data.map((one: { eventId: string }) => one.eventId);
     expect(await names("")).toEqual(["c", "b", "a"]);
@@ -139,13 +163,15 @@ describe("a message", () => {
     const first = (await call("GET", `${at}?limit=2&with_content=false`)).json;
     expect([first.done, first.data[0].payload]).toEqual([false, {}]);
     expect(await names(`limit=2&iterator=${first.iterator}`)).toEqual(["a"]);
-    expect((await call("GET", `${at}?channel=a`)).json.detail[0].loc).toEqual(["query", "channel"]);
+    expect([await names("channel=b"), await names("channel=none")]).toEqual([["b"], []]);
+    expect(await names("channel=all&limit=2")).toEqual(["c", "b"]);
+    expect((await call("GET", `${at}?channel=a/b`)).json.detail[0].loc).toEqual(["query", "channel"]);
   });
 });
 
 describe("an example of an event type", () => {
-  const send = (eventType: string) =>
-    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType });
+  const send = (eventType: string, also: object = {}) =>
+    call("POST", `/api/v1/app/${app}/endpoint/hook/send-example`, { eventType, ...also });
 
   it("is sent to the endpoint alone", async () => {
     await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
@@ -153,6 +179,15 @@ describe("an example of an event type", () => {
     deliveries();
     const { status, json } = await send("order.paid");
     expect([status, json.payload]).toEqual([202, { total: 1 }]);
+    const shown = (await native.call("GET", `/v1/events/${json.id}`)).json;
+    expect(shown.deliveries).toMatchObject([{ destination_id: endpoint }]);
+  });
+
+  it("is sent to an endpoint with channels in one of them", async () => {
+    await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
+    await native.call("PATCH", `/v1/destinations/${endpoint}`, { channels: ["eu", "us"] });
+    const { status, json } = await send("order.paid");
+    expect([status, json.channels]).toEqual([202, ["eu"]]);
     const shown = (await native.call("GET", `/v1/events/${json.id}`)).json;
     expect(shown.deliveries).toMatchObject([{ destination_id: endpoint }]);
   });
@@ -165,6 +200,12 @@ describe("an example of an event type", () => {
     );
     expect(statuses).toEqual([404, 422, 422]);
   });
+
+  it("is refused with a payload of the caller's own", async () => {
+    await native.call("PUT", "/v1/event-types/order.paid", { example: { total: 1 }, schema: true });
+    const { status, json } = await send("order.paid", { payload: { total: 2 } });
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", "payload"]]);
+  });
 });
 
 describe("attempts", () => {
@@ -173,7 +214,7 @@ describe("attempts", () => {
 
   /** A message whose delivery has this log and state. */
   async function attempted(state: string, log: object[]) {
-    const { json } = await post();
+    const { json } = await post({ channels: ["eu", "us"], tags: ["t"] });
     const { event } = await eventOf(json.id);
     const row = { destination_id: endpoint, event_id: event, state, give_up_at: NOW, log };
     await insertRow("deliveries", { ...row, attempts: log.length, ended_at: NOW });
@@ -211,6 +252,11 @@ describe("attempts", () => {
     ["event_types=order.paid", [204, 503]],
     ["event_types=another", []],
     ["tag=none", []],
+    ["channel=us", [204, 503]],
+    ["channel=us&event_types=order.paid&status=2", [503]],
+    ["channel=none", []],
+    ["tag=t&channel=eu", [204, 503]],
+    ["tag=t&channel=none", []],
   ])("are filtered by %s to %j, by endpoint and by message", async (query, wanted) => {
     const id = await attempted("delivered", [failure, success]);
     for (const path of ["endpoint/hook", `msg/${id}`]) {
@@ -236,8 +282,29 @@ describe("attempts", () => {
 
   it("refuse the iterator of another list, and what they cannot filter by", async () => {
     const path = `/api/v1/app/${app}/attempt/endpoint/hook`;
-    for (const query of ["iterator=evt_1", "event_types=a,b", "with_msg=true", "channel=a", "status=5"])
+    for (const query of ["iterator=evt_1", "event_types=a,b", "with_msg=true", "channel=a/b", "status=5"])
       expect((await call("GET", `${path}?${query}`)).status).toBe(422);
+  });
+
+  it("are filtered by the channel of their own message alone, also where others share its bundle and pack", async () => {
+    const events = [["a"], ["b"], undefined, ["a", "b"]].map((channels) => ({
+      ...{ type: "order.paid", data: 1, tenant: app },
+      ...(channels && { channels }),
+    }));
+    const { json } = await native.call("POST", "/v1/events/batch", { events });
+    const ids: string[] = json.events.map(({ id }: { id: string }) => id);
+    const { event } = await eventOf(ids[0] ?? "");
+    const ends = [0, 1, 2, 3].map((index) => ({ index, at: NOW, latencyMs: 5, status: 204 }));
+    const pack = { destination_id: endpoint, bundle_id: Math.floor(event / 128), delivered0: 0b1111 };
+    await insertRow("packs", { ...pack, ends: endsText(ends) });
+    const listed = async (query: string) =>
+      (await call("GET", `/api/v1/app/${app}/attempt/endpoint/hook?${query}`)).json.data.map(
+        (one: { msgId: string }) => ids.indexOf(one.msgId),
+      );
+    expect(await listed("")).toEqual([3, 2, 1, 0]);
+    expect(await listed("channel=a")).toEqual([3, 0]);
+    expect(await listed("channel=b&event_types=order.paid")).toEqual([3, 1]);
+    expect(await listed("channel=c")).toEqual([]);
   });
 
   it.each<[string, number]>([

@@ -1,34 +1,7 @@
 /** Headers of a destination's own in the API: which names and values may be given. */
 import { z } from "@hono/zod-openapi";
+import { HEADER_NAME, HEADER_VALUE, isReserved, MAX_HEADERS } from "../../core/destination-fields.ts";
 import { MASK } from "../../delivery/authorization.ts";
-
-const MAX_HEADERS = 20;
-
-/**
- * Headers of the connection (RFC 9110 §7.6.1), those that Breakwater sets, and those by which proxies say where a request
- * comes from: Cloudflare sets them itself, and receivers trust them.
- */
-const RESERVED: ReadonlySet<string> = new Set([
-  "cdn-loop",
-  "connection",
-  "content-encoding",
-  "content-length",
-  "content-type",
-  "expect",
-  "host",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "user-agent",
-  "x-real-ip",
-]);
-
-const RESERVED_PREFIXES = ["webhook-", "cf-", "x-forwarded-"] as const;
 
 const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
 const VALUE_EXPECTED = "expected 1 to 1024 printable ASCII characters without spaces around them";
@@ -41,12 +14,12 @@ const COUNT_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once
 /** A header that a caller may have sent to receivers. */
 export const headerName = z
   .string()
-  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/, { error: NAME_EXPECTED, abort: true })
+  .regex(HEADER_NAME, { error: NAME_EXPECTED, abort: true })
   .refine((given) => !isReserved(given.toLowerCase()), { error: RESERVED_EXPECTED });
 
 export const headerValue = z
   .string({ error: VALUE_EXPECTED })
-  .regex(/^[!-~]([ -~\t]{0,1022}[!-~])?$/, { error: VALUE_EXPECTED, abort: true })
+  .regex(HEADER_VALUE, { error: VALUE_EXPECTED, abort: true })
   .refine((given) => given !== MASK, { error: MASK_EXPECTED });
 
 export const headersSchema = z
@@ -57,11 +30,6 @@ export const headersSchema = z
     additionalProperties: { type: "string" },
     description: "Headers to send with every delivery, in addition to Breakwater's own.",
   });
-
-/** Whether no caller may set the header. */
-export function isReserved(lowerName: string): boolean {
-  return RESERVED.has(lowerName) || RESERVED_PREFIXES.some((prefix) => lowerName.startsWith(prefix));
-}
 
 function areFewAndDistinct(names: readonly string[]): boolean {
   return names.length <= MAX_HEADERS && areDistinct(names);

@@ -1,7 +1,7 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { bodyFormOf } from "../../core/content.ts";
-import { type Route, refusalOf, refusals, takesType } from "../../core/routing.ts";
+import { channelsInEffect, type Route, refusalOf, refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import {
@@ -29,9 +29,14 @@ export function registerDestinationPreview(api: Api): void {
     const { id } = c.req.valid("param");
     const destination = await findDestination(services.db, id, c.get("principal").tenant);
     if (destination === undefined) return notFound("destination", id);
-    const { event_types: types = destination.eventTypes, filter = destination.filter } = c.req.valid("json");
+    const {
+      event_types: types = destination.eventTypes,
+      channels = destination.channels,
+      filter = destination.filter,
+    } = c.req.valid("json");
     const route = {
       types: types ?? null,
+      channels: channelsInEffect(channels),
       filter: filter ?? null,
       takesContent: bodyFormOf(destination.body) === "data",
     };
@@ -53,8 +58,9 @@ const previewedEvent = z.object({
     .nullable()
     .openapi({
       description:
-        "Why it is not taken: its `type` is none of `event_types`, the `filter` does not hold, it is content that is " +
-        "not JSON and the destination's `body` is not `data`, or what is stored of it is damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+        "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
+        "not hold, it is content that is not JSON and the destination's `body` is not `data`, or what is stored of it is " +
+        "damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
     }),
   delivery_id: z.string().optional().openapi({
     description: "Present when the event was taken at the time: its delivery to this destination.",
@@ -75,9 +81,9 @@ const previewDestination = createRoute({
   summary: "Preview which events a destination takes",
   tags: ["Destinations"],
   description:
-    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\` and ` +
-    "`filter` take, or those of the body, so that they can be tried before they are set. Nothing is changed or sent. It " +
-    `looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
+    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\`, ` +
+    "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
+    `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
     "others post much, or events are large, fewer events are shown.",
   middleware: [requires("read"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(destinationTrial) },
@@ -96,13 +102,16 @@ async function preview(
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
   const found = await recentEvents(services, tenant, id, dueBy);
-  const isAsked = ({ type, isContent }: RecentEvent) =>
-    route.filter !== null && !isContent && takesType(route.types, type);
+  const isAsked = (event: RecentEvent) =>
+    route.filter !== null &&
+    !event.isContent &&
+    refusalWithoutData({ ...route, filter: null }, event) === undefined;
   const events = withinBytes(found, isAsked);
   const refused = new Map<number, Previewed["reason"]>();
-  await eachBody(services, events.filter(isAsked), ({ id, type }, body) => {
+  await eachBody(services, events.filter(isAsked), ({ id, type, channels }, body) => {
     const data = body && dataOf(body);
-    refused.set(id, data ? (refusalOf(route, type, () => data.value) ?? null) : "corrupt");
+    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
+    refused.set(id, data ? (refusal ?? null) : "corrupt");
   });
   return events.map((event) => {
     const refusal = isAsked(event)
@@ -120,10 +129,10 @@ async function preview(
   });
 }
 
-/** Of an event whose type is refused, of any where there is no filter, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, { type, isContent }: RecentEvent) {
-  const filter = isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, type, () => undefined, isContent);
+/** Of an event that the filter need not be asked about, and of content, in which a filter finds nothing. */
+function refusalWithoutData(route: Omit<Route, "destination">, event: RecentEvent) {
+  const filter = event.isContent ? route.filter : null;
+  return refusalOf({ ...route, filter }, { ...event, data: () => undefined });
 }
 
 /** The event's data; undefined when the body is not what an event's is. */

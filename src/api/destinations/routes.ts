@@ -1,12 +1,14 @@
 /** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
+import { changesBetween } from "../../core/audit.ts";
 import { attemptErrors } from "../../core/reasons.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import {
   breakerOf,
   changeDestination,
   type Destination,
+  destinationByUid,
   findDestination,
   insertDestination,
   isTaken,
@@ -21,6 +23,7 @@ import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
+import { changed } from "../audit.ts";
 import { notYourTenant, requires, tenantFor } from "../auth.ts";
 import type { Api, Principal } from "../context.ts";
 
@@ -66,6 +69,7 @@ import {
   handshakeFor,
   refuseInvalid,
   refuseInvalidNew,
+  templateErrors,
 } from "./validate.ts";
 
 export function registerDestinations(api: Api): void {
@@ -78,6 +82,7 @@ export function registerDestinations(api: Api): void {
       const created = await create(services, principal, c.req.valid("json"), key, origin);
       if (created instanceof Response) return created;
       const { row, secret } = created;
+      changed(c, "destination.created", row);
       return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 201);
     },
     (result, c) => refuseInvalidNew(result, c),
@@ -105,8 +110,11 @@ export function registerDestinations(api: Api): void {
     patchDestination,
     async (c) => {
       const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
-      const row = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
-      return row instanceof Response ? row : c.json(destinationView(row), 200);
+      const done = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
+      if (done instanceof Response) return done;
+      const [before, view] = [destinationView(done.stored), destinationView(done.row)];
+      changed(c, "destination.changed", done.row, changesBetween(before, view));
+      return c.json(view, 200);
     },
     (result, c) => refuseInvalid(result, c),
   );
@@ -119,6 +127,7 @@ export function registerDestinations(api: Api): void {
     const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
     if (row === undefined) return notFound("destination", id);
     services.background(endDeleted(services, id));
+    changed(c, "destination.deleted", row);
     return c.body(null, 204);
   });
 }
@@ -128,9 +137,12 @@ export function registerDestinationStatus(api: Api): void {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
-    const changed = await turnDestination(services.db, id, paused, tenant, now);
-    if (changed) services.background(publishStatusChangeOf(services, id, now));
-    const row = changed ?? (await findDestination(services.db, id, tenant));
+    const turned = await turnDestination(services.db, id, paused, tenant, now);
+    if (turned) {
+      services.background(publishStatusChangeOf(services, id, now));
+      changed(c, "destination.paused", turned);
+    }
+    const row = turned ?? (await findDestination(services.db, id, tenant));
     return row ? c.json(destinationView(row), 200) : notFound("destination", id);
   });
 
@@ -140,12 +152,15 @@ export function registerDestinationStatus(api: Api): void {
     const now = services.now();
     const before = await findDestination(services.db, id, tenant);
     const pause = before && pauseOf(before);
-    const changed = await turnDestination(services.db, id, active, tenant, now);
-    const row = changed ?? (await findDestination(services.db, id, tenant));
+    const turned = await turnDestination(services.db, id, active, tenant, now);
+    const row = turned ?? (await findDestination(services.db, id, tenant));
     if (row === undefined) return notFound("destination", id);
-    if (changed) services.background(publishStatusChangeOf(services, id, now));
+    if (turned) {
+      services.background(publishStatusChangeOf(services, id, now));
+      changed(c, "destination.resumed", turned);
+    }
     // Only the end of a pause starts again from one attempt; a repeat must not throttle a healthy destination.
-    services.background(changed ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
+    services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
     return c.json(destinationView(row), 200);
   });
 }
@@ -346,6 +361,8 @@ async function create(
   if ("errors" in chosen || errors.length > 0) return invalid(errors);
   const tenant = tenantFor(principal, input.tenant);
   if (tenant === undefined) return problem(403, notYourTenant(principal));
+  const misfits = templateErrors(input, tenant);
+  if (misfits.length > 0) return invalid(misfits);
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
@@ -357,13 +374,14 @@ async function create(
   if ("errors" in agreed) return invalid(agreed.errors);
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
-  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target };
+  const turned = input.status === "paused" && { ...paused, statusChangedAt: at.createdAt };
+  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target, ...turned };
   const max = Math.min(capsOf(config).destinations, principal.maxDestinations ?? Number.POSITIVE_INFINITY);
   const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
   if (row !== undefined) return { row, secret: chosen.secret };
   // A random id cannot be taken.
-  const isRepeat = key !== undefined && (await isTaken(db, id));
-  return isRepeat ? alreadyCreated(id) : invalid([tooManyDestinations(tenant, max)]);
+  if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
+  return (await uidConflict(db, { id, tenant }, input)) ?? invalid([tooManyDestinations(tenant, max)]);
 }
 
 function alreadyCreated(id: string) {
@@ -372,6 +390,19 @@ function alreadyCreated(id: string) {
   const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
   const location = `/v1/destinations/${id}`;
   return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
+}
+
+/** 409 when another destination of the tenant has the `uid` of the input. */
+async function uidConflict(
+  db: D1Database,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  { uid }: DestinationInput,
+): Promise<ProblemResponse<409> | undefined> {
+  const holder = uid ? await destinationByUid(db, tenant, uid) : undefined;
+  if (holder === undefined || holder.id === id) return undefined;
+  const fault = `is that of ${holder.id}`;
+  const expected = "one that no other destination of the tenant has";
+  return problem(409, `The uid ${uid} ${fault}; expected ${expected}`, [{ field: "uid", fault, expected }]);
 }
 
 /** The error names the tenant even where the body does not: it is whose destination it would have been. */
@@ -388,7 +419,7 @@ async function change(
   id: string,
   tenant: string | undefined,
   input: DestinationInput,
-): Promise<Destination | ProblemResponse<404 | 409 | 422>> {
+): Promise<Readonly<{ stored: Destination; row: Destination }> | ProblemResponse<404 | 409 | 422>> {
   const { db, vault, now } = services;
   const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
@@ -402,15 +433,20 @@ async function change(
       ...breakerErrors(input.breaker, breakerOf(stored)),
       ...formErrors(input, { ...stored, scheme }),
       ...conflictErrors(input, stored),
+      ...templateErrors(input, stored.tenant, stored),
       ...("errors" in target ? target.errors : []),
     ];
     if ("errors" in target || errors.length > 0) return invalid(errors);
     const change = { ...columns, ...target, updatedAt: now() };
     const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
-    if (!row) continue;
+    if (!row) {
+      const conflict = await uidConflict(db, stored, input);
+      if (conflict) return conflict;
+      continue;
+    }
     // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
-    return row;
+    return { stored, row };
   }
   return problem(409, "The destination is being changed by other requests at the same time");
 }

@@ -6,10 +6,17 @@
 import { z } from "@hono/zod-openapi";
 import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
+import {
+  isReserved,
+  MAX_DESCRIPTION,
+  MAX_EVENT_TYPES,
+  metadataLimits,
+} from "../../core/destination-fields.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
+import { templateOf, templates } from "../../core/message-templates.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
-import { eventFilter } from "../../core/routing.ts";
+import { channelsInEffect, destinationChannels, eventFilter } from "../../core/routing.ts";
 import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
 import {
   breakerOf,
@@ -26,18 +33,18 @@ import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
 import { eventTypePattern, strict, tenantName } from "../parameters.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
-import { headersSchema, isReserved, RESERVED_EXPECTED } from "./headers.ts";
+import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 
-const MAX_METADATA = 50;
-const METADATA_EXPECTED = `expected at most ${MAX_METADATA} keys of 1 to 64 characters with strings of at most 500`;
+const { keys: maxKeys, keyLength, valueLength } = metadataLimits;
+const METADATA_EXPECTED = `expected at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
 
 const metadata = z
   .record(
-    z.string().min(1, { error: METADATA_EXPECTED }).max(64, { error: METADATA_EXPECTED }),
-    z.string({ error: METADATA_EXPECTED }).max(500, { error: METADATA_EXPECTED }),
+    z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
+    z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
     { error: METADATA_EXPECTED },
   )
-  .refine((given) => Object.keys(given).length <= MAX_METADATA, { error: METADATA_EXPECTED })
+  .refine((given) => Object.keys(given).length <= maxKeys, { error: METADATA_EXPECTED })
   .openapi({
     type: "object",
     additionalProperties: { type: "string" },
@@ -74,20 +81,37 @@ const kindInput = z
       "`account_id`, `queue_id` and `token`), or a Worker behind a service binding (`binding`, `path`). It stays as it is.",
   });
 
-const DESCRIPTION_EXPECTED = "expected a string of at most 500 characters";
-const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
+const TYPES_EXPECTED = `expected a list of 1 to ${MAX_EVENT_TYPES} event types or patterns`;
 
 const BODY_EXPECTED = 'expected "envelope" or "data"';
 
+const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
+
+const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
+
+/** The caller's own name for something. */
+export const uidField = z
+  .string({ error: UID_EXPECTED })
+  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED });
+
 const changeable = {
+  uid: uidField.nullish().openapi({
+    description: "Your own name for it, which no other destination of the tenant has at the same time.",
+  }),
   event_types: z
     .array(eventTypePattern, { error: TYPES_EXPECTED })
     .min(1, { error: TYPES_EXPECTED })
-    .max(100, { error: TYPES_EXPECTED })
+    .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
     .nullish()
     .openapi({ description: "The types of events that the destination takes; null means all." }),
+  channels: destinationChannels.nullish().openapi({
+    description:
+      "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
+      "channels.",
+  }),
   filter: eventFilter.nullish(),
-  description: z.string({ error: DESCRIPTION_EXPECTED }).max(500).nullish(),
+  description: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
   metadata: metadata.nullish().openapi({ type: ["object", "null"] }),
   headers: headersSchema.nullish().openapi({ type: ["object", "null"] }),
   auth: authInput.nullish(),
@@ -98,6 +122,14 @@ const changeable = {
       description:
         "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
         "was posted. Only with `data` does a destination take content that is not JSON.",
+    }),
+  template: z
+    .enum(templates, { error: TEMPLATE_EXPECTED })
+    .nullish()
+    .openapi({
+      description:
+        "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, or an alert for " +
+        "PagerDuty, in place of `body`. Only for destinations of the tenant `operator`.",
     }),
   signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),
@@ -143,6 +175,8 @@ export const shownSecret = {
 
 const { url, ...otherTargetFields } = targetFields;
 
+const statusField = z.enum(["active", "paused"], { error: 'expected "active" or "paused"' });
+
 export const newDestination = strict({
   url,
   tenant: tenantName.optional(),
@@ -157,6 +191,9 @@ export const newDestination = strict({
         "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
         "allows becomes the destination's rate.",
     }),
+  status: statusField.optional().openapi({
+    description: "`paused` creates it paused: what is posted for it waits until it is resumed.",
+  }),
   ...changeable,
 }).openapi("NewDestination");
 
@@ -170,6 +207,7 @@ export const destinationChange = strict({
 /** Settings to be tried on past events; those of the destination apply where they are left out. */
 export const destinationTrial = strict({
   event_types: changeable.event_types,
+  channels: changeable.channels,
   filter: changeable.filter,
 }).openapi("DestinationTrial");
 
@@ -185,7 +223,8 @@ export const destinationSchema = z
     path: z.string().optional().openapi({ description: "Of kind `service`." }),
     account_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
     queue_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
-    status: z.enum(["active", "paused"]),
+    uid: z.string().nullable(),
+    status: statusField,
     status_reason: z
       .enum(pauseReasons)
       .nullable()
@@ -195,6 +234,7 @@ export const destinationSchema = z
           "refusals in a row; `failing`, after five days without a success.",
       }),
     event_types: z.array(z.string()).nullable(),
+    channels: z.array(z.string()).nullable(),
     filter: eventFilter.nullable(),
     description: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
@@ -204,6 +244,7 @@ export const destinationSchema = z
     }),
     auth: authSchema.nullable(),
     body: z.enum(bodyForms),
+    template: z.enum(templates).nullable(),
     signature: z.enum(schemes),
     secret_version: z.int().openapi({
       description: "1 at first; each rotation adds one.",
@@ -228,15 +269,18 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
     tenant: row.tenant,
     kind: kindNameOf(row.url),
     ...shownTarget(row.url),
+    uid: row.uid,
     status: statusOf(row),
     status_reason: row.statusReason as PauseReason | null,
     event_types: readable("event_types", row.eventTypes, null),
+    channels: channelsInEffect(row.channels)?.slice() ?? null,
     filter: readable("filter", row.filter, null),
     description: row.description,
     metadata: readable("metadata", row.metadata, {}),
     headers: maskedHeaders(headers, headers),
     auth: authOf(row),
     body: bodyFormOf(row.body),
+    template: templateOf(row.template) ?? null,
     signature: sealedScheme(row.secret) ?? "hmac-sha256",
     secret_version: row.secretVersion,
     previous_secrets: previousSecrets(row.previousSecrets).map((each) => ({
@@ -267,13 +311,16 @@ export async function columnsOf(
   input: DestinationInput,
 ): Promise<DestinationChange> {
   return {
+    uid: input.uid,
     eventTypes: input.event_types,
+    channels: input.channels,
     filter: input.filter,
     description: input.description,
     metadata: input.metadata,
     ...(await headerColumns(vault, id, input.headers)),
     auth: await authColumn(vault, id, input.auth),
     body: orDefault(input.body, "envelope"),
+    template: input.template,
     signatureForms: input.signature_forms,
     timeoutMs: orDefault(input.timeout_ms, defaultLimits.timeout_ms),
     maxConcurrency: orDefault(input.max_concurrency, defaultLimits.max_concurrency),

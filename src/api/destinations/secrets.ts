@@ -15,6 +15,7 @@ import { fitsEveryForm, signingKey } from "../../secrets/signing.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
+import { changed } from "../audit.ts";
 import { requires } from "../auth.ts";
 import type { Api } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
@@ -38,6 +39,7 @@ export function registerDestinationRotation(api: Api): void {
       ? stored
       : await rotated(services, stored, secret, input);
     if (row instanceof Response) return row;
+    if (row !== stored) changed(c, "destination.secret_rotated", row);
     return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 200);
   });
 }

@@ -5,6 +5,7 @@
  */
 import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
+import { templateOf } from "../../core/message-templates.ts";
 import {
   formsOf,
   namedHeaders,
@@ -14,6 +15,7 @@ import {
   takesPlainText,
 } from "../../core/signature-forms.ts";
 import { type Destination, storedHeaders } from "../../db/destinations.ts";
+import { OPERATOR } from "../../db/notifications.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
@@ -24,6 +26,9 @@ import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../pr
 import { shownAfter } from "./auth.ts";
 import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
 import { changesTarget, targetErrors } from "./target.ts";
+
+/** The header in which PagerDuty takes an integration key. */
+const ROUTING_KEY = "x-routing-key";
 
 /** Validation hook of a new destination: 422 with the errors of all fields at once, those of its target included. */
 export function refuseInvalidNew(result: Checked & Readonly<{ target: string }>, c: ApiContext) {
@@ -104,15 +109,36 @@ export function dependsOn(
   input: DestinationInput,
   { url, breakerCooldownS, breakerMaxCooldownS, secret, updatedAt }: Destination,
 ): Partial<Pick<Destination, "url" | "breakerCooldownS" | "breakerMaxCooldownS" | "secret" | "updatedAt">> {
-  const { breaker, headers, auth, signature_forms: forms } = input;
+  const { breaker, headers, auth, template, signature_forms: forms } = input;
   return {
     ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
     ...(forms && { secret }),
     // Of what sets headers any change counts: an edit by hand may have spelled their JSON in another way.
-    ...((headers || auth || forms) && { updatedAt }),
+    ...((headers !== undefined || auth || forms || template) && { updatedAt }),
     // A new URL replaces the whole target; fields of another kind complete the stored ones.
     ...(changesTarget(input) && input.url === undefined && { url }),
   };
+}
+
+/**
+ * The errors of a template that does not fit the rest: it makes messages of operational events, which only the operator's
+ * destinations get, and PagerDuty takes none without a routing key.
+ */
+export function templateErrors(
+  input: DestinationInput,
+  tenant: string,
+  stored?: Pick<Destination, "template" | "headers" | "sealedHeaders">,
+): FieldError[] {
+  const template = input.template === undefined ? templateOf(stored?.template) : input.template;
+  if (!template) return [];
+  const about = { field: "template", fault: `is ${template}` };
+  if (tenant !== OPERATOR)
+    return [{ ...about, expected: `none: only destinations of the tenant ${OPERATOR} have one` }];
+  const headers = input.headers === undefined ? stored && storedHeaders(stored).values : input.headers;
+  const hasKey = Object.keys(headers ?? {}).some((name) => name.toLowerCase() === ROUTING_KEY);
+  if (template !== "pagerduty" || hasKey) return [];
+  const expected = `a header ${ROUTING_KEY} with the integration key beside it`;
+  return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
 }
 
 type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &

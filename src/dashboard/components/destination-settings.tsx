@@ -4,6 +4,7 @@ import { destinationView } from "../../api/destinations/schema.ts";
 import type { BodyForm } from "../../core/content.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { breakerSchema, limitsSchema } from "../../core/limits.ts";
+import type { Template } from "../../core/message-templates.ts";
 import { retryPreviewOf } from "../../core/retry/policy.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../core/signature-forms.ts";
 import { breakerOf, type Destination, limitsOf, ownBurstOf, retryPolicyOf } from "../../db/destinations.ts";
@@ -31,6 +32,13 @@ const targetNames = {
 const bodyTexts: Readonly<Record<BodyForm, string>> = {
   envelope: "Envelope with type, timestamp and data",
   data: "The data alone, as it was posted",
+};
+
+const templateTexts: Readonly<Record<Template, string>> = {
+  slack: "A message for Slack",
+  discord: "A message for Discord",
+  teams: "A message for Microsoft Teams",
+  pagerduty: "An alert for PagerDuty",
 };
 
 const formTexts: Readonly<Record<SignatureForm["form"], string>> = {
@@ -80,7 +88,8 @@ function sendingOf(row: Destination): Setting[] {
   return [
     ["Kind", kindTexts[view.kind]],
     ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
-    ["Body", bodyTexts[view.body]],
+    ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
+    ["Body", view.template === null ? bodyTexts[view.body] : templateTexts[view.template]],
     ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
     ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
     ["Headers", ...(headers.length > 0 ? headers : ["None of its own"])],

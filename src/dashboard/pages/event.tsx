@@ -81,6 +81,9 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
       {event.tags.length > 0 && <p class="small soft break">{`Tags: ${event.tags.join(", ")}`}</p>}
+      {event.channels.length > 0 && (
+        <p class="small soft break">{`Channels: ${event.channels.join(", ")}`}</p>
+      )}
       {event.ttlSeconds !== undefined && (
         <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
       )}

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../api/auth.ts";
 import { overAnonymousLimit } from "../../api/rate-limit.ts";
 import { Brand, showPage } from "../components/layout.tsx";
-import { closeSession, type DashboardContext, type DashboardEnv, signIn } from "../session.ts";
+import { type DashboardContext, type DashboardEnv, signIn, signOut } from "../session.ts";
 
 /** Registered before authentication. */
 export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
@@ -29,7 +29,7 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
 
 export function registerSignOut(app: Hono<DashboardEnv>): void {
   app.post("/dashboard/sign-out", async (c) => {
-    await closeSession(c);
+    await signOut(c);
     return c.redirect("/dashboard", 303);
   });
 }

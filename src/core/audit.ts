@@ -1,0 +1,77 @@
+/** The audit trail: what an entry says, and which fields a change has changed. */
+
+/** What can be done to something. Its entry names it, who did it, and when. */
+export const auditActions = [
+  "api_key.created",
+  "api_key.revoked",
+  "application.changed",
+  "application.created",
+  "application.deleted",
+  "deliveries.cancelled",
+  "delivery.cancelled",
+  "delivery.retried",
+  "destination.changed",
+  "destination.created",
+  "destination.deleted",
+  "destination.paused",
+  "destination.resumed",
+  "destination.secret_rotated",
+  "destination.secret_shown",
+  "erasure.started",
+  "event_type.changed",
+  "event_type.deleted",
+  "master_key.rotated",
+  "portal_link.created",
+  "replay.cancelled",
+  "replay.paused",
+  "replay.resumed",
+  "replay.started",
+  "session.ended",
+  "session.started",
+  "tenant.changed",
+  "tenant.deleted",
+  "tenant.imported",
+] as const;
+
+export type AuditAction = (typeof auditActions)[number];
+
+/** Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, or by a binding. */
+export const actorKinds = ["api_key", "admin_key", "dashboard", "portal", "binding"] as const;
+
+export type Actor = Readonly<{
+  kind: (typeof actorKinds)[number];
+  /** The API key, or the one that opened the session or made the link; null: `ADMIN_KEY`. */
+  key: string | null;
+  /** The session at the dashboard, or the portal link, whose session has the same id. */
+  session: string | null;
+}>;
+
+/** The fields that a change has changed, each with its value before and after. */
+export type Changes = Readonly<Record<string, Readonly<{ from: unknown; to: unknown }>>>;
+
+/** Fields that change with every change, and say nothing of it. */
+const FOLLOWING = new Set(["updated_at", "updatedAt"]);
+
+/** Beyond so much JSON an entry names the fields alone: a row of D1 must stay small. */
+const MOST_CHARACTERS = 8_192;
+
+/**
+ * What differs between two views of a thing, as the API shows it: so nothing that is secret. Null where nothing does.
+ * Values of changes that are very long are left out.
+ */
+export function changesBetween(
+  before: Readonly<Record<string, unknown>>,
+  after: Readonly<Record<string, unknown>>,
+): Changes | null {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].filter(
+    (name) => !FOLLOWING.has(name) && JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
+  if (names.length === 0) return null;
+  const changes = Object.fromEntries(
+    names.map((name) => [name, { from: before[name] ?? null, to: after[name] ?? null }]),
+  );
+  if (JSON.stringify(changes).length <= MOST_CHARACTERS) return changes;
+  return Object.fromEntries(names.slice(0, 100).map((name) => [name, { from: TOO_LONG, to: TOO_LONG }]));
+}
+
+const TOO_LONG = "(too long to be kept)";

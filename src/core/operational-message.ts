@@ -1,0 +1,96 @@
+/**
+ * What an operational event says to a person: a title, how bad it is, what it is about, and its facts. Mails and the
+ * templates of chat and on-call services are made of it.
+ */
+
+/** The operational events, each with its title and how bad it is. */
+const kinds = {
+  "destination.circuit_opened": { title: "Circuit opened", severity: "error" },
+  "destination.circuit_closed": { title: "Circuit closed", severity: "info" },
+  "destination.paused": { title: "Paused", severity: "warning" },
+  "destination.resumed": { title: "Resumed", severity: "info" },
+  "destination.storm_detected": { title: "Retry storm", severity: "warning" },
+  "destination.recovered": { title: "Retry storm is over", severity: "info" },
+  "delivery.dead": { title: "Deliveries ended dead", severity: "error" },
+  "sweep.stalled": { title: "The sweep has stalled", severity: "critical" },
+  "threshold.crossed": { title: "A threshold is crossed", severity: "warning" },
+} as const satisfies Readonly<Record<string, Readonly<{ title: string; severity: Severity }>>>;
+
+export type OperationalType = keyof typeof kinds;
+
+/** As PagerDuty spells them. */
+export type Severity = "critical" | "error" | "warning" | "info";
+
+/** Events that end a problem, with the event that began it. */
+const endings: Readonly<Record<string, OperationalType>> = {
+  "destination.circuit_closed": "destination.circuit_opened",
+  "destination.resumed": "destination.paused",
+  "destination.recovered": "destination.storm_detected",
+};
+
+export type OperationalMessage = Readonly<{
+  title: string;
+  severity: Severity;
+  /** The destination or threshold that it is about; empty where it is about none. */
+  subject: string;
+  /** Names and values, each on one line; nested ones as `last_15_minutes.retries`. */
+  facts: readonly (readonly [name: string, value: string])[];
+  /** The page that shows it. */
+  link?: string;
+  /** The same for the beginning and the end of one problem. */
+  problem: string;
+  /** Whether it is the end of its problem. */
+  isEnd: boolean;
+}>;
+
+type Data = Readonly<Record<string, unknown>>;
+
+/** @param type any type: an operator may post events of its own to its tenant */
+export function messageAbout(type: string, data: unknown): OperationalMessage {
+  const fields: Data = isRecord(data) ? data : { data };
+  const { title, severity } = kindOf(type) ?? { title: type, severity: "info" };
+  const { link, destination_id: destination, threshold } = fields;
+  const facts = flat(fields)
+    .filter(([name]) => name !== "link")
+    .map(([name, value]) => [oneLine(name), oneLine(value)] as const);
+  return {
+    title: oneLine(title),
+    severity,
+    subject: oneLine(subjectOf(fields)),
+    facts,
+    ...(typeof link === "string" && /^https:\/\//.test(link) && { link }),
+    problem: [endings[type] ?? type, destination ?? threshold ?? ""].join(" ").trim(),
+    isEnd: type in endings,
+  };
+}
+
+function kindOf(type: string) {
+  return Object.hasOwn(kinds, type) ? kinds[type as OperationalType] : undefined;
+}
+
+/** The threshold or destination that it is about. */
+function subjectOf({ host, destination_id: id, threshold }: Data): string {
+  return String(threshold ?? (host ? `${host} (${id})` : (id ?? "")));
+}
+
+/** One name and value for each line: nested fields as `last_15_minutes.retries`, a list joined. */
+function flat(data: Data, before = ""): [string, unknown][] {
+  return Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
+    isRecord(value)
+      ? flat(value, `${before}${name}.`)
+      : [[`${before}${name}`, Array.isArray(value) ? value.map(textOf).join(", ") : value]],
+  );
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+function isRecord(value: unknown): value is Data {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Control characters and line ends of every kind become spaces, so that a subject is one line of a header. */
+function oneLine(value: unknown): string {
+  return String(value).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+}

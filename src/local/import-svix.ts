@@ -1,0 +1,52 @@
+/**
+ * `npm run import:svix -- --from … --token … --to … --key …`: copies the applications, endpoints and event types of a Svix
+ * server into a deployment. Without `--apply` it only says what it would do. docs/from-svix.md has how to move.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { runScript } from "./flags.ts";
+import { importSvix } from "./import-svix/import.ts";
+import { type Options, optionsFrom, readImportFlags } from "./import-svix/options.ts";
+
+const HELP = `npm run import:svix -- --from URL --token TOKEN --to URL --key KEY [flags]    Copies a Svix server's configuration.
+
+  --from URL         the Svix server: https://api.eu.svix.com, or your own
+  --token TOKEN      its API token; else $SVIX_TOKEN
+  --to URL           the deployment of Breakwater; else $BREAKWATER_URL
+  --key KEY          an API key with all scopes and no tenant; else $BREAKWATER_KEY
+  --apply            do it; otherwise the plan is printed, and nothing is written
+  --set-headers      also set the headers of endpoints that are there already, whose values cannot be compared
+  --report FILE      write which id has become which, and what has no counterpart, as JSON
+  --concurrency N    requests to each side at once, 1 to 20 (4)
+  -h, --help         this
+
+It can be interrupted and run again: it goes on, and creates nothing twice.
+The exit code is 0 when all is well, 1 when something was not read or not copied, 2 after a mistake in the command line.`;
+
+/** The first signal lets the requests end that are under way; a second one ends the process. */
+function interruption(): AbortSignal {
+  const controller = new AbortController();
+  const interrupt = () => {
+    if (controller.signal.aborted) process.exit(130);
+    controller.abort();
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, interrupt);
+  return controller.signal;
+}
+
+let options: Options | undefined;
+const read = () => {
+  const flags = readImportFlags(process.argv.slice(2));
+  if (!flags.values.help) options = optionsFrom(flags, process.env);
+  return flags;
+};
+process.exitCode = await runScript(HELP, read, async () => {
+  if (options === undefined) return 2;
+  const signal = interruption();
+  const hands = {
+    fetch,
+    sleep: async (ms: number) => void (await sleep(ms, undefined, { signal }).catch(() => {})),
+    now: () => Date.now(),
+    random: () => Math.random(),
+  };
+  return importSvix(options, hands, signal, (line) => console.log(line));
+});

@@ -1,0 +1,112 @@
+/** Does what a plan says, and notes what became of each part. One part that fails does not keep the others. */
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { mapBounded } from "./bounded.ts";
+import type { Answer, SvixApi } from "./client.ts";
+import type { ApplicationPlan, EndpointPlan, EventTypePlan, Plan } from "./plan.ts";
+
+/** What became of a part of the plan. */
+export type Outcome =
+  | Readonly<{
+      kind: "created" | "changed" | "left";
+      /** Its id at the target. */
+      id: string;
+    }>
+  | Readonly<{ kind: "failed"; reason: string }>;
+
+export type Item = EventTypePlan | ApplicationPlan | EndpointPlan;
+
+/** By the part; a part that is refused, or was not come to, has none. */
+export type Outcomes = Map<Item, Outcome>;
+
+/**
+ * @param outcomes gets an entry for each part when it is done, so that it is right whenever the run ends
+ * @throws Unavailable when the target cannot be used any longer
+ * @throws Interrupted when the run was
+ */
+export async function apply(
+  plan: Plan,
+  target: SvixApi,
+  { atOnce, outcomes, progress }: Readonly<{ atOnce: number; outcomes: Outcomes; progress: () => void }>,
+): Promise<void> {
+  const settle = (item: Item, outcome: Outcome | undefined) => {
+    if (outcome) outcomes.set(item, outcome);
+    progress();
+    return outcome;
+  };
+  await mapBounded(plan.eventTypes, atOnce, async (type) => settle(type, await applyEventType(type, target)));
+  await mapBounded(plan.applications, atOnce, async (application) => {
+    const outcome = settle(application, await applyApplication(application, target));
+    if (outcome === undefined) return;
+    await mapBounded(application.endpoints, atOnce, async (endpoint) => {
+      if (outcome.kind !== "failed")
+        settle(endpoint, await applyEndpoint(endpoint, `/api/v1/app/${outcome.id}/endpoint`, target));
+      else settle(endpoint, { kind: "failed", reason: "its application could not be written" });
+    });
+  });
+}
+
+async function applyEventType({ uid, action }: EventTypePlan, target: SvixApi): Promise<Outcome | undefined> {
+  if (action.kind === "refuse") return undefined;
+  if (action.kind === "leave") return { kind: "left", id: uid };
+  const body = action.kind === "create" ? action.body : action.change;
+  const answer = await target.call("PUT", `/api/v1/event-type/${encodeURIComponent(uid)}`, { body });
+  return answer.ok
+    ? { kind: action.kind === "create" ? "created" : "changed", id: uid }
+    : failed("PUT event-type", answer);
+}
+
+async function applyApplication({ action }: ApplicationPlan, target: SvixApi): Promise<Outcome | undefined> {
+  if (action.kind === "refuse") return undefined;
+  if (action.kind === "leave") return { kind: "left", id: action.id };
+  if (action.kind === "create") return created(target, "/api/v1/app", action.body);
+  const answer = await target.call("PATCH", `/api/v1/app/${action.id}`, { body: action.change });
+  return answer.ok ? { kind: "changed", id: action.id } : failed("PATCH app", answer);
+}
+
+async function applyEndpoint(
+  { action }: EndpointPlan,
+  path: string,
+  target: SvixApi,
+): Promise<Outcome | undefined> {
+  if (action.kind === "refuse") return undefined;
+  if (action.kind === "leave") return { kind: "left", id: action.id };
+  if (action.kind === "create") return created(target, path, action.body);
+  const { fields, headers, secret } = action.change;
+  const one = `${path}/${action.id}`;
+  // The secret first, and what may enable the endpoint last: nothing is sent that its receiver would refuse.
+  const steps = [
+    {
+      method: "POST",
+      path: `${one}/secret/rotate`,
+      body: secret === undefined ? undefined : { key: secret },
+    },
+    { method: "PATCH", path: `${one}/headers`, body: headers && { headers } },
+    { method: "PATCH", path: one, body: fields },
+  ];
+  for (const step of steps) {
+    if (step.body === undefined) continue;
+    const answer = await target.call(step.method, step.path, { body: step.body });
+    if (!answer.ok) return failed(`${step.method} ${step.path.slice(path.length)}`, answer);
+  }
+  return { kind: "changed", id: action.id };
+}
+
+const createdOut = z.object({ id: z.string().regex(/^[A-Za-z0-9_-]{1,100}$/) });
+
+/**
+ * The key makes this request harmless when it is repeated, and no other: what a former run has made is found by its `uid`,
+ * and what was deleted since can be created again.
+ */
+async function created(target: SvixApi, path: string, body: object): Promise<Outcome> {
+  const answer = await target.call("POST", path, { body, idempotencyKey: `import-${randomUUID()}` });
+  if (!answer.ok) return failed(`POST ${path}`, answer);
+  const read = createdOut.safeParse(answer.json);
+  if (read.success) return { kind: "created", id: read.data.id };
+  return { kind: "failed", reason: `POST ${path} answered without an id: run the same command again` };
+}
+
+function failed(what: string, { status, reason }: Extract<Answer, { ok: false }>): Outcome {
+  const hint = status === 409 ? "; run the same command again if another one is under way" : "";
+  return { kind: "failed", reason: `${what} ${reason}${hint}` };
+}

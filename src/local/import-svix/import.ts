@@ -1,0 +1,91 @@
+/** One import: reads both sides, plans, prints the plan, and does it if it is to. */
+import { writeFileSync } from "node:fs";
+import { apply, type Outcomes } from "./apply.ts";
+import { type Hands, Interrupted, SvixApi, Unavailable } from "./client.ts";
+import type { Options } from "./options.ts";
+import { type Plan, planOf } from "./plan.ts";
+import { readSource, readTarget } from "./read.ts";
+import { countOf, isWhole, outcomeLines, planLines, reportOf } from "./report.ts";
+
+type Print = (line: string) => void;
+
+/** So often something is printed while much is under way. */
+const PROGRESS_MS = 5_000;
+
+/**
+ * @returns the exit code: 0 when all has been read, and, if it was to be, written; 1 when something was not; 130 after an
+ * interruption
+ * @throws Unavailable when one side cannot be used; what has been written stays, and is in the report
+ */
+export async function importSvix(
+  options: Options,
+  hands: Hands,
+  signal: AbortSignal,
+  print: Print,
+): Promise<number> {
+  const { from, to, token, key, concurrency, setHeaders } = options;
+  const source = new SvixApi(
+    { name: "The source", url: from, token, credential: "--token", concurrency },
+    hands,
+    signal,
+  );
+  const target = new SvixApi(
+    { name: "The target", url: to, token: key, credential: "--key", concurrency },
+    hands,
+    signal,
+  );
+  const say = throttled(hands, print);
+  const outcomes: Outcomes = new Map();
+  let plan: Plan | undefined;
+  // A file that cannot be written must not be noticed at the end.
+  if (options.report !== undefined) writeFileSync(options.report, "", { flag: "a" });
+  try {
+    print(`Reading ${from.host} and ${to.host} …`);
+    const found = await readSource(source, concurrency, (read, of) =>
+      say(`read ${read} of ${of} applications`),
+    );
+    const there = await readTarget(target, found, concurrency, (read, of) =>
+      say(`compared ${read} of ${of} applications`),
+    );
+    plan = planOf(found, there, { setHeaders });
+    for (const line of ["Plan:", ...planLines(plan)]) print(line);
+    if (options.apply) {
+      const count = countOf(plan);
+      print("\nWriting …");
+      await apply(plan, target, {
+        ...{ atOnce: concurrency, outcomes },
+        progress: () => say(`wrote ${outcomes.size} of ${count}`),
+      });
+    }
+  } catch (error) {
+    if (!(error instanceof Interrupted || error instanceof Unavailable)) throw error;
+    if (plan) end(plan, outcomes, options, hands, print);
+    if (error instanceof Unavailable) throw error;
+    print("Interrupted. The same command goes on from here.");
+    return 130;
+  }
+  return end(plan, outcomes, options, hands, print);
+}
+
+/** Writes and prints what became of the plan; returns the exit code. */
+function end(plan: Plan, outcomes: Outcomes, options: Options, hands: Hands, print: Print): number {
+  const { from, to, apply: applied, report } = options;
+  if (applied) for (const line of ["", ...outcomeLines(plan, outcomes)]) print(line);
+  if (report !== undefined) {
+    const json = reportOf(plan, outcomes, { from, to, at: hands.now(), applied });
+    writeFileSync(report, `${JSON.stringify(json, null, 2)}\n`);
+    print(`Wrote the report to ${report}.`);
+  }
+  if (applied) return isWhole(plan, outcomes) ? 0 : 1;
+  print("\nNothing has been written: --apply does it.");
+  return plan.failures.length === 0 ? 0 : 1;
+}
+
+function throttled({ now }: Hands, print: Print): Print {
+  let printedAt = now();
+  return (line) => {
+    if (now() - printedAt < PROGRESS_MS) return;
+    printedAt = now();
+    print(`      … ${line}`);
+  };
+}

@@ -1,0 +1,162 @@
+/** What an import prints and writes: the plan, what became of it, and which id has become which. Nothing secret. */
+import type { Item, Outcomes } from "./apply.ts";
+import type { ApplicationPlan, EndpointPlan, Plan } from "./plan.ts";
+import { counted, printable } from "./printable.ts";
+
+/** Lines of one part that are printed; all are in the report's file. */
+const MOST_LINES = 200;
+
+const GROUPS = ["event types", "applications", "endpoints"] as const;
+const KINDS = ["create", "change", "leave", "refuse"] as const;
+const WORDS = {
+  create: "to create",
+  change: "to change",
+  leave: "as they are",
+  refuse: "not copied",
+} as const;
+
+type Grouped = Readonly<Record<(typeof GROUPS)[number], readonly Item[]>>;
+
+function groupsOf({ eventTypes, applications }: Plan): Grouped {
+  return {
+    "event types": eventTypes,
+    applications,
+    endpoints: applications.flatMap(({ endpoints }) => endpoints),
+  };
+}
+
+/** How many parts there are for the outcomes. */
+export function countOf(plan: Plan): number {
+  return Object.values(groupsOf(plan)).flat().length;
+}
+
+/** The plan for people: how many of each, what differs, what has no counterpart, and what could not be read. */
+export function planLines(plan: Plan): readonly string[] {
+  return [
+    ...tableLines(plan),
+    ...section("To change", changeLines(plan)),
+    ...section("Not copied", entriesOf(plan).flatMap(refusalLine)),
+    ...section("Without a counterpart", entriesOf(plan).flatMap(noteLines)),
+    ...section(
+      "Not read",
+      plan.failures.map(({ what, reason }) => `${what}: ${reason}`),
+    ),
+    "",
+    "Messages, their attempts and links to the portal are never copied.",
+    ...(plan.operationalWebhooks > 0
+      ? [
+          `Nor are ${counted(plan.operationalWebhooks, "operational webhook")}: docs/using.md has the operational events.`,
+        ]
+      : []),
+  ];
+}
+
+/** How it went: how many of each, and what has failed. */
+export function outcomeLines(plan: Plan, outcomes: Outcomes): readonly string[] {
+  const kinds = ["created", "changed", "left", "failed"] as const;
+  const counts = Object.entries(groupsOf(plan)).map(([group, items]) => {
+    const found = items.map((item) => outcomes.get(item)?.kind);
+    const shown = kinds.map((kind) => `${found.filter((one) => one === kind).length} ${kind}`);
+    const others = found.filter((kind) => kind === undefined).length;
+    return `  ${group.padEnd(12)}  ${[...shown, ...(others > 0 ? [`${others} not written`] : [])].join(", ")}`;
+  });
+  const failures = entriesOf(plan).flatMap(({ what, item }) => {
+    const outcome = outcomes.get(item);
+    return outcome?.kind === "failed" ? [`${what}: ${outcome.reason}`] : [];
+  });
+  return ["Done:", ...counts, ...section("Failed", failures)];
+}
+
+/** Whether all of the source is at the target now. */
+export function isWhole(plan: Plan, outcomes: Outcomes): boolean {
+  const isThere = (item: Item) => ["created", "changed", "left"].includes(outcomes.get(item)?.kind ?? "");
+  return plan.failures.length === 0 && Object.values(groupsOf(plan)).flat().every(isThere);
+}
+
+function tableLines(plan: Plan): string[] {
+  return Object.entries(groupsOf(plan)).map(([group, items]) => {
+    const counts = KINDS.map(
+      (kind) => [kind, items.filter(({ action }) => action.kind === kind).length] as const,
+    );
+    const shown = counts.flatMap(([kind, count]) => (count > 0 ? [`${count} ${WORDS[kind]}`] : []));
+    return `  ${group.padEnd(12)}  ${shown.length > 0 ? shown.join(", ") : "none"}`;
+  });
+}
+
+type Entry = Readonly<{ what: string; item: Item }>;
+
+function entriesOf({ eventTypes, applications }: Plan): Entry[] {
+  return [
+    ...eventTypes.map((item) => ({ what: `event type ${printable(item.uid)}`, item })),
+    ...applications.flatMap((application) => [
+      { what: named("application", application), item: application },
+      ...application.endpoints.map((endpoint) => ({
+        what: `${named("endpoint", endpoint)} of ${printable(application.uid)}`,
+        item: endpoint,
+      })),
+    ]),
+  ];
+}
+
+function named(what: string, { id, uid }: ApplicationPlan | EndpointPlan): string {
+  return id === uid ? `${what} ${id}` : `${what} ${uid} (${id})`;
+}
+
+function changeLines(plan: Plan): string[] {
+  return entriesOf(plan).flatMap(({ what, item: { action } }) =>
+    action.kind === "change" ? [`${what}: ${action.differs.join(", ")}`] : [],
+  );
+}
+
+function refusalLine({ what, item: { action } }: Entry): string[] {
+  return action.kind === "refuse" ? [`${what}: ${action.reason}`] : [];
+}
+
+function noteLines({ what, item: { notes } }: Entry): string[] {
+  return notes.map((note) => `${what}: ${note}`);
+}
+
+function section(title: string, lines: readonly string[]): string[] {
+  if (lines.length === 0) return [];
+  const over = lines.length - MOST_LINES;
+  const shown = lines.slice(0, MOST_LINES).map((line) => `  ${line}`);
+  return ["", `${title}:`, ...shown, ...(over > 0 ? [`  and ${over} more: --report FILE has all`] : [])];
+}
+
+type Run = Readonly<{ from: URL; to: URL; at: number; applied: boolean }>;
+
+/** The report as JSON: for every part of the source its id at the target, and what is missing. */
+export function reportOf(plan: Plan, outcomes: Outcomes, { from, to, at, applied }: Run): object {
+  return {
+    from: from.href,
+    to: to.href,
+    at: new Date(at).toISOString(),
+    applied,
+    complete: applied && isWhole(plan, outcomes),
+    event_types: plan.eventTypes.map((item) => entryOf(item, outcomes)),
+    applications: plan.applications.map((item) => ({
+      ...entryOf(item, outcomes),
+      endpoints: item.endpoints.map((endpoint) => entryOf(endpoint, outcomes)),
+    })),
+    operational_webhooks: plan.operationalWebhooks,
+    not_read: plan.failures,
+  };
+}
+
+function entryOf(item: Item, outcomes: Outcomes) {
+  const { id, uid, action, notes } = item;
+  const outcome = outcomes.get(item);
+  const known = action.kind === "change" || action.kind === "leave" ? action.id : null;
+  const reason =
+    outcome?.kind === "failed" ? outcome.reason : action.kind === "refuse" ? action.reason : null;
+  return {
+    source_id: id,
+    uid,
+    target_id: outcome && outcome.kind !== "failed" ? outcome.id : known,
+    planned: action.kind,
+    ...(action.kind === "change" && { differs: action.differs }),
+    outcome: outcome?.kind ?? null,
+    reason,
+    without_counterpart: notes,
+  };
+}

@@ -1,0 +1,114 @@
+/**
+ * What an import reads of the API of Svix, as its public OpenAPI document has it: https://api.svix.com/api/v1/openapi.json.
+ * Older servers have other names for some fields. Unknown fields are ignored.
+ */
+import { z } from "zod";
+
+/** What can be a step of a path, which `.` and `..` cannot. */
+const name = z
+  .string()
+  .regex(/^[A-Za-z0-9_.-]{1,256}$/)
+  .refine((given) => !/^\.+$/.test(given));
+
+const optional = <T>(schema: z.ZodType<T>) => schema.nullish().transform((given) => given ?? null);
+
+const metadata = z
+  .record(z.string(), z.string())
+  .nullish()
+  .transform((given) => given ?? {});
+
+const rate = z.number().nullish();
+
+export const applicationOut = z
+  .object({ id: name, uid: optional(name), name: z.string(), metadata, throttleRate: rate, rateLimit: rate })
+  .transform(({ rateLimit, throttleRate, ...others }) => ({
+    ...others,
+    throttleRate: throttleRate ?? rateLimit ?? null,
+  }));
+
+export type Application = Readonly<z.infer<typeof applicationOut>>;
+
+const names = z.array(z.string()).nullish();
+
+export const endpointOut = z
+  .object({
+    ...{ id: name, uid: optional(name), url: z.string(), metadata },
+    description: z
+      .string()
+      .nullish()
+      .transform((given) => given ?? ""),
+    disabled: z
+      .boolean()
+      .nullish()
+      .transform((given) => given ?? false),
+    ...{ eventTypes: names, filterTypes: names, channels: names, throttleRate: rate, rateLimit: rate },
+  })
+  .transform(({ rateLimit, throttleRate, filterTypes, eventTypes, channels, ...others }) => ({
+    ...others,
+    channels: channels ?? [],
+    eventTypes: eventTypes ?? filterTypes ?? null,
+    throttleRate: throttleRate ?? rateLimit ?? null,
+  }));
+
+export const endpointSecretOut = z.object({ key: z.string() });
+
+export const endpointHeadersOut = z.object({
+  headers: z.record(z.string(), z.string()),
+  sensitive: z.array(z.string()),
+});
+
+/** A transformation, OAuth or mutual TLS: what is on, and what is not there. */
+export const switchOut = z.object({ enabled: z.boolean().optional(), code: z.string().nullish() });
+
+/** As much of Breakwater's own document as shows whether destinations take channels. */
+export const documentOut = z.object({
+  components: z.object({
+    schemas: z.object({
+      NewDestination: z.object({ properties: z.object({ channels: z.unknown().optional() }) }),
+    }),
+  }),
+});
+
+/** What an endpoint may have that changes its requests, and that Breakwater has no counterpart for. */
+export const extras = ["transformation", "oauth-config", "mtls-config"] as const;
+export type Extra = (typeof extras)[number];
+
+/** An endpoint with what is read of it by requests of their own. */
+export type Endpoint = Readonly<z.infer<typeof endpointOut>> &
+  Readonly<{
+    secret: string;
+    /** Those whose values are shown. */
+    headers: Readonly<Record<string, string>>;
+    /** Names of the others. */
+    sensitive: readonly string[];
+    extras: readonly Extra[];
+  }>;
+
+export const eventTypeOut = z
+  .object({
+    name,
+    description: z
+      .string()
+      .nullish()
+      .transform((given) => given ?? ""),
+    archived: z.boolean().nullish(),
+    deprecated: z.boolean().nullish(),
+    schemas: optional(z.record(z.string(), z.unknown())),
+    groupName: optional(z.string()),
+    featureFlag: z.string().nullish(),
+    featureFlags: names,
+  })
+  .transform(({ archived, deprecated, featureFlag, featureFlags, ...others }) => ({
+    ...others,
+    archived: archived ?? false,
+    deprecated: deprecated ?? false,
+    featureFlags: featureFlags ?? (featureFlag ? [featureFlag] : []),
+  }));
+
+export type EventType = Readonly<z.infer<typeof eventTypeOut>>;
+
+export const page = z.object({
+  data: z.array(z.unknown()),
+  iterator: z.string().nullish(),
+  done: z.boolean(),
+});

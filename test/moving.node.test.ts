@@ -1,0 +1,167 @@
+/**
+ * What the pages about moving here tell the reader to send: each request of theirs is sent to Breakwater in the local
+ * runtime, and what comes to the receiver verifies as the former sender's receivers verify it.
+ */
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { Webhook } from "standardwebhooks";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { projectRoot } from "../src/local/wrangler.ts";
+import { until } from "./scenario/until.ts";
+import { startBreakwater } from "./support/breakwater-runtime.ts";
+import type { Runtime } from "./support/runtime.ts";
+
+const KEY = "test-admin-key-0123456789";
+
+type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
+const hits: Hit[] = [];
+const receiver = createServer(async (request, response) => {
+  let body = "";
+  for await (const chunk of request) body += chunk;
+  hits.push({ path: request.url ?? "/", headers: request.headers, body });
+  response.writeHead(204).end();
+});
+
+let hooks: string;
+let runtime: Runtime;
+beforeAll(async () => {
+  receiver.listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  hooks = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+  runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } });
+}, 120_000);
+afterAll(async () => {
+  await runtime?.stop();
+  receiver.closeAllConnections();
+  receiver.close();
+});
+
+type Page = "from-outpost" | "from-convoy" | "from-a-job-queue";
+const textOf = (page: Page) => readFileSync(join(projectRoot, `docs/${page}.md`), "utf8");
+
+/** The commands `api PATH [-H HEADER] --json BODY` of a page. */
+function requestsOf(page: Page, path: string) {
+  const command = /^api (\S+)(?: -H "Idempotency-Key: ([^"]+)")? --json '([^']+)'$/gm;
+  return [...textOf(page).matchAll(command)]
+    .filter(([, to]) => to === path)
+    .map(([, , key, body = ""]) => ({ key, body: JSON.parse(body) as Record<string, unknown> }));
+}
+
+/** The settings that a page shows as JSON alone: one a line, or one in a block. */
+function settingsOf(page: Page): object[] {
+  const blocks = [...textOf(page).matchAll(/^```json\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => text);
+  return blocks.flatMap((block) => block.split(/\n(?=\{)/).map((text) => JSON.parse(text)));
+}
+
+function send(method: string, path: string, body: unknown, key?: string): Promise<Response> {
+  return fetch(`${runtime.url}${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${KEY}`,
+      "content-type": "application/json",
+      ...(key !== undefined && { "idempotency-key": key }),
+    },
+    body: JSON.stringify(body),
+  });
+}
+
+/** Creates a destination of a page and posts the page's event to it alone; returns what comes, and the secret. */
+async function delivered(
+  page: Page,
+  index: number,
+): Promise<Hit & Readonly<{ secret: string; eventId: string }>> {
+  const { body, key } = requestsOf(page, "/v1/destinations")[index] ?? { body: {}, key: undefined };
+  const path = `/${page}/${index}`;
+  const made = await send("POST", "/v1/destinations", { ...body, url: `${hooks}${path}` }, key);
+  const { id } = (await made.json()) as { id: string };
+  expect(made.status).toBe(201);
+  const [event] = requestsOf(page, "/v1/events");
+  const types = body.event_types as string[] | undefined;
+  const type = (types?.[0] ?? String(event?.body.type)).replace("*", "paid");
+  const posted = await send("POST", "/v1/events", { ...event?.body, type, destination_ids: [id] });
+  const { id: eventId } = (await posted.json()) as { id: string };
+  expect(posted.status).toBe(202);
+  const found = () => hits.find((hit) => hit.path === path);
+  await until(() => found() !== undefined, { withinMs: 20_000, otherwise: () => `nothing came to ${path}` });
+  return { ...(found() as Hit), secret: String(body.secret), eventId };
+}
+
+const hmac = (secret: string, text: string) => createHmac("sha256", secret).update(text).digest("hex");
+
+describe("from Outpost", () => {
+  test("the default mode's receivers verify the body by the secret's text", async () => {
+    const { headers, body, secret, eventId } = await delivered("from-outpost", 0);
+    expect(headers["x-outpost-signature"]).toBe(`v0=${hmac(secret, body)}`);
+    expect(headers).toMatchObject({
+      "x-outpost-event-id": eventId,
+      "x-outpost-topic": "user.created",
+      "x-outpost-source": "signup-service",
+      "x-api-key": "secret123",
+    });
+    expect(body).toBe('{"user_id":"usr_123"}');
+  });
+
+  test("the other mode's receivers verify with a library of Standard Webhooks", async () => {
+    const { headers, body, secret } = await delivered("from-outpost", 1);
+    expect(() => new Webhook(secret).verify(body, headers as Record<string, string>)).not.toThrow();
+  });
+});
+
+describe("from Convoy", () => {
+  test("receivers verify advanced signatures over the time, a comma and the body", async () => {
+    const { headers, body, secret, eventId } = await delivered("from-convoy", 0);
+    const { t, v1 } = Object.fromEntries(
+      String(headers["x-convoy-signature"])
+        .split(",")
+        .map((part) => part.split("=")),
+    );
+    expect(v1).toBe(hmac(secret, `${t},${body}`));
+    expect(Math.abs(Number(t) - Date.now() / 1000)).toBeLessThan(60);
+    expect(headers["x-convoy-idempotency-key"]).toBe(eventId);
+    expect(body).toBe('{"amount":1000}');
+  });
+
+  test("receivers verify simple signatures over the body", async () => {
+    const { headers, body, secret } = await delivered("from-convoy", 1);
+    expect(headers["x-convoy-signature"]).toBe(hmac(secret, body));
+  });
+});
+
+describe("from a job queue", () => {
+  test("receivers verify the body as before", async () => {
+    const { headers, body, secret, eventId } = await delivered("from-a-job-queue", 0);
+    expect(headers["x-shop-signature"]).toBe(`sha256=${hmac(secret, body)}`);
+    expect(headers).toMatchObject({ "x-shop-delivery": eventId, "x-shop-event": "order.paid" });
+  });
+});
+
+describe.each<Page>(["from-outpost", "from-convoy", "from-a-job-queue"])("%s", (page) => {
+  test("has requests with keys, which are harmless to repeat", async () => {
+    for (const { key, body } of requestsOf(page, "/v1/events")) {
+      const first = (await (await send("POST", "/v1/events", body, key)).json()) as { id: string };
+      const again = await send("POST", "/v1/events", body, key);
+      expect(key).toBeDefined();
+      expect(again.headers.get("idempotent-replayed")).toBe("true");
+      expect(await again.json()).toMatchObject({ id: first.id });
+    }
+  });
+
+  test("has settings that a destination takes", async () => {
+    const made = await send("POST", "/v1/destinations", {
+      url: `${hooks}/settings`,
+      tenant: `settings-${page}`,
+      event_types: ["none"],
+    });
+    const { id } = (await made.json()) as { id: string };
+    const all = settingsOf(page);
+    expect(all.length).toBeGreaterThan(0);
+    for (const settings of all) {
+      const changed = await send("PATCH", `/v1/destinations/${id}`, settings);
+      expect([settings, changed.status, changed.ok ? "" : await changed.text()]).toEqual([settings, 200, ""]);
+    }
+  });
+});
