@@ -1,4 +1,4 @@
-/** On a phone no page is wider than the screen. */
+/** On a phone no page is wider than the screen; on the smallest ones no page of the portal is. */
 import type { Page } from "playwright-core";
 import { expect, inject } from "vitest";
 import { test } from "./browser-test.ts";
@@ -7,10 +7,15 @@ import { pages, tour } from "./pages.ts";
 const phone = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 
-test("no page scrolls sideways", { timeout: 90_000 }, async ({ browser }) => {
-  const { show, close } = await tour(browser, fixture, phone);
+const smallest = { ...phone, viewport: { width: 320, height: 640 } };
+
+test.each([
+  ["no page scrolls sideways", phone, pages],
+  ["no page of the portal scrolls sideways at 320 pixels", smallest, pages.filter(isOfPortal)],
+] as const)("%s", { timeout: 90_000 }, async (_, device, some) => {
+  const { show, close } = await tour(await anyBrowser(), fixture, device);
   const faults: string[] = [];
-  for (const shown of pages) {
+  for (const shown of some) {
     const page = await show(shown);
     faults.push(...(await tooWide(page)).map((what) => `${shown.name}: ${what}`));
   }
