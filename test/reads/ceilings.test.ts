@@ -138,7 +138,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /portal/enter": [300, 5],
   "POST /portal/preferences": [10, 3],
   "POST /portal/endpoints/new": [1_530, 6],
-  "POST /portal/endpoints/:id/change": [20, 8],
+  // A refused form is shown again, with the types to choose from.
+  "POST /portal/endpoints/:id/change": [530, 8],
   "POST /portal/endpoints/:id/pause": [30, 9],
   "POST /portal/endpoints/:id/resume": [30, 10],
   "POST /portal/endpoints/:id/test": [15, 5],

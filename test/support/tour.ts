@@ -14,8 +14,8 @@ import { deliveryId, eventId } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
-import { type Services, servicesOf } from "../../src/services.ts";
 import { createPortal } from "../../src/portal/app.tsx";
+import { type Services, servicesOf } from "../../src/services.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
 import { testConfig } from "./config.ts";
@@ -42,6 +42,8 @@ const things = {
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
     replay: idOfOwn("rpl", OWN),
+    // In the portal. What is deleted there is another destination, too.
+    endpoints: idOfOwn("dst", OWN + 2),
     // In paths of the Svix API. What is deleted there is another destination.
     app: CROWDED,
     endpoint: idOfOwn("dst", OWN + 1),
