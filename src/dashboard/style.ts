@@ -176,7 +176,7 @@ details .copy { margin-bottom: 1rem; }
 .signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .signed-out main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
-  .cards thead { position: absolute; clip-path: inset(50%); }
+  .cards thead { position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden; }
   .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
   .cards.thin tr { grid-template-columns: 1fr 1fr 1fr; padding: 0.75rem 0; }
   .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }

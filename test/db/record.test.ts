@@ -85,7 +85,8 @@ test("a destination that answers 410 is paused in the same write", async () => {
 test("rows with long logs are recorded in portions that D1 takes", async () => {
   const portions = inPortions(Array.from({ length: 300 }, (_, n) => ({ n, log: "\u0001".repeat(6_000) })));
   expect(portions.length).toBeGreaterThan(1);
-  for (const portion of portions) expect(new TextEncoder().encode(portion).byteLength).toBeLessThan(2_000_000);
+  for (const portion of portions)
+    expect(new TextEncoder().encode(portion).byteLength).toBeLessThan(2_000_000);
   expect(portions.flatMap((portion) => JSON.parse(portion).map(({ n }: { n: number }) => n))).toEqual(
     Array.from({ length: 300 }, (_, n) => n),
   );
