@@ -38,6 +38,7 @@ const byFirstStep = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["dashboard", dashboard],
   ["portal", portal],
   ["api", svix],
+  ["ingest", svix],
 ]);
 
 const LOOP =

@@ -160,7 +160,7 @@ input, select, textarea {
 }
 input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); outline-offset: 0; border-color: transparent; }
 input[aria-invalid="true"] { border-color: var(--bad); }
-input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
+input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }

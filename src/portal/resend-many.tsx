@@ -9,7 +9,7 @@ import type { FieldFaults } from "./problems.ts";
 
 const DAY_MS = 24 * 60 * 60_000;
 
-const includes = ["dead", "delivered"] as const;
+const includes = ["dead", "missing", "delivered"] as const;
 
 const tones = { running: "busy", paused: "quiet", completed: "good", cancelled: "quiet" } as const;
 

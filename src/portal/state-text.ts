@@ -2,7 +2,7 @@
 import type { DeliveryJson } from "../api/deliveries.ts";
 import type { DestinationStatus } from "../core/destination-status.ts";
 import { pauseReasons } from "../core/reasons.ts";
-import type { Tone } from "../dashboard/status-text.ts";
+import { capitalized, type Tone } from "../dashboard/status-text.ts";
 import type { Look } from "./look.ts";
 
 type StateText = Readonly<{ tone: Tone; label: string; text: string }>;
@@ -60,7 +60,7 @@ const BLOCKED: readonly unknown[] = ["paused", "hold", "circuit_open"];
 export function deliveryText(look: Look, delivery: Delivery, now: number): StateText {
   const { t } = look;
   const label = t.log.states[delivery.state];
-  return { tone: deliveryTone(delivery), label, text: deliverySentence(look, delivery, now) };
+  return { tone: deliveryTone(delivery), label, text: capitalized(deliverySentence(look, delivery, now)) };
 }
 
 function deliveryTone({ state, reason }: Delivery): Tone {

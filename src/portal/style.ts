@@ -6,6 +6,8 @@ export const portalStyle = /* css */ `
 .brand span { overflow-wrap: anywhere; }
 .top .who a { color: var(--soft); }
 .foot form { display: flex; flex-wrap: wrap; gap: 0.5rem 0.75rem; align-items: end; }
+.foot label { display: flex; align-items: baseline; gap: 0.375rem; }
+.log li { grid-template-columns: 12rem minmax(0, 1fr); }
 .foot select { width: auto; padding-block: 0.125rem; font-size: 0.8125rem; }
 .foot { align-items: end; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 .languages { display: flex; gap: 1rem; font-size: 0.8125rem; }
@@ -25,6 +27,7 @@ ol.steps, ul.rules { list-style: revert; padding-left: 1.25rem; display: grid; g
 button.danger { color: var(--bad); }
 button.danger:hover { border-color: var(--bad); color: var(--bad); }
 @media (max-width: 46rem) {
+  .log li { grid-template-columns: minmax(0, 1fr); }
   .settings { grid-template-columns: minmax(0, 1fr); gap: 0; }
   .settings dd { margin-bottom: 0.625rem; }
   .cards td.pick { position: absolute; right: 0; top: 0.75rem; width: auto; }

@@ -16,7 +16,7 @@ import { overBy } from "../db/delivery-filter.ts";
 import { type EventType, findEventType } from "../db/event-types.ts";
 import { eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
-import { eachBody, recentEvents, withinBytes } from "../db/recent-events.ts";
+import { eachBody, type RecentEvent, recentEvents, withinBytes } from "../db/recent-events.ts";
 import { eventNumber, eventId as idOfEvent } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
@@ -146,8 +146,11 @@ function payloadOf(input: MessageInput): unknown {
   return new Content(rawTypeOf(input), new TextEncoder().encode(rawPayload));
 }
 
-/** The application of the path; as in the Svix API, a message may bring along the one that there is not yet. */
-async function applicationFor(c: ApiContext, { application }: MessageInput): Promise<Application | Response> {
+/** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
+export async function applicationFor(
+  c: ApiContext,
+  { application }: Pick<MessageInput, "application">,
+): Promise<Application | Response> {
   const found = await applicationOf(c);
   if (!(found instanceof Response) || !application) return found;
   const name = c.req.param("app") ?? "";
@@ -279,18 +282,27 @@ async function listMessages(services: Services, application: Application, query:
     .slice(start)
     .filter(isWanted)
     .slice(0, limit + 1);
-  const isAsked = () => withContent !== false;
-  const page = withinBytes(wanted.slice(0, limit), isAsked);
+  const shown = await messageViews(services, application, wanted.slice(0, limit), withContent);
+  return { ...listOf(shown, limit, ({ id }) => id), done: wanted.length === shown.length };
+}
+
+/** As many of the messages, from the first on, as have bodies within the bound of bytes. */
+export async function messageViews(
+  services: Services,
+  application: Application,
+  events: readonly RecentEvent[],
+  withContent = true,
+) {
+  const page = withinBytes(events, () => withContent);
   const payloads = new Map<number, unknown>();
-  if (isAsked())
+  if (withContent)
     await eachBody(services, page, ({ id, isContent }, body) => payloads.set(id, payloadIn(body, isContent)));
   const names = await eventIdsOf(
     services,
     application,
     page.map(({ id }) => id),
   );
-  const shown = page.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
-  return { ...listOf(shown, limit, ({ id }) => id), done: wanted.length === page.length };
+  return page.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
 }
 
 type FoundMessage = NonNullable<Awaited<ReturnType<typeof findEvent>>>;

@@ -41,7 +41,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   const row = page.getByRole("row", { name: /order\.created/ });
   await row.getByText("Given up", { exact: true }).waitFor();
   await row.getByRole("link", { name: "order.created" }).click();
-  await page.getByText("your server rejected it for good").waitFor();
+  await page.getByText("Your server rejected it for good").waitFor();
   await page.locator("summary", { hasText: "Answer" }).click();
   await page.getByText("<b>unknown order</b>").waitFor();
   await page.locator("summary", { hasText: "Request" }).click();

@@ -70,6 +70,7 @@ export function testBrowser(
         refusal: async () => null,
         scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
         resume: async () => void gateCalls.push(`resume ${name}`),
+        recheck: async () => [],
         ...gate,
       }),
     },

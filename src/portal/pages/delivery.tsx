@@ -60,7 +60,7 @@ const ENDED = ["delivered", "dead", "cancelled"];
 const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, now, outcome }) => {
   const { t, f } = look;
   const { tone, label, text } = deliveryText(look, delivery, now);
-  const mayResend = allows(access, "resend") && destination !== undefined && delivery.state !== "cancelled";
+  const mayResend = allows(access, "resend") && destination !== undefined;
   const isEnded = ENDED.includes(delivery.state);
   return (
     <>

@@ -7,7 +7,7 @@ import { showNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { outcomeAt } from "../parts.tsx";
 import { faultsOf } from "../problems.ts";
-import type { PortalContext, PortalEnv } from "../session.ts";
+import type { PortalEnv } from "../session.ts";
 import { showEndpoint } from "./endpoint.tsx";
 
 const ENDPOINT = "/portal/endpoints/:id";
@@ -18,7 +18,8 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
   app.post("/portal/deliveries/:id/resend", may("resend"), async (c) => {
     const id = c.req.param("id");
     const path = `/portal/deliveries/${id}`;
-    const result = await resend(c, id);
+    const call = { method: "POST", path: `/v1/deliveries/${encodeURIComponent(id)}/retry` };
+    const result = await callApi(c, "resend", call);
     return result.ok ? c.redirect(outcomeAt(path, "resent"), 303) : showRefused(c, result, path);
   });
 
@@ -29,8 +30,11 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
     const selected = [...new Set(ids)].slice(0, MOST_SELECTED);
     if (selected.length === 0)
       return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
-    const results = await Promise.all(selected.map((one) => resend(c, one)));
-    const done = results.filter(({ ok }) => ok).length;
+    const body = { delivery_ids: selected };
+    const result = await callApi(c, "resend", { method: "POST", path: "/v1/deliveries/retry", body });
+    if (!result.ok) return showRefused(c, result, `/portal/endpoints/${id}`);
+    const each = result.json.data as readonly Readonly<{ delivery?: unknown }>[];
+    const done = each.filter(({ delivery }) => delivery !== undefined).length;
     return showEndpoint(c, id, { notice: noticeOf(c.get("look"), done, selected.length) });
   });
 
@@ -63,10 +67,6 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
       ? c.redirect(outcomeAt(path, "replay-cancelled", "#replays"), 303)
       : showRefused(c, result, path);
   });
-
-  function resend(c: PortalContext, id: string) {
-    return callApi(c, "resend", { method: "POST", path: `/v1/deliveries/${encodeURIComponent(id)}/retry` });
-  }
 }
 
 function noticeOf({ t, f }: Look, done: number, all: number): string {

@@ -41,6 +41,7 @@ export const de: Texts = {
     corrupt: "das gespeicherte Ereignis ist beschädigt",
     poison: "sie konnte nicht verarbeitet werden",
     destination_deleted: "der Endpunkt wurde gelöscht",
+    cancelled_by_request: "der Absender hat sie storniert",
   },
   pauses: {
     manual: "Er wurde von Hand angehalten.",
@@ -328,16 +329,16 @@ export const de: Texts = {
 
   delivery: {
     queued: "Wartet auf den ersten Versuch",
-    waiting: (why) => `Wartet: ${why}`,
-    waitingUntil: (why, time) => `Wartet: ${why}. Noch ${time}.`,
+    waiting: (why) => why,
+    waitingUntil: (why, time) => `${why}. Sie wartet noch ${time}.`,
     retrying: (number, time, why) =>
       `Versuch ${number} folgt in ${time}; der letzte ist fehlgeschlagen: ${why}`,
     retryingNow: (number, why) => `Versuch ${number} ist fällig; der letzte ist fehlgeschlagen: ${why}`,
     inFlight: "Gesendet; noch keine Antwort",
     delivered: "Beim ersten Versuch zugestellt",
     deliveredAt: (number) => `Bei Versuch ${number} zugestellt`,
-    dead: (why) => `Aufgegeben: ${why}`,
-    cancelled: (why) => `Storniert: ${why}`,
+    dead: (why) => why,
+    cancelled: (why) => why,
     http: (status) => `HTTP ${status}`,
     eventId: "Ereignis",
     acceptedAt: (time) => `Angenommen ${time}`,
@@ -375,7 +376,7 @@ export const de: Texts = {
     text: "Sendet Zustellungen dieses Endpunkts erneut, so langsam, wie es Ihr Server verträgt.",
     which: "Welche",
     dead: "Die aufgegebenen",
-    missing: "Die aufgegebenen und die nie an diesen Endpunkt gesendeten",
+    missing: "Die nie an diesen Endpunkt gesendeten",
     delivered: "Die zugestellten",
     since: "Von Ereignissen seit (UTC)",
     begin: "Erneut senden",

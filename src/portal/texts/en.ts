@@ -62,6 +62,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   corrupt: "the stored event is damaged",
   poison: "it could not be processed",
   destination_deleted: "the endpoint was deleted",
+  cancelled_by_request: "the sender cancelled it",
 };
 
 const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
@@ -364,16 +365,16 @@ export const en = {
 
   delivery: {
     queued: "Waiting for its first attempt",
-    waiting: (why: string) => `Waiting: ${why}`,
-    waitingUntil: (why: string, time: string) => `Waiting: ${why}. For ${time} more.`,
+    waiting: (why: string) => why,
+    waitingUntil: (why: string, time: string) => `${why}. It waits for ${time} more.`,
     retrying: (number: string, time: string, why: string) =>
       `Attempt ${number} follows in ${time}; the last one failed: ${why}`,
     retryingNow: (number: string, why: string) => `Attempt ${number} is due; the last one failed: ${why}`,
     inFlight: "Sent; no answer yet",
     delivered: "Delivered at the first attempt",
     deliveredAt: (number: string) => `Delivered at attempt ${number}`,
-    dead: (why: string) => `Given up: ${why}`,
-    cancelled: (why: string) => `Cancelled: ${why}`,
+    dead: (why: string) => why,
+    cancelled: (why: string) => why,
     http: (status: string) => `HTTP ${status}`,
     eventId: "Event",
     acceptedAt: (time: string) => `Accepted ${time}`,
@@ -411,7 +412,7 @@ export const en = {
     text: "Sends deliveries of this endpoint again, slowly enough for your server.",
     which: "Which",
     dead: "Those that were given up",
-    missing: "Those that were given up or never sent to this endpoint",
+    missing: "Those that were never sent to this endpoint",
     delivered: "Those that were delivered",
     since: "Of events since (UTC)",
     begin: "Send again",
