@@ -15,11 +15,11 @@ import { invalid, problem } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
 import type { TimeRange } from "../db/bundles.ts";
 import { forgetExcerpt } from "../db/deliveries.ts";
+import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, StoredState } from "../db/schema.ts";
-import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
@@ -193,7 +193,7 @@ export async function deliveriesOf(
   };
   const page = await (tag === undefined
     ? storedDeliveries(services, state, filter)
-    : taggedDeliveries(services, { tenant, tag, state }, filter));
+    : deliveriesByEvent(services, { tenant, tag, state }, filter));
   /** @param all how many entries the whole window has */
   const pageOf = <T>(data: readonly T[], all: number) => {
     const rest = { before, deliveries, shown: shown + data.length };

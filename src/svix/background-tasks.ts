@@ -24,6 +24,11 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>, callNative: CallNativ
     return input instanceof Response ? input : startReplay(c, callNative, { ...input, include: "dead" });
   });
 
+  app.post(`${ENDPOINT}/replay-missing`, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, range);
+    return input instanceof Response ? input : startReplay(c, callNative, { ...input, include: "missing" });
+  });
+
   app.post(`${ENDPOINT}/bulk-replay`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, bulk);
     if (input instanceof Response) return input;
@@ -144,8 +149,14 @@ function isTask({ tenant }: Replay): boolean {
   return tenant.startsWith("app_");
 }
 
+const tasks = {
+  dead: "endpoint.recover",
+  delivered: "endpoint.bulk-replay",
+  missing: "endpoint.replay",
+} as const satisfies Record<Replay["include"], (typeof TASKS)[number]>;
+
 function taskOf(include: Replay["include"]): (typeof TASKS)[number] {
-  return include === "dead" ? "endpoint.recover" : "endpoint.bulk-replay";
+  return tasks[include];
 }
 
 const statusOf = {

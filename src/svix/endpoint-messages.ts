@@ -8,7 +8,7 @@ import { eventType, rangeErrors, timeParam } from "../api/parameters.ts";
 import { type FieldError, invalid } from "../api/problems.ts";
 import { channelsInEffect, eventChannels, refusalOf } from "../core/routing.ts";
 import { activeRoutes } from "../db/destinations.ts";
-import { eventsById } from "../db/recent-events.ts";
+import { countWithinBytes, eventsById } from "../db/event-list.ts";
 import type { StoredState } from "../db/schema.ts";
 import { countOutcomes } from "../db/stats.ts";
 import { deliveriesOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
@@ -102,7 +102,11 @@ async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
     return event ? [{ event, state: stateView(delivery) }] : [];
   });
   const wanted = all.slice(window.shown, window.shown + limit);
-  const asked = wanted.map(({ event }) => event);
+  const listed = wanted.map(({ event }) => event);
+  const asked = listed.slice(
+    0,
+    countWithinBytes(listed, () => withContent !== false),
+  );
   const views = await messageViews(services, endpoint.application, asked, withContent);
   const data = views.map((view, i) => ({ ...view, ...wanted[i]?.state }));
   return c.json(window.pageOf(data, all.length));

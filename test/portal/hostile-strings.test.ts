@@ -26,7 +26,7 @@ async function store(text: string): Promise<void> {
     url: `https://example.com/${text}`,
     description: text,
     event_types: [text],
-    filter: { total: text },
+    filter: { total: text.replaceAll(/\p{Cc}/gu, "") },
     headers: { [text]: text },
     signature_forms: [{ form: "template", content: "{body}", signature_header: "x-sig", prefix }],
     status: "paused",
