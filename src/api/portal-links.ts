@@ -51,8 +51,7 @@ const newPortalLink = strict({
     .boolean({ error: "expected true or false" })
     .default(false)
     .openapi({ description: "Whether the visitor can only read, whatever `access` says." }),
-  access: portalRules.nullish().openapi("PortalAccess", {
-    type: ["object", "null"],
+  access: portalRules.nullish().openapi({
     description:
       "What the visitor may do, and up to which limits. It narrows what `portal` of the tenant's settings allows, and never " +
       "widens it. What is left out is not restricted further.",

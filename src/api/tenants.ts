@@ -68,15 +68,16 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
 });
 
-const portal = tenantPortal.nullable().openapi("TenantPortal", {
-  type: ["object", "null"],
-  description:
-    "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
-    "nothing is restricted.",
-});
+const portal = tenantPortal
+  .openapi("TenantPortal")
+  .nullable()
+  .openapi({
+    description:
+      "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
+      "nothing is restricted.",
+  });
 
-const branding = portalBranding.nullable().openapi("PortalBranding", {
-  type: ["object", "null"],
+const branding = portalBranding.openapi("PortalBranding").nullable().openapi({
   description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
 });
 

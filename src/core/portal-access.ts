@@ -57,9 +57,7 @@ const ruleFields = {
 const RULES_EXPECTED = `expected an object of ${Object.keys(ruleFields).join(", ")}`;
 
 /** What is left out, or null, takes nothing away. */
-export const portalRules = z
-  .strictObject(ruleFields, { error: RULES_EXPECTED })
-  .meta({ description: "What visitors may do, and up to which limits. What is left out is not restricted." });
+export const portalRules = z.strictObject(ruleFields, { error: RULES_EXPECTED });
 
 export type PortalRules = Readonly<z.infer<typeof portalRules>>;
 

@@ -34,6 +34,8 @@ export const live = /* js */ `"use strict";
   }
 
   async function refreshAndSchedule() {
+    // Rows that come in would move those that are selected.
+    if (main.querySelector("[data-hold]:checked")) return schedule(0);
     const startedAt = performance.now();
     const isLate = await refresh().then(() => false, () => true);
     if (indicator) {

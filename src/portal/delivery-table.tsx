@@ -71,8 +71,8 @@ const Selectable: FC<SelectableProps> = ({ look: { t }, path, isOn, children }) 
     <form method="post" action={`${path}/resend`}>
       {children}
       <div class="actions">
-        <label class="check" hidden>
-          <input type="checkbox" data-all="" autocomplete="off" />
+        <label class="check scripted">
+          <input type="checkbox" data-all="" data-hold="" autocomplete="off" />
           {t.log.selectAll}
         </label>
         <button type="submit">{t.log.resendSelected}</button>
@@ -101,6 +101,7 @@ const Row: FC<RowProps> = ({ look, entry: { delivery, event }, mayResend, now })
             type="checkbox"
             name="delivery"
             value={delivery.id}
+            data-hold=""
             aria-label={t.log.select(`${name} ${delivery.event_id}`)}
             autocomplete="off"
           />

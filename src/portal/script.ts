@@ -36,7 +36,7 @@ export const portalScript = /* js */ `"use strict";
     enter.requestSubmit();
   }
 
-  for (const box of document.querySelectorAll("input[data-all]")) box.closest("label").hidden = false;
+  document.documentElement.dataset.scripted = "";
   document.addEventListener("change", ({ target: box }) => {
     if (!box.hasAttribute?.("data-all")) return;
     for (const one of box.form.querySelectorAll("input[name=delivery]")) one.checked = box.checked;

@@ -11,6 +11,7 @@ export const portalStyle = /* css */ `
 .foot select { width: auto; padding-block: 0.125rem; font-size: 0.8125rem; }
 .foot { align-items: end; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 .languages { display: flex; gap: 1rem; font-size: 0.8125rem; }
+:root:not([data-scripted]) .scripted { display: none; }
 .check { display: flex; align-items: baseline; gap: 0.25rem; color: var(--ink); font-size: 0.9375rem; }
 .check input { flex: none; }
 .choices { display: grid; gap: 0.625rem; max-height: 24rem; overflow: auto; border: 1px solid var(--line); border-radius: var(--radius); padding: 0.75rem 0.875rem; }

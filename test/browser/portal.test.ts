@@ -76,6 +76,7 @@ test("several deliveries are selected and sent again, and one click selects all"
   });
   endpoint.reply = { status: 200 };
   await page.getByLabel("Select all on this page").check();
+  expect(await page.getByRole("checkbox", { name: /^Select order/, checked: true }).count()).toBe(3);
   await page.getByRole("button", { name: "Send selected again" }).click();
   await page.getByText("3 of 3 are sent again.").waitFor();
 });

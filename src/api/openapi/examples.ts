@@ -310,7 +310,6 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     language: "en",
     return_url: "https://app.example.com/settings/webhooks",
   },
-  PortalAccess: { may_rotate: false, max_endpoints: 5 },
   TenantPortal: { max_endpoints: 10, max_concurrency: 20, rate_per_second: 50 },
   PortalBranding: { name: "Acme", accent: "#0b6a72" },
   Stats: stats,
