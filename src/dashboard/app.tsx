@@ -1,5 +1,5 @@
 /**
- * The dashboard: pages over the same functions as the API, for operators, and for customers, who see one tenant only.
+ * The dashboard: pages over the same functions as the API, for operators. Their customers have the portal (portal/).
  *
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
@@ -12,8 +12,8 @@ import { statusOf } from "../api/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
+import { callApiAs } from "./call-api.ts";
 import { showNotFound, showServerError } from "./components/layout.tsx";
-import { internalClient } from "./internal-client.ts";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
@@ -22,7 +22,7 @@ import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerSearch } from "./pages/search.tsx";
-import { registerPortal, registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { type DashboardEnv, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
 
@@ -42,9 +42,8 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   });
   registerAssets(app);
   registerSignIn(app, authenticate);
-  registerPortal(app);
   app.use(signedIn((c) => showSignIn(c)));
-  const callApi = internalClient(services);
+  const callApi = callApiAs(services);
   for (const register of [
     registerNewDestination,
     registerActions,

@@ -20,7 +20,15 @@ const maxHeight = 1_250;
 const maxHeightOf: Readonly<Record<string, number>> = { docs: 1_000 };
 const maxBytes = 250_000;
 /** Further states of pages that have a picture, pages of text alone, and a page with an id that differs on every run. */
-const skipped = ["dead", "event-types", "limits-saved", "not-found", "test-event"];
+const skipped = [
+  ...["dead", "event-types", "limits-saved", "not-found", "test-event"],
+  ...["portal-event-types", "portal-not-found", "portal-reader", "portal-test"],
+];
+
+const phonePictures = [
+  ["overview", "phone"],
+  ["portal-german", "portal-phone"],
+] as const;
 
 async function takeAll(fixture: FixtureAt): Promise<void> {
   const browser = await chromium.launch({
@@ -36,7 +44,8 @@ async function takeAll(fixture: FixtureAt): Promise<void> {
     await close();
   }
   const { show, close } = await tour(browser, fixture, { ...phone, ...options, colorScheme: "light" });
-  for (const shown of pages.filter(({ name }) => name === "overview")) await take(await show(shown), "phone");
+  for (const [name, picture] of phonePictures)
+    for (const shown of pages.filter((one) => one.name === name)) await take(await show(shown), picture);
   await close();
   await browser.close();
 }

@@ -18,7 +18,7 @@ import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
 
-type Options = Readonly<{
+export type BrowserOptions = Readonly<{
   services?: Partial<Services>;
   adminKey?: string;
   view?: Partial<GateView>;
@@ -39,14 +39,22 @@ function figuresWith(
   return figuresOf(shown, rollups, look, NOW);
 }
 
+type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+type Pages = Readonly<{
+  fetch: (request: Request, env: Env, ctx: ExecutionContext) => Response | Promise<Response>;
+}>;
+
 /** A browser without a cookie yet, before a dashboard. */
-export function testDashboard({
-  services = {},
-  adminKey = KEY,
-  view = {},
-  metrics = [],
-  gate = {},
-}: Options = {}) {
+export function testDashboard(options: BrowserOptions = {}) {
+  const browser = testBrowser((services) => createDashboard({ services }), options);
+  return { ...browser, signIn: (key = KEY) => browser.post("/dashboard/sign-in", { key }) };
+}
+
+/** A browser without a cookie yet, before pages that are made over the services of the test. */
+export function testBrowser(
+  create: (services: ServicesOf) => Pages,
+  { services = {}, adminKey = KEY, view = {}, metrics = [], gate = {} }: BrowserOptions = {},
+) {
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
   const world = {
@@ -71,9 +79,7 @@ export function testDashboard({
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = withLeakCheck(
-    createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) }),
-  );
+  const app = withLeakCheck(create((bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world })));
   let cookie = "";
 
   async function call(method: string, path: string, init: RequestInit = {}) {
@@ -89,7 +95,11 @@ export function testDashboard({
   }
 
   /** Sends a form of the dashboard's own page. */
-  function post(path: string, fields: Record<string, string> = {}, headers: Record<string, string> = {}) {
+  function post(
+    path: string,
+    fields: Record<string, string> | URLSearchParams = {},
+    headers: Record<string, string> = {},
+  ) {
     const body = new URLSearchParams(fields);
     return call("POST", path, {
       body,
@@ -101,7 +111,6 @@ export function testDashboard({
     gateCalls,
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
-    signIn: (key = KEY) => post("/dashboard/sign-in", { key }),
     /** The cookie that the browser would send. */
     cookie: () => cookie,
     setCookie: (value: string) => {
@@ -119,11 +128,11 @@ export async function signedIn(): Promise<Browser> {
   return browser;
 }
 
-/** A browser that has come by a portal link of the tenant. */
+/** A browser in which somebody has signed in with a key of the tenant. */
 export async function customer(tenant: string, readOnly = false): Promise<Browser> {
-  const body = { tenant, read_only: readOnly };
-  const { json } = await testApi().call("POST", "/v1/portal-links", body);
+  const scopes = readOnly ? ["read"] : ["read", "admin"];
+  const { json } = await testApi().call("POST", "/v1/keys", { tenant, scopes });
   const browser = testDashboard();
-  await browser.post("/dashboard/enter", { token: new URL(json.url).searchParams.get("token") ?? "" });
+  await browser.signIn(json.key);
   return browser;
 }

@@ -6,16 +6,17 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, deliveryStates, showStored } from "../../api/deliveries.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailStream } from "../../api/delivery-tail.ts";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { eventNames } from "../../db/bundles.ts";
 import type { TailedDelivery } from "../../db/delivery-tail.ts";
 import { type Destination, destinationsByIds } from "../../db/destinations.ts";
 import { eventNumber } from "../../ids.ts";
 import type { Services } from "../../services.ts";
+import type { CallApi } from "../call-api.ts";
 import { DeliveryRow, DeliveryTable, type LogEntry } from "../components/delivery-log.tsx";
 import { nameOf } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
 import { RefusedNotice } from "../components/parts.tsx";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/deliveries";

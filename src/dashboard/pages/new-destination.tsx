@@ -2,11 +2,12 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { newTokenId } from "../../api/auth.ts";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { listTypeNames } from "../../db/event-types.ts";
+import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, RefusedNotice } from "../components/parts.tsx";
 import { type Form, listIn, numberIn, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
