@@ -65,7 +65,8 @@ async function openAccess(c: ApiContext, callNative: CallNative): Promise<Respon
   const body = {
     tenant: application.id,
     expires_in_s: expiry ?? WEEK_S,
-    read_only: readOnly === true || (capabilities != null && !manages(capabilities)),
+    read_only: readOnly === true,
+    ...(capabilities != null && { access: accessOf(capabilities) }),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
   const made = await callNative(c, "POST", "/v1/portal-links", { body, names });
@@ -99,7 +100,13 @@ const accessInput = z.object({
   expiry: z.unknown().optional(),
 });
 
-/** A visitor of Breakwater's portal manages everything or only reads: with less than everything, it only reads. */
-function manages(capabilities: readonly (typeof CAPABILITIES)[number][]): boolean {
-  return (["ManageEndpoint", "CreateAttempts"] as const).every((one) => capabilities.includes(one));
+/** What the visitor may do with these capabilities; the secret of an endpoint is shown once, where it is made. */
+function accessOf(capabilities: readonly (typeof CAPABILITIES)[number][]) {
+  const has = (one: (typeof CAPABILITIES)[number]) => capabilities.includes(one);
+  return {
+    may_edit_endpoints: has("ManageEndpoint"),
+    may_rotate: has("ManageEndpoint") || has("ManageEndpointSecret"),
+    may_resend: has("CreateAttempts"),
+    may_test: has("CreateAttempts"),
+  };
 }

@@ -75,6 +75,16 @@ describe("recover", () => {
   });
 });
 
+describe("replay missing", () => {
+  it("replays what the endpoint has never got", async () => {
+    const { status, json } = await start("replay-missing", { since: SINCE });
+    expect([status, json.task]).toEqual([202, "endpoint.replay"]);
+    const replay = (await native.call("GET", `/v1/replays/${json.id}`)).json;
+    expect(replay).toMatchObject({ include: "missing", since: SINCE, until: UNTIL });
+    expect((await call("GET", `/api/v1/background-task/${json.id}`)).json.task).toBe("endpoint.replay");
+  });
+});
+
 describe("bulk replay", () => {
   it.each<[number, string, string]>([
     [0, "delivered", "endpoint.bulk-replay"],
