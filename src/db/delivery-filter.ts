@@ -10,7 +10,7 @@ import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "
 import type { TimeRange } from "./bundles.ts";
 import { rowsIn } from "./packs.ts";
 import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
-import { bundleIdOf, channelsOf, tenantOf, typeOf } from "./sql.ts";
+import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";
 
 type EventFilter = Readonly<{
   type?: string | undefined;
@@ -81,11 +81,16 @@ const BUNDLE = sql.raw(bundleIdOf(EVENT));
 const OWNER = sql`coalesce(${destinations.tenant},
   (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
 
+/** Whether the event has the channel of a row `wanted`. */
+const HAS_CHANNEL = sql.raw(hasChannel("bundles.header", EVENT, "wanted.channel"));
+
 /** The part of the filter that is about the event. */
 function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
     type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
-    channel === undefined ? undefined : sql`${channel} IN ${sql.raw(channelsOf("bundles.header", EVENT))}`,
+    channel === undefined
+      ? undefined
+      : sql`(SELECT ${HAS_CHANNEL} FROM (SELECT ${channel} AS channel) AS wanted)`,
     since === undefined ? undefined : gte(bundles.acceptedAt, since),
     until === undefined ? undefined : lt(bundles.acceptedAt, until),
   );

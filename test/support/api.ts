@@ -130,9 +130,7 @@ function isJson(response: Response): boolean {
 }
 
 /** How many rows a table holds. */
-export async function countRows(
-  table: "events" | "deliveries" | "destinations" | "status_changes",
-): Promise<number> {
+export async function countRows(table: "events" | "deliveries" | "destinations"): Promise<number> {
   return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
 }
 

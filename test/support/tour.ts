@@ -207,7 +207,8 @@ function filled(path: string): string {
 
 function apiBody(method: string, path: string): string | undefined {
   // The endpoints of operational webhooks take other types.
-  if (path.startsWith("/api/v1/operational-webhook/")) return JSON.stringify({ ...svixBody, eventTypes: null });
+  if (path.startsWith("/api/v1/operational-webhook/"))
+    return JSON.stringify({ ...svixBody, eventTypes: null });
   if (path.startsWith("/api/")) return JSON.stringify(svixBody);
   const operation = operations.find((one) => one.method === method && one.path === path);
   const body = operation && bodyFor(operation, things);
