@@ -8,7 +8,7 @@ import type { Application } from "../db/applications.ts";
 import { eventId } from "../ids.ts";
 import { messageNumber } from "./messages.ts";
 import type { CallNative, NativeResult } from "./native-api.ts";
-import { applicationOf, bodyOf, missing } from "./shapes.ts";
+import { applicationOf, bodyOf } from "./shapes.ts";
 
 const LIST = "/api/v1/app/:app/msg";
 
@@ -16,15 +16,6 @@ const LIST = "/api/v1/app/:app/msg";
 const MOST_MESSAGES = 50;
 
 export function registerContent(app: Hono<ApiEnv>, callNative: CallNative): void {
-  app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const name = c.req.param("msg");
-    const erased = await erase(c, callNative, application, name);
-    if (erased === undefined || (!erased.ok && erased.status === 404)) return missing("message", name);
-    return erased.ok ? c.body(null, 204) : erased.answer;
-  });
-
   app.post(`${LIST}/bulk-expunge`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, bulk);
     if (input instanceof Response) return input;

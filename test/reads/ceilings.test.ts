@@ -178,7 +178,6 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "PATCH /api/v1/event-type/:name": [510, 4],
   "POST /api/v1/event-type/import/openapi": [1_020, 3],
   "POST /api/v1/app/:app/endpoint/:endpoint/send-example": [20, 4],
-  "DELETE /api/v1/app/:app/msg/:msg/content": [6_000, 20],
   "DELETE /api/v1/app/:app/msg/:msg/attempt/:attempt/content": [1_200, 4],
   "DELETE /api/v1/operational-webhook/endpoint/:endpoint": [10, 4],
   "DELETE /api/v1/event-type/:name": [510, 4],
