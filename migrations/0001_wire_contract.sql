@@ -82,6 +82,7 @@ ALTER TABLE `destinations` ADD `target_token` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `uid` text;--> statement-breakpoint
 CREATE UNIQUE INDEX `destinations_by_uid` ON `destinations` (`tenant`,`uid`) WHERE uid IS NOT NULL AND deleted_at IS NULL;--> statement-breakpoint
 ALTER TABLE `replays` ADD `tag` text;--> statement-breakpoint
+ALTER TABLE `replays` ADD `matching` integer DEFAULT 1 NOT NULL;--> statement-breakpoint
 ALTER TABLE `sessions` ADD `portal` text;
 --> statement-breakpoint
 DROP TRIGGER `destinations_changed`;

@@ -7,8 +7,10 @@ import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
+import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
-import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveries } from "./deliveries.ts";
+import { registerDeliveryActions } from "./delivery-actions.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -29,6 +31,7 @@ import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerStats } from "./stats.ts";
+import { registerTenantConfig } from "./tenant-config.ts";
 import { registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
@@ -63,10 +66,12 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerMasterKeyRotation,
     registerDestinationHealth,
     registerDeliveries,
-    registerDeliveryRetry,
+    registerDeliveryActions,
+    registerCancellations,
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerTenantConfig,
     registerReplays,
     registerReplayStatus,
     registerAudit,

@@ -6,6 +6,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
@@ -26,23 +27,19 @@ export function registerTenants(api: Api): void {
     const principal = c.get("principal");
     if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
     if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const { contact_email, retention_days, payload_free } = c.req.valid("json");
-    const { db, config, now } = c.get("services");
-    const errors = retentionErrors(retention_days, config.retentionMs / DAY_MS);
+    const input = c.req.valid("json");
+    const services = c.get("services");
+    const errors = settingsErrors(services, input);
     if (errors.length > 0) return invalid(errors);
-    const change = {
-      ...(contact_email !== undefined && { contactEmail: contact_email }),
-      ...(retention_days !== undefined && { retentionDays: retention_days }),
-      ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
-    };
-    const before = settingsView(tenant, await findTenantSettings(db, tenant));
-    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    const before = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const view = await setSettings(services, tenant, input);
     changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
     return c.json(view, 200);
   });
 }
 
-const NOT_THE_OPERATOR = "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
+export const NOT_THE_OPERATOR =
+  "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
 
 const DAY_MS = 86_400_000;
 
@@ -69,7 +66,7 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
 });
 
-const change = strict({
+export const tenantChange = strict({
   contact_email: contactEmail.optional(),
   retention_days: retentionDays.optional(),
   payload_free: payloadFree.optional(),
@@ -89,7 +86,7 @@ const tenantSchema = z
   .openapi("Tenant");
 
 /** A name that no tenant can have is the handlers' 404. */
-const tenantParam = z.object({
+export const tenantParam = z.object({
   tenant: z.string().openapi({ description: "The tenant's name.", example: "acme" }),
 });
 
@@ -113,15 +110,36 @@ const patchTenant = createRoute({
   summary: "Change what is set for a tenant",
   description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
   middleware: [requires("admin"), jsonBody()],
-  request: { params: tenantParam, body: jsonRequest(change) },
+  request: { params: tenantParam, body: jsonRequest(tenantChange) },
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
     ...problemResponses(400, 401, 403, 404, 413, 415, 422),
   },
 });
 
+type TenantChange = z.infer<typeof tenantChange>;
+
+/** The errors of settings that the deployment does not allow. */
+export function settingsErrors({ config }: Services, { retention_days: days }: TenantChange): FieldError[] {
+  return retentionErrors(days, config.retentionMs / DAY_MS);
+}
+
+/** Sets what the input has, and shows the settings as they are then. */
+export async function setSettings(
+  { db, now }: Services,
+  tenant: string,
+  { contact_email, retention_days, payload_free }: TenantChange,
+) {
+  const change = {
+    ...(contact_email !== undefined && { contactEmail: contact_email }),
+    ...(retention_days !== undefined && { retentionDays: retention_days }),
+    ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+  };
+  return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+}
+
 /** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
-function isVisible(principal: Principal, tenant: string): boolean {
+export function isVisible(principal: Principal, tenant: string): boolean {
   return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
 }
 
@@ -132,7 +150,7 @@ function retentionErrors(days: number | null | undefined, most: number): FieldEr
   return [{ field: "retention_days", fault: `is ${days}`, expected }];
 }
 
-function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
+export function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
   return {
     tenant,
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,

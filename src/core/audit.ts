@@ -31,6 +31,7 @@ export const auditActions = [
   "session.started",
   "tenant.changed",
   "tenant.deleted",
+  "tenant.exported",
   "tenant.imported",
 ] as const;
 

@@ -42,6 +42,7 @@ import {
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
+import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -450,24 +451,66 @@ export function recording(db: D1Database, rows: readonly DeliveryRow[]): D1Prepa
   return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }
 
-/** SQL: the columns of a requeued delivery. `?1` is its age limit until its first attempt, epoch ms. */
-export const REQUEUED = `
+/** SQL: the columns of a requeued delivery. @param giveUpAt its age limit until its first attempt, epoch ms */
+export const requeued = (giveUpAt: string) => `
   state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, generation = generation + 1,
-  first_attempt_at = NULL, give_up_at = ?1`;
+  first_attempt_at = NULL, give_up_at = ${giveUpAt}`;
 
-const REQUEUE_DEAD = `
-  UPDATE deliveries SET ${REQUEUED}, reason = 'retried', replay = NULL
-  WHERE destination_id = ?2 AND event_id = ?3 AND state = 'dead' RETURNING *`;
+type PackedRequeue = Readonly<{
+  list: string;
+  reason: string;
+  replay: string;
+  giveUpAt: string;
+  mask: typeof endedOf;
+}>;
 
-/** Requeues a dead delivery; undefined when it is not, or no longer, dead. */
-export async function requeueDead(
+/**
+ * SQL: has deliveries `v` of a JSON list of rows wait in rows of their own, if their bits in the packs
+ * `p` still say that they have ended. A trigger clears the bits. To be continued with further conditions.
+ */
+export const requeuePacked = ({ list, reason, replay, giveUpAt, mask }: PackedRequeue) => `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
+  SELECT v.value ->> 'destinationId', v.value ->> 'eventId', 'waiting', ${reason}, 1, ${giveUpAt},
+    v.value ->> 'lastStatus', ${replay}, v.value -> 'log'
+  FROM json_each(${list}) v CROSS JOIN packs p ON p.destination_id = v.value ->> 'destinationId'
+    AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
+  WHERE ${hasBit(mask("p"), "(v.value ->> 'eventId')")}`;
+
+const REQUEUE_ENDED = `
+  UPDATE deliveries SET ${requeued("v.giveUpAt")}, reason = 'retried', replay = NULL
+  FROM (SELECT value ->> 'destinationId' AS destination, value ->> 'eventId' AS event,
+    value ->> 'giveUpAt' AS giveUpAt FROM json_each(?1)) v
+  WHERE destination_id = v.destination AND event_id = v.event
+    AND state IN ('delivered', 'dead', 'cancelled') AND reason IS NOT 'event_removed'
+  RETURNING *`;
+
+const packedAgain = {
+  list: "?1",
+  reason: "'retried'",
+  replay: "NULL",
+  giveUpAt: "v.value ->> 'giveUpAt'",
+  mask: endedOf,
+};
+const REQUEUE_ENDED_PACKED = `${requeuePacked(packedAgain)} ON CONFLICT DO NOTHING RETURNING *`;
+
+/** What a delivery is requeued by: its key, what it had in a pack, and its new age limit, epoch ms. */
+type Requeue = Pick<DeliveryRow, "destinationId" | "eventId" | "lastStatus" | "log" | "giveUpAt">;
+
+/**
+ * Requeues deliveries that have ended, in rows or in packs. Returns those that this call has requeued: any other had not,
+ * or no longer, ended.
+ */
+export async function requeueEnded(
   databases: Databases,
-  { destinationId, eventId }: DeliveryKey,
-  giveUpAt: number,
-): Promise<DeliveryRow | undefined> {
-  const requeue = homeOf(databases, eventId)?.prepare(REQUEUE_DEAD).bind(giveUpAt, destinationId, eventId);
-  const raw = await requeue?.first<RawRow>();
-  return raw ? modelOf(deliveries, raw) : undefined;
+  ended: readonly Requeue[],
+): Promise<readonly DeliveryRow[]> {
+  const requeue = async (db: D1Database, rows: readonly Requeue[]) => {
+    const list = JSON.stringify(rows);
+    const statements = [REQUEUE_ENDED, REQUEUE_ENDED_PACKED].map((sql) => db.prepare(sql).bind(list));
+    return (await rowsOf(db, statements)).flat().map((raw) => modelOf(deliveries, raw));
+  };
+  const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
+  return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
 }
 
 /** Only of one that has ended: who records an attempt writes the whole log. */

@@ -16,7 +16,10 @@ import {
   type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
+import { bodyFormOf } from "../core/content.ts";
+import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import type { Destination } from "./destinations.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
 /** Events found at most; and bundles that are looked at for them in each database. */
@@ -26,20 +29,25 @@ export const BUNDLES_LOOKED_AT = 500;
 const PORTION_BYTES = 2 * 1024 * 1024;
 const MOST_BYTES = 8 * 1024 * 1024;
 
-export type RecentEvent = Readonly<{
+/** What a destination's route is compared with. */
+export type StoredEvent = Readonly<{
   id: number;
   type: string;
-  acceptedAt: number;
-  deliverAt: number | null;
-  tags: readonly string[];
   channels: readonly string[];
-  /** Whether the destination that was named gets it. */
-  isPlanned: boolean;
   /** Whether it is content of its own type, without `data`. */
   isContent: boolean;
   /** The bytes of all bodies of its bundle. */
   bundleBytes: number;
 }>;
+
+export type RecentEvent = StoredEvent &
+  Readonly<{
+    acceptedAt: number;
+    deliverAt: number | null;
+    tags: readonly string[];
+    /** Whether the destination that was named gets it. */
+    isPlanned: boolean;
+  }>;
 
 /** The names of tenants need no escape in JSON. The plan is read for one destination: it may name a thousand. */
 const NEWEST = `
@@ -120,10 +128,10 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row, tenant: stri
  * As many of the events, from the first on, as have bundles within the bound of bytes; one in any case.
  * @param isAsked whose body is asked for: the others cost nothing
  */
-export function withinBytes(
-  events: readonly RecentEvent[],
-  isAsked: (event: RecentEvent) => boolean,
-): readonly RecentEvent[] {
+export function withinBytes<T extends StoredEvent>(
+  events: readonly T[],
+  isAsked: (event: T) => boolean,
+): readonly T[] {
   const bundles = new Set<number>();
   let bytes = 0;
   const end = events.findIndex((event) => {
@@ -138,10 +146,10 @@ export function withinBytes(
 const BODIES = `SELECT id, header, hex(body) AS body FROM ${LISTED_BUNDLES}`;
 
 /** Calls back with the body of each event; undefined where the stored bytes are damaged. Keeps one portion in memory. */
-export async function eachBody(
+export async function eachBody<T extends StoredEvent>(
   databases: Databases,
-  events: readonly RecentEvent[],
-  use: (event: RecentEvent, body: Uint8Array | undefined) => void,
+  events: readonly T[],
+  use: (event: T, body: Uint8Array | undefined) => void,
 ): Promise<void> {
   for (const [db, share] of sharesOf(databases, events, ({ id }) => id)) {
     for (const portion of portionsOf(share)) {
@@ -159,9 +167,56 @@ export async function eachBody(
   }
 }
 
+/** Whether only an event's `data` tells whether a route takes it. */
+export function isDataAsked(route: Criteria, event: StoredEvent): boolean {
+  if (route.filter === null || event.isContent) return false;
+  return refusalOf({ ...route, filter: null }, { ...event, data: () => undefined }) === undefined;
+}
+
+/** What decides whether a destination takes an event. */
+export type Criteria = Omit<Route, "destination">;
+
+export function criteriaOf({ eventTypes, channels, filter, body }: Destination): Criteria {
+  const takesContent = bodyFormOf(body) === "data";
+  return { types: eventTypes, channels: channelsInEffect(channels), filter, takesContent };
+}
+
+/** Why a route does not take the events, by their ids; null where it does. Reads the bodies that it needs. */
+export async function refusalsOf(
+  databases: Databases,
+  route: Criteria,
+  events: readonly StoredEvent[],
+): Promise<ReadonlyMap<number, (typeof refusals)[number] | "corrupt" | null>> {
+  const asked = events.filter((event) => isDataAsked(route, event));
+  const refused = new Map<number, (typeof refusals)[number] | "corrupt" | null>();
+  for (const event of events) {
+    // In content a filter finds nothing; of the others the filter is asked below.
+    const filter = event.isContent ? route.filter : null;
+    refused.set(event.id, refusalOf({ ...route, filter }, { ...event, data: () => undefined }) ?? null);
+  }
+  // What is missing has been removed meanwhile.
+  for (const { id } of asked) refused.set(id, "corrupt");
+  await eachBody(databases, asked, ({ id, type, channels }, body) => {
+    const data = body && parsedData(body);
+    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
+    refused.set(id, data ? (refusal ?? null) : "corrupt");
+  });
+  return refused;
+}
+
+/** The event's data; undefined when the body is not what an event's is. */
+function parsedData(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
+  try {
+    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
+    return { value: data };
+  } catch {
+    return undefined;
+  }
+}
+
 /** The events by their bundles, in portions of so many bytes. */
-function portionsOf(events: readonly RecentEvent[]): RecentEvent[][] {
-  const portions: RecentEvent[][] = [];
+function portionsOf<T extends StoredEvent>(events: readonly T[]): T[][] {
+  const portions: T[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const group of Map.groupBy(events, ({ id }) => bundleOf(id)).values()) {
     bytes += group[0]?.bundleBytes ?? 0;

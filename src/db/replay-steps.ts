@@ -2,7 +2,7 @@
  * The steps of a replay: selecting deliveries, and requeueing them in portions.
  *
  * A replay selects the deliveries that had ended as asked for when it began, in rows or in packs, of events that were
- * accepted in its time range. They are found in order of their events from its cursor on. Each portion is requeued in the
+ * accepted in its time range; or the events of its tenant that have none (missing-deliveries.ts). They are found in order of their events from its cursor on. Each portion is requeued in the
  * same transaction that moves the cursor past it, so that two steps at once do the work of one.
  *
  * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
@@ -12,7 +12,8 @@ import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/b
 import { takesType } from "../core/routing.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { REQUEUED } from "./deliveries.ts";
+import { requeued, requeuePacked } from "./deliveries.ts";
+import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
 import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
 import { type DeliveryRow, replays } from "./schema.ts";
@@ -29,10 +30,11 @@ import {
   typeOf,
 } from "./sql.ts";
 
-type Include = Replay["include"];
+/** How the deliveries have ended that it selects. */
+type Ended = Exclude<Replay["include"], "missing">;
 
 /** Dead deliveries have an index; delivered ones are found among all rows of the destination. */
-const sources: Readonly<Record<Include, string>> = {
+const sources: Readonly<Record<Ended, string>> = {
   dead: `${DEAD_ROWS} AND`,
   delivered: "deliveries WHERE",
 };
@@ -59,7 +61,7 @@ const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS
 export const LARGEST = 1_000_000;
 
 /** SQL: the next deliveries of a destination after an event, selected or not. */
-const next = (include: Include) => `
+const next = (include: Ended) => `
   SELECT event_id, state, ended_at FROM ${sources[include]}
     destination_id = ?2 AND event_id > ?3 AND event_id <= ?4 ORDER BY event_id LIMIT ?5`;
 
@@ -70,10 +72,12 @@ const deliveredPacks = (from: string, to: string) => `packs
 /** How many deliveries of this kind the destination has in the range; `limit` stands for more. */
 export async function countCandidates(
   db: D1Database,
-  { include, destinationId }: Pick<Replay, "include" | "destinationId">,
+  { include, destinationId }: Readonly<{ include: Replay["include"]; destinationId: string }>,
   { first, last }: IdRange,
   limit: number,
 ): Promise<number> {
+  // Only walking through all events of the period would tell.
+  if (include === "missing") return 0;
   const rows = countUpTo("?1", `${sources[include]} destination_id = ?2 AND event_id BETWEEN ?3 AND ?4`);
   const packed = `(SELECT coalesce(sum(n), 0) FROM (
     SELECT ${countIn(deliveredOf())} AS n FROM ${deliveredPacks("?3", "?4")} LIMIT ?1))`;
@@ -112,7 +116,10 @@ const TOTAL_PACKED = `
   FROM (SELECT * FROM ${deliveredPacks("(?3 + 1)", "?4")} AND ended_at <= ?7 LIMIT ?5) p
   JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
 
-/** Begins a replay and counts what it selects; undefined when its destination has one under way. */
+/**
+ * Begins a replay and counts what it selects, missing deliveries excepted; undefined when its destination has one under
+ * way.
+ */
 export async function beginReplay(
   db: D1Database,
   { id, destinationId, include, ...rest }: NewReplay,
@@ -121,6 +128,10 @@ export async function beginReplay(
   keptMs: number,
 ): Promise<Replay | undefined> {
   const row = { id, destinationId, include, ...rest };
+  if (include === "missing") {
+    const inserted = await insertion(db, row).first<RawRow>();
+    return inserted ? modelOf(replays, inserted) : undefined;
+  }
   const isPacked = include === "delivered";
   const late = isPacked ? await countLate(db, row, { first, last, keptMs }) : 0;
   const packed = isPacked ? `(${TOTAL_PACKED})` : "0 * ?7";
@@ -139,8 +150,9 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
   return db
     .prepare(
       `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
-         state, cursor, pace, next_step_at, created_at, updated_at, tag)
-       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10, ?11) ON CONFLICT DO NOTHING`,
+         state, cursor, pace, next_step_at, created_at, updated_at, tag, matching)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10, ?11, ?12)
+       ON CONFLICT DO NOTHING RETURNING *`,
     )
     .bind(
       row.id,
@@ -154,6 +166,7 @@ function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
       row.cursor ?? 0,
       row.createdAt,
       row.tag ?? null,
+      row.matching ?? 1,
     );
 }
 
@@ -162,21 +175,30 @@ const PAGE = 1_000;
 /** Deliveries looked at for one portion. */
 const LOOKED_AT = 10_000;
 
+type ReplayOf<I extends Replay["include"]> = Replay & Readonly<{ include: I }>;
+
+/** Whether it selects deliveries that have ended. */
+export function isOfEnded(replay: Replay): replay is ReplayOf<Ended> {
+  return replay.include !== "missing";
+}
+
 export type Portion = Readonly<{
   /** The events of the deliveries to requeue. */
   events: readonly number[];
   /** Those of the deliveries that have no rows of their own, as the rows that they would have. */
   packed: readonly DeliveryRow[];
+  /** Of missing deliveries: the plans that get them. */
+  plans?: readonly PlanChange[];
   /** The last event looked at. */
   cursor: number;
   /** Whether none comes after it. */
   isLast: boolean;
 }>;
 
-/** The next `size` deliveries that the replay selects, or fewer when many have to be passed over. */
+/** The next `size` ended deliveries that the replay selects, or fewer when many have to be passed over. */
 export async function findPortion(
   db: D1Database,
-  replay: Replay,
+  replay: ReplayOf<Ended>,
   last: number,
   size: number,
   keptMs: number,
@@ -224,7 +246,7 @@ type Page = Readonly<{
 const ROWS_PER_PACK = 10;
 
 /** The next deliveries after the cursor in rows and packs, as far as both have been read. */
-async function lookOn(db: D1Database, replay: Replay, look: Look): Promise<Page> {
+async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Promise<Page> {
   const { id, destinationId, include } = replay;
   const { cursor, last, limit, keptMs } = look;
   const rows = db
@@ -283,17 +305,12 @@ const isAt = (cursor: string) =>
   `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
 
 const REQUEUE_ROWS = `
-  UPDATE deliveries SET ${REQUEUED}, reason = 'replayed', replay = ?2
+  UPDATE deliveries SET ${requeued("?1")}, reason = 'replayed', replay = ?2
   WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
     AND ended_at <= ?6 AND ${isAt("?7")}`;
 
-/** Deliveries of packs get rows, if their bits still say that they were delivered. The trigger clears the bits. */
-const REQUEUE_PACKED = `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
-  SELECT ?3, v.value ->> 'eventId', 'waiting', 'replayed', 1, ?1, v.value ->> 'lastStatus', ?2, v.value -> 'log'
-  FROM json_each(?4) v CROSS JOIN packs p
-    ON p.destination_id = ?3 AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
-  WHERE ${hasBit(deliveredOf("p"), "(v.value ->> 'eventId')")} AND ${isAt("?5")} ON CONFLICT DO NOTHING`;
+const replayed = { list: "?3", reason: "'replayed'", replay: "?2", giveUpAt: "?1", mask: deliveredOf };
+const REQUEUE_PACKED = `${requeuePacked(replayed)} AND ${isAt("?4")} ON CONFLICT DO NOTHING`;
 
 /** By as many as the statement before it has requeued. */
 const COUNT_REQUEUED = `
@@ -305,14 +322,14 @@ const ADVANCE = `
   WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
 
 /**
- * Requeues a portion and changes the replay, in one transaction. False when the replay was not, or no longer, running at
+ * Requeues or plans a portion, and changes the replay, in one transaction. False when the replay was not, or no longer, running at
  * this cursor: then nothing has changed.
  * @param giveUpAt the age limit of the requeued deliveries until their first attempt, epoch ms
  */
 export async function advanceReplay(
   db: D1Database,
   replay: Replay,
-  { events, packed, cursor }: Omit<Portion, "isLast">,
+  { events, packed, plans, cursor }: Omit<Portion, "isLast">,
   after: Required<ReplayChange>,
   giveUpAt: number,
   now: number,
@@ -326,6 +343,10 @@ export async function advanceReplay(
   const advance = db
     .prepare(ADVANCE)
     .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
+  if (plans) {
+    const results = await db.batch([...planning(db, replay, plans, giveUpAt, isAt("?4")), advance]);
+    return (results.at(-1)?.meta.changes ?? 0) > 0;
+  }
   if (packed.length === 0) {
     const [, advanced] = await db.batch([requeue, advance]);
     return (advanced?.meta.changes ?? 0) > 0;
@@ -333,7 +354,7 @@ export async function advanceReplay(
   const [, , , advanced] = await db.batch([
     requeue,
     db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
-    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, destinationId, JSON.stringify(packed), replay.cursor),
+    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, JSON.stringify(packed), replay.cursor),
     advance,
   ]);
   return (advanced?.meta.changes ?? 0) > 0;

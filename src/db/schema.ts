@@ -225,7 +225,7 @@ export const deliveries = sqliteTable(
     /** HTTP exchanges in this generation; nothing else counts. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
-    /** 0 since acceptance, and one more each time that the delivery is requeued after an end. */
+    /** 0 since acceptance, and one more each time that it is requeued after an end, or planned later by a replay. */
     generation: integer().notNull().default(0),
     /** In this generation; null before. */
     firstAttemptAt: integer("first_attempt_at"),
@@ -455,14 +455,16 @@ export const apiKeys = sqliteTable(
 
 export type ReplayState = "running" | "paused" | "completed" | "cancelled";
 
-/** Replays: jobs that requeue ended deliveries of a destination. A destination has at most one under way. */
+/** Replays: jobs that requeue ended deliveries of a destination, or plan missing ones. A destination has at most one under way. */
 export const replays = sqliteTable(
   "replays",
   {
     id: text().primaryKey(),
     tenant: text().notNull(),
     destinationId: text("destination_id").notNull(),
-    include: text().$type<"dead" | "delivered">().notNull(),
+    include: text().$type<"dead" | "delivered" | "missing">().notNull(),
+    /** Of `missing`: 1 for events that the destination takes now, 0 for all of its tenant's. */
+    matching: integer().notNull().default(1),
     eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
     /** Only events with this tag; null: all. */
     tag: text(),

@@ -197,6 +197,11 @@ export const remedies: readonly Remedy[] = [
       "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
   },
   {
+    reason: "cancelled_by_request",
+    meaning: "Somebody has cancelled it, or all that waited for its destination.",
+    remedy: "If it is needed after all, `POST /v1/deliveries/{id}/retry` sends it.",
+  },
+  {
     reason: "too_large",
     meaning:
       "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It was given up without an attempt.",

@@ -1,5 +1,6 @@
 /**
- * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait, and
+ * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait (the
+ * missing ones are planned first), and
  * enqueues the next step. Drains do all the sending, through the gate, as with all waiting deliveries.
  *
  * Nothing of a replay lives in memory between steps. A step whose message is lost is enqueued again by the cron; one
@@ -11,7 +12,16 @@ import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
-import { advanceReplay, findPortion, type Part, type Portion, partsOf } from "../db/replay-steps.ts";
+import { findMissing } from "../db/missing-deliveries.ts";
+import { criteriaOf } from "../db/recent-events.ts";
+import {
+  advanceReplay,
+  findPortion,
+  isOfEnded,
+  type Part,
+  type Portion,
+  partsOf,
+} from "../db/replay-steps.ts";
 import {
   cancelReplaysOf,
   changeReplay,
@@ -87,7 +97,7 @@ async function makeStep(
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
-  const found = await portionOf(services, part, portion);
+  const found = await portionOf(services, part, destination, portion);
   const { events, isLast } = found;
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
@@ -124,10 +134,27 @@ async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): 
   return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
 }
 
-async function portionOf({ config }: Services, { db, replay }: Part, size: number): Promise<Portion> {
+async function portionOf(
+  services: Services,
+  { db, replay }: Part,
+  destination: Destination,
+  size: number,
+): Promise<Portion> {
+  const { retentionMs: keptMs } = services.config;
   if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
-  const { last } = await idRangeOf(db, { until: replay.until });
-  return findPortion(db, replay, last, size, config.retentionMs);
+  if (isOfEnded(replay)) {
+    const { last } = await idRangeOf(db, { until: replay.until });
+    return findPortion(db, replay, last, size, keptMs);
+  }
+  // What is accepted later is routed as usual.
+  const { last } = await idRangeOf(db, { until: Math.min(replay.until, replay.createdAt + 1) });
+  const found = await findMissing(services, db, replay, {
+    route: criteriaOf(destination),
+    last,
+    size,
+    keptMs,
+  });
+  return { ...found, packed: [] };
 }
 
 /** Why a replay is not at its full speed. */

@@ -212,7 +212,7 @@ function secretIn(given: unknown): unknown {
 }
 
 /** The event types by their name of today or by the former one; undefined where neither is given. */
-function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
+export function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
   return eventTypes === undefined ? filterTypes : eventTypes;
 }
 

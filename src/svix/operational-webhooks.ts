@@ -22,6 +22,7 @@ import {
   registerHeaders,
   registerSecret,
   replacing,
+  typesIn,
 } from "./endpoints.ts";
 import type { CallNative } from "./native-api.ts";
 import {
@@ -111,14 +112,15 @@ async function change(
 const TYPES: Readonly<Record<string, string>> = svixOperational;
 const ALL = Object.values(TYPES);
 
-function typeErrors({ eventTypes }: EndpointInput): FieldError[] {
-  const others = Array.isArray(eventTypes) ? eventTypes.filter((one) => !Object.hasOwn(TYPES, one)) : [];
+function typeErrors(input: EndpointInput): FieldError[] {
+  const given = typesIn(input);
+  const others = Array.isArray(given) ? given.filter((one) => !Object.hasOwn(TYPES, one)) : [];
   return others.length === 0 ? [] : [unsupported("eventTypes", Object.keys(TYPES).join(", "))];
 }
 
 function withTypes(input: EndpointInput): EndpointInput {
-  const { eventTypes } = input;
-  const types = Array.isArray(eventTypes) ? eventTypes.map((one) => TYPES[one]) : (eventTypes ?? ALL);
+  const given = typesIn(input);
+  const types = Array.isArray(given) ? given.map((one) => TYPES[one]) : (given ?? ALL);
   return { ...input, eventTypes: types };
 }
 

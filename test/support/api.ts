@@ -25,6 +25,8 @@ type Options = Readonly<{
   services?: Partial<Services>;
   authenticate?: Authenticate;
   look?: (destination: string) => Look;
+  /** The events whose deliveries a gate says are in flight. */
+  inFlight?: readonly number[];
   /** What is tested instead of the API. */
   create?: typeof createApp | typeof createSvixApi;
 }>;
@@ -34,6 +36,7 @@ export function testApi({
   services = {},
   authenticate,
   look = () => null,
+  inFlight = [],
   create = createApp,
 }: Options = {}) {
   const messages: unknown[] = [];
@@ -48,6 +51,10 @@ export function testApi({
     },
     scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
     resume: async () => void gateCalls.push(`resume ${name}`),
+    recheck: async (deliveries: readonly number[]) => {
+      gateCalls.push(`recheck ${name}`);
+      return deliveries.filter((event) => inFlight.includes(event));
+    },
   });
   const world = {
     config: testConfig(),

@@ -89,7 +89,7 @@ function ofTenant(value: unknown, things: Things): unknown {
   if (typeof value !== "object" || value === null) return value;
   const fields = Object.entries(value).map(([name, field]) => [
     name,
-    fieldFor(name, things) ?? ofTenant(field, things),
+    fieldFor(name, things) ?? listFor(name, things) ?? ofTenant(field, things),
   ]);
   return Object.fromEntries(fields);
 }
@@ -98,6 +98,12 @@ function ofTenant(value: unknown, things: Things): unknown {
 function fieldFor(name: string, things: Things): string | undefined {
   if (name === "tenant") return things.tenant;
   return name.endsWith("_at") ? new Date(NOW + 60_000).toISOString() : idNamed(name, things);
+}
+
+/** The list that a field called `delivery_ids` takes. */
+function listFor(name: string, things: Things): string[] | undefined {
+  const id = name.endsWith("_ids") ? idNamed(name.slice(0, -1), things) : undefined;
+  return id === undefined ? undefined : [id];
 }
 
 /** The id that a field called `destination_id` takes. */

@@ -82,6 +82,7 @@ const visitors: readonly Principal[] = [
 
 const gate = {
   refusal: async () => null,
+  recheck: async () => [],
   view: async () => idleGateView,
   figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };

@@ -343,14 +343,17 @@ describe("attempts", () => {
     expect((await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data).toEqual([]);
   });
 
-  it("are made again when a dead one is resent, and not while it is under way or delivered", async () => {
-    const dead = await attempted("dead", [failure]);
-    const { status, json } = await call("POST", `${at}/${dead}/endpoint/hook/resend`, {});
-    expect([status, json]).toEqual([202, {}]);
-    const state = await env.DB.prepare("SELECT state FROM deliveries").first("state");
-    expect(state).toBe("waiting");
-    const done = await attempted("delivered", [success]);
-    const refused = await call("POST", `${at}/${done}/endpoint/hook/resend`);
-    expect([refused.status, refused.json.detail]).toEqual([409, expect.stringContaining("a replay with")]);
+  it("are made again when one that has ended is resent, and not while it is under way", async () => {
+    for (const [state, entry] of [
+      ["dead", failure],
+      ["delivered", success],
+    ] as const) {
+      const id = await attempted(state, [entry]);
+      const resend = () => call("POST", `${at}/${id}/endpoint/hook/resend`, {});
+      expect(await resend()).toMatchObject({ status: 202, json: {} });
+      expect(await env.DB.prepare("SELECT DISTINCT state FROM deliveries").first("state")).toBe("waiting");
+      const refused = await resend();
+      expect([refused.status, refused.json.detail]).toEqual([409, expect.stringContaining("has not ended")]);
+    }
   });
 });

@@ -39,8 +39,16 @@ describe("an endpoint of operational webhooks", () => {
     expect([all.status, all.json.eventTypes]).toEqual([200, null]);
   });
 
+  it("takes the former name of event types, as version 1 of the SDKs sends it", async () => {
+    const { json } = await create({ filterTypes: ["endpoint.disabled"] });
+    expect(json.eventTypes).toEqual(["endpoint.disabled"]);
+    const update = { url: "https://ops.example/hooks", filterTypes: ["endpoint.enabled"] };
+    expect((await call("PUT", `${AT}/${json.id}`, update)).json.eventTypes).toEqual(["endpoint.enabled"]);
+  });
+
   it.each<[object, string]>([
     [{ eventTypes: ["message.attempt.exhausted"] }, "eventTypes"],
+    [{ filterTypes: ["message.attempt.exhausted"] }, "eventTypes"],
     [{ eventTypes: ["endpoint.disabled", "__proto__"] }, "eventTypes"],
     [{ eventTypes: [null] }, "eventTypes"],
     [{ eventTypes: "endpoint.disabled" }, "eventTypes"],

@@ -1,15 +1,16 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { bodyFormOf } from "../../core/content.ts";
-import { channelsInEffect, type Route, refusalOf, refusals } from "../../core/routing.ts";
+import { channelsInEffect, refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import {
   BUNDLES_LOOKED_AT,
-  eachBody,
+  type Criteria,
+  criteriaOf,
+  isDataAsked,
   MOST_EVENTS,
-  type RecentEvent,
   recentEvents,
+  refusalsOf,
   withinBytes,
 } from "../../db/recent-events.ts";
 import { deliveryId, eventId } from "../../ids.ts";
@@ -35,10 +36,10 @@ export function registerDestinationPreview(api: Api): void {
       filter = destination.filter,
     } = c.req.valid("json");
     const route = {
+      ...criteriaOf(destination),
       types: types ?? null,
       channels: channelsInEffect(channels),
       filter: filter ?? null,
-      takesContent: bodyFormOf(destination.body) === "data",
     };
     const events = await preview(services, destination, route);
     const taken = events.filter((event) => event.taken).length;
@@ -98,25 +99,14 @@ type Previewed = z.infer<typeof previewedEvent>;
 async function preview(
   services: Services,
   { id, tenant, createdAt }: Destination,
-  route: Omit<Route, "destination">,
+  route: Criteria,
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
   const found = await recentEvents(services, tenant, id, dueBy);
-  const isAsked = (event: RecentEvent) =>
-    route.filter !== null &&
-    !event.isContent &&
-    refusalWithoutData({ ...route, filter: null }, event) === undefined;
-  const events = withinBytes(found, isAsked);
-  const refused = new Map<number, Previewed["reason"]>();
-  await eachBody(services, events.filter(isAsked), ({ id, type, channels }, body) => {
-    const data = body && dataOf(body);
-    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
-    refused.set(id, data ? (refusal ?? null) : "corrupt");
-  });
+  const events = withinBytes(found, (event) => isDataAsked(route, event));
+  const refused = await refusalsOf(services, route, events);
   return events.map((event) => {
-    const refusal = isAsked(event)
-      ? (refused.get(event.id) ?? null)
-      : (refusalWithoutData(route, event) ?? null);
+    const refusal = refused.get(event.id) ?? null;
     const isEarlier = event.acceptedAt < createdAt && !event.isPlanned;
     return {
       event_id: eventId(event.id),
@@ -127,20 +117,4 @@ async function preview(
       ...(event.isPlanned && { delivery_id: deliveryId(event.id, id) }),
     };
   });
-}
-
-/** Of an event that the filter need not be asked about, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, event: RecentEvent) {
-  const filter = event.isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, { ...event, data: () => undefined });
-}
-
-/** The event's data; undefined when the body is not what an event's is. */
-function dataOf(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
-  try {
-    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
-    return { value: data };
-  } catch {
-    return undefined;
-  }
 }

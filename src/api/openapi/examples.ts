@@ -36,6 +36,18 @@ const delivery = {
   log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
 };
 
+const requeued = {
+  id: DELIVERY,
+  event_id: EVENT,
+  destination_id: DESTINATION,
+  state: "waiting",
+  reason: "retried",
+  attempts: 0,
+  give_up_at: "2026-11-24T12:00:00.000Z",
+  last_status: 204,
+  log: [{ at: "2026-11-21T09:00:01.164Z", status: 204, latency_ms: 212 }],
+};
+
 const settings = {
   url: "https://example.com/webhooks",
   event_types: ["invoice.*"],
@@ -170,6 +182,10 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   NewEventType: eventType,
   EventType: { name: "invoice.paid", ...eventType, archived: false },
   Delivery: delivery,
+  WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
+  CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
+  DeliveryIds: { delivery_ids: [DELIVERY] },
+  DeliveryRetries: { data: [{ id: DELIVERY, delivery: requeued }] },
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: {
     max_concurrency: 2,
@@ -235,6 +251,26 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     action: "destination.changed",
     subject: DESTINATION,
     changes: { max_concurrency: { from: 10, to: 50 } },
+  },
+  TenantConfig: {
+    version: 1,
+    tenant: "acme",
+    settings: { retention_days: 7 },
+    destinations: [
+      {
+        id: DESTINATION,
+        url: "https://example.com/webhooks",
+        event_types: ["invoice.*"],
+        max_concurrency: 20,
+        omitted: ["secret"],
+      },
+    ],
+  },
+  TenantImport: {
+    created: [{ id: DESTINATION, secret: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", omitted: [] }],
+    changed: [],
+    unchanged: [],
+    dry_run: false,
   },
   TenantChange: { contact_email: "ops@acme.example", retention_days: 7 },
   Tenant: {
