@@ -18,6 +18,8 @@ export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */
   state: "waiting" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
   nextAttemptAt: number | null;
+  /** Sent, and no response is recorded: until `nextAttemptAt` its sender may still be awaiting one. */
+  isInFlight: boolean;
   giveUpAt: number;
   destinationDeleted: boolean;
 }>;
@@ -40,9 +42,11 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
   }
 }
 
+/** With its destination deleted, a retry ends before its time. What is in flight does not: only its sender knows its end. */
 function atItsTime(progress: DeliveryProgress, now: number): Readiness {
   const at = progress.nextAttemptAt ?? now;
-  return at > now && !progress.destinationDeleted ? { kind: "early", at } : attemptable(progress, now);
+  const mayEnd = progress.destinationDeleted && !progress.isInFlight;
+  return at > now && !mayEnd ? { kind: "early", at } : attemptable(progress, now);
 }
 
 function attemptable({ destinationDeleted, giveUpAt }: DeliveryProgress, now: number): Readiness {

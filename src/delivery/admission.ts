@@ -66,7 +66,8 @@ const loggedAs = { forbidden_target: "target_forbidden", too_large: "message_too
 function progressOf(delivery: LoadedDelivery) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
   const destinationDeleted = delivery.destination.deletedAt !== null;
-  return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted };
+  const isInFlight = delivery.row?.reason === "in_flight";
+  return { state: delivery.row?.state, nextAttemptAt, isInFlight, giveUpAt, destinationDeleted };
 }
 
 function withoutAttempt(
