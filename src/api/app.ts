@@ -11,6 +11,7 @@ import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries } from "./deliveries.ts";
 import { registerDeliveryActions } from "./delivery-actions.ts";
+import { registerDeliveryTail } from "./delivery-tail.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -19,6 +20,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerEventList } from "./event-list.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
@@ -30,6 +32,7 @@ import { registerOperationalEvents } from "./operational-events.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
+import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
 import { registerTenantConfig } from "./tenant-config.ts";
 import { registerTenants } from "./tenants.ts";
@@ -57,6 +60,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
     registerEvents,
+    registerEventList,
     registerEventTypes,
     registerDestinations,
     registerDestinationStatus,
@@ -65,6 +69,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,
+    // Before registerDeliveries: /v1/deliveries/{id} would match its path.
+    registerDeliveryTail,
     registerDeliveries,
     registerDeliveryActions,
     registerCancellations,
@@ -75,6 +81,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerReplays,
     registerReplayStatus,
     registerAudit,
+    registerSearch,
     registerStats,
     registerMetrics,
     registerOperationalEvents,

@@ -40,8 +40,8 @@ import {
   unset,
 } from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { type DeliveryRow, deliveries, destinations } from "./schema.ts";
-import { type Databases, homeOfBundle, sharesOf } from "./shards.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
@@ -511,4 +511,20 @@ export async function requeueEnded(
   };
   const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
   return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
+}
+
+/** Only of one that has ended: who records an attempt writes the whole log. */
+const FORGET_EXCERPT = `
+  UPDATE deliveries SET log = (
+    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt'), e.value)))
+    FROM json_each(log) e)
+  WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
+
+/** Removes what the response of the attempt at `at` (epoch ms) said. */
+export async function forgetExcerpt(
+  databases: Databases,
+  { destinationId, eventId }: DeliveryKey,
+  at: number,
+): Promise<void> {
+  await homeOf(databases, eventId)?.prepare(FORGET_EXCERPT).bind(destinationId, eventId, at).run();
 }

@@ -26,7 +26,8 @@ import {
   tagsAt,
 } from "../core/bundle.ts";
 import { takesType } from "../core/routing.ts";
-import { type Criteria, isDataAsked, refusalsOf, type StoredEvent, withinBytes } from "./recent-events.ts";
+import { countWithinBytes } from "./event-list.ts";
+import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
 import type { Replay } from "./replays.ts";
 import type { Databases } from "./shards.ts";
 
@@ -118,7 +119,7 @@ export async function findMissing(
   return missing(chosen, cursor, false);
 }
 
-type Candidate = StoredEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddressed: boolean }>;
+type Candidate = ComparedEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddressed: boolean }>;
 
 /** The tenant's events of a bundle that are not planned for the destination, as far as the header tells. */
 function candidatesIn(row: Row, { tenant, eventTypes, tag }: Replay): Candidate[] {
@@ -132,9 +133,9 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag }: Replay): Candidate[
     if (owner !== tenant || isIn(planned, index) || !takesType(eventTypes, type)) return [];
     if (tag !== null && !tagsAt(header, index).includes(tag)) return [];
     const isAddressed = isIn(header.addressed ?? [], index);
-    const isContent = contentType !== undefined;
     const channels = channelsAt(header, index);
-    return [{ id: eventAt(bundle, index), type, channels, isContent, isAddressed, bundleBytes, runs, bytes }];
+    const event = { id: eventAt(bundle, index), type, channels, contentType };
+    return [{ ...event, isAddressed, bundleBytes, runs, bytes }];
   });
 }
 
@@ -153,11 +154,12 @@ async function takenOf(
   candidates: readonly Candidate[],
 ): Promise<Taken> {
   if (matching === 0) {
-    const taken = candidates.filter(({ isContent }) => !isContent || route.takesContent === true);
+    const taken = candidates.filter(({ contentType }) => contentType === undefined || route.takesContent);
     return { taken, upto: undefined, hasReadBodies: false };
   }
   const open = candidates.filter(({ isAddressed }) => !isAddressed);
-  const looked = withinBytes(open, (event) => isDataAsked(route, event));
+  const count = countWithinBytes(open, (event) => isDataAsked(route, event));
+  const looked = open.slice(0, count);
   const refused = await refusalsOf(databases, route, looked);
   return {
     taken: looked.filter(({ id }) => refused.get(id) === null),

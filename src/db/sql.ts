@@ -79,6 +79,7 @@ export function both(sql: MaskSql, operator?: "|" | "+"): string {
 export const waitingOf = maskOf("waiting");
 export const inFlightOf = maskOf("in_flight");
 export const deliveredOf = maskOf("delivered");
+export const cancelledOf = maskOf("cancelled");
 export const endedOf = maskOf("delivered", "cancelled");
 /** All deliveries that have a bit. */
 export const anyOf = maskOf("waiting", "in_flight", "delivered", "cancelled");

@@ -12,8 +12,8 @@ import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
+import { criteriaOf } from "../db/event-refusals.ts";
 import { findMissing } from "../db/missing-deliveries.ts";
-import { criteriaOf } from "../db/recent-events.ts";
 import {
   advanceReplay,
   findPortion,

@@ -148,7 +148,7 @@ async function typeOf(c: ApiContext): Promise<EventType | Response> {
 }
 
 /** Null for what an edit by hand has made unreadable. */
-function jsonIn(text: string | null): unknown {
+export function jsonIn(text: string | null): unknown {
   try {
     return text === null ? null : JSON.parse(text);
   } catch {

@@ -264,7 +264,7 @@ describe("POST /v1/destinations", () => {
     [{ secret: whsk(64) }, "secret", "joins halves of different keys", "an ed25519 key"],
     [{ secret: whsec(24), signature: "ed25519" }, "secret", "is for hmac-sha256", "one for ed25519"],
     [{ secret: whsk(32), signature: "hmac-sha256" }, "secret", "is for ed25519", "one for hmac-sha256"],
-    [{ template: "fax" }, "template", 'is "fax"', "one of slack, discord, teams, pagerduty"],
+    [{ template: "fax" }, "template", 'is "fax"', "one of slack, discord, teams, pagerduty, svix"],
     [{ template: "slack" }, "template", "is slack", "only destinations of the tenant operator"],
     [
       { template: "pagerduty", tenant: "operator" },

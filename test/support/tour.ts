@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
+import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
@@ -46,6 +47,9 @@ const things = {
     msg: eventId(WIDE_EVENT),
     attempt: `atmpt_${deliveryId(WIDE_EVENT, idOfOwn("dst", 2)).slice(4)}_${NOW.toString(36)}`,
     "event-type": EVENT_TYPE,
+    "background-task": idOfOwn("rpl", OWN),
+    "app-portal-access": CROWDED,
+    "dashboard-access": CROWDED,
   },
 };
 
@@ -58,12 +62,16 @@ const svixBody = {
   eventTypes: [EVENT_TYPE],
   payload: { total: 1 },
   headers: { "x-shop": "1" },
+  // A range of time, and a document, for what takes one.
+  ...{ since: new Date(NOW - 86_400_000).toISOString(), status: 0 },
+  spec: { webhooks: { [EVENT_TYPE]: { post: { description: "Another" } } } },
   schemas: { 1: { type: "object", examples: [{ order: { total: 1, status: "a" } }] } },
 };
 
 const words: Readonly<Record<string, string>> = {
   "{own}": idOfOwn("dst", OWN),
   "{foreign}": foreignDestination(OWN),
+  "{event}": eventId(WIDE_EVENT),
   "{day}": new Date(NOW - 86_400_000).toISOString(),
   "{hour}": new Date(NOW - 3_600_000).toISOString(),
 };
@@ -119,6 +127,9 @@ export async function tour(routes: readonly string[]) {
     fetch: async () => new Response(),
     now: () => NOW,
     random: seededRandom(1),
+    // The pauses of a stream pass at once. What else sleeps are timeouts.
+    sleep: (ms: number, signal?: AbortSignal) =>
+      ms === TAIL_EVERY_MS ? Promise.resolve() : scheduler.wait(ms, signal && { signal }),
     log: () => {},
     background: (work: Promise<unknown>) => void pending.push(work),
   } as unknown as Services;
@@ -174,7 +185,7 @@ function visitorOf(services: Services, principal: Principal) {
 
   return async (route: string): Promise<number> => {
     const [method = "", target = ""] = route.split(" ");
-    const named = target.replaceAll(/\{(own|foreign|day|hour)\}/g, (word) => words[word] ?? "");
+    const named = target.replaceAll(/\{(own|foreign|event|day|hour)\}/g, (word) => words[word] ?? "");
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
     const isPage = path.startsWith("/dashboard");
@@ -201,6 +212,9 @@ function filled(path: string): string {
 }
 
 function apiBody(method: string, path: string): string | undefined {
+  // The endpoints of operational webhooks take other types.
+  if (path.startsWith("/api/v1/operational-webhook/"))
+    return JSON.stringify({ ...svixBody, eventTypes: null });
   if (path.startsWith("/api/")) return JSON.stringify(svixBody);
   const operation = operations.find((one) => one.method === method && one.path === path);
   const body = operation && bodyFor(operation, things);

@@ -242,6 +242,24 @@ describe("attempts", () => {
     expect((await call("GET", `${at}/${id}/attempt/atmpt_none`)).status).toBe(404);
   });
 
+  it("lose what the receiver answered when that is deleted, each by itself, once the delivery has ended", async () => {
+    const other = { ...failure, at: NOW + 3_000, excerpt: "still busy" };
+    const id = await attempted("dead", [failure, other]);
+    const list = async () => (await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data;
+    const [second, first] = await list();
+    for (const _ of [1, 2])
+      expect((await call("DELETE", `${at}/${id}/attempt/${first.id}/content`)).status).toBe(204);
+    expect(await list()).toEqual([second, { ...first, response: "" }]);
+    expect((await call("DELETE", `${at}/${id}/attempt/atmpt_none/content`)).status).toBe(404);
+    const open = await attempted("retrying", [failure]);
+    const [attempt] = (await call("GET", `/api/v1/app/${app}/attempt/msg/${open}`)).json.data;
+    expect((await call("DELETE", `${at}/${open}/attempt/${attempt.id}/content`)).status).toBe(409);
+    const { id: stranger } = (await call("POST", "/api/v1/app", { name: "B" })).json;
+    const foreign = `/api/v1/app/${stranger}/msg/${id}/attempt/${second.id}/content`;
+    expect((await call("DELETE", foreign)).status).toBe(404);
+    expect((await list())[0].response).toBe("still busy");
+  });
+
   it.each<[string, number[]]>([
     ["status=0", [204]],
     ["status=2", [503]],

@@ -3,16 +3,8 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { channelsInEffect, refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
-import {
-  BUNDLES_LOOKED_AT,
-  type Criteria,
-  criteriaOf,
-  isDataAsked,
-  MOST_EVENTS,
-  recentEvents,
-  refusalsOf,
-  withinBytes,
-} from "../../db/recent-events.ts";
+import { BUNDLES_LOOKED_AT, listEvents, withinBytes } from "../../db/event-list.ts";
+import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../db/event-refusals.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -23,6 +15,9 @@ import { idParam, jsonAnswer, optionalJson } from "../parameters.ts";
 import { notFound, problemResponses } from "../problems.ts";
 import { withinAnyReadLimit } from "../rate-limit.ts";
 import { destinationTrial } from "./schema.ts";
+
+/** Events that a preview is about at most. */
+const MOST_EVENTS = 100;
 
 export function registerDestinationPreview(api: Api): void {
   api.openapi(previewDestination, async (c) => {
@@ -102,8 +97,8 @@ async function preview(
   route: Criteria,
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
-  const found = await recentEvents(services, tenant, id, dueBy);
-  const events = withinBytes(found, (event) => isDataAsked(route, event));
+  const page = await listEvents(services, { tenant, destination: id, dueBy, limit: MOST_EVENTS });
+  const { found: events } = withinBytes(page, (event) => isDataAsked(route, event));
   const refused = await refusalsOf(services, route, events);
   return events.map((event) => {
     const refusal = refused.get(event.id) ?? null;

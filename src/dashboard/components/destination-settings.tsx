@@ -39,6 +39,7 @@ const templateTexts: Readonly<Record<Template, string>> = {
   discord: "A message for Discord",
   teams: "A message for Microsoft Teams",
   pagerduty: "An alert for PagerDuty",
+  svix: "An operational webhook as Svix sends it",
 };
 
 const formTexts: Readonly<Record<SignatureForm["form"], string>> = {
