@@ -16,6 +16,7 @@ import { showNotFound, showServerError } from "./components/layout.tsx";
 import { internalClient } from "./internal-client.ts";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
+import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEvent } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
@@ -45,6 +46,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   const callApi = internalClient(services);
   for (const register of [
     registerNewDestination,
+    registerEditDestination,
     registerActions,
     registerForms,
     registerTestEvent,

@@ -103,6 +103,17 @@ export function listIn(form: Form, name: string): readonly string[] | null {
   return words.length > 0 ? words : null;
 }
 
+/** The JSON in a field, null when it is empty; or why it is none. */
+export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fault?: string }> {
+  const text = textIn(form, name);
+  if (text === undefined) return { value: null };
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { value: null, fault: `is not JSON: ${(error as Error).message}` };
+  }
+}
+
 /** Deeper JSON would be mostly indentation. */
 const DEEPEST_INDENTED = 20;
 

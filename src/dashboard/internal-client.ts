@@ -21,6 +21,11 @@ export function statusOfRefused({ status }: Pick<Refused, "status">): 422 | 500 
   return status === 500 || status === 503 ? status : 422;
 }
 
+/** The refusal of a form that cannot be read, before the API sees it. */
+export function unreadable(errors: readonly FieldError[]): Refused {
+  return { ok: false, status: 422, detail: "The form cannot be read", errors };
+}
+
 /** `json` is as described in the API's OpenAPI document. */
 type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
 

@@ -159,7 +159,19 @@ input, select, textarea {
   border: 1px solid color-mix(in oklab, var(--line), var(--soft) 40%); border-radius: var(--radius); padding: 0.4375rem 0.6875rem;
 }
 input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); outline-offset: 0; border-color: transparent; }
-input[aria-invalid="true"] { border-color: var(--bad); }
+[aria-invalid="true"] { border-color: var(--bad); }
+label.check { color: var(--ink); font-size: 0.875rem; }
+.check input { width: auto; }
+button.main.bad { background: var(--bad); border-color: var(--bad); color: var(--paper); }
+a.danger { color: var(--bad); font-size: 0.875rem; }
+form:has([name="kind"] option[value="https"]:checked) .by-kind .only:not(.for-https) { display: none; }
+form:has([name="kind"] option[value="queue"]:checked) .by-kind .only:not(.for-queue) { display: none; }
+form:has([name="kind"] option[value="service"]:checked) .by-kind .only:not(.for-service) { display: none; }
+form:has([name="auth_kind"] option[value=""]:checked) .by-auth .only { display: none; }
+form:has([name="auth_kind"] option[value="basic"]:checked) .by-auth .only:not(.for-basic) { display: none; }
+form:has([name="auth_kind"] option[value="bearer"]:checked) .by-auth .only:not(.for-bearer) { display: none; }
+form:has([name="auth_kind"] option[value="header"]:checked) .by-auth .only:not(.for-header) { display: none; }
+form:has([name="auth_kind"] option[value="oauth2"]:checked) .by-auth .only:not(.for-oauth2) { display: none; }
 input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }

@@ -21,6 +21,8 @@ export const ORIGIN = "https://breakwater.example";
 type Options = Readonly<{
   services?: Partial<Services>;
   adminKey?: string;
+  /** Whether the deployment calls private addresses. */
+  allowPrivate?: boolean;
   view?: Partial<GateView>;
   /** What the gates have counted in this minute. */
   metrics?: readonly AttemptMetric[];
@@ -43,6 +45,7 @@ function figuresWith(
 export function testDashboard({
   services = {},
   adminKey = KEY,
+  allowPrivate = false,
   view = {},
   metrics = [],
   gate = {},
@@ -53,7 +56,7 @@ export function testDashboard({
     vault,
     deliveries: { sendBatch: async () => {} },
     drains: { send: async () => {}, sendBatch: async () => {} },
-    config: testConfig({ adminKey }),
+    config: testConfig({ adminKey, allowPrivateDestinations: allowPrivate }),
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({

@@ -161,6 +161,22 @@ export function showServerError(c: DashboardContext, status: 500 | 503) {
   );
 }
 
+/** Shown in place of a form to a visitor who may only read. */
+export function showReadOnly(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Read only" },
+    <section class="narrow">
+      <h1>This session can only read</h1>
+      <p class="lede">
+        Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such a
+        key. <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    403,
+  );
+}
+
 /** Shown instead of a redirect back, when an action was refused. */
 export function showRefusal(c: DashboardContext, refused: Refused, back: string) {
   return showPage(

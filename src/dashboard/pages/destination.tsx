@@ -106,7 +106,7 @@ const DestinationPage: FC<Props> = ({
           <code>{row.id}</code>
         </p>
       </section>
-      {refused ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
+      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
       <StatusPanel status={status} />
       {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
       <CurrentFigures health={health} />
@@ -118,7 +118,7 @@ const DestinationPage: FC<Props> = ({
         </div>
         <div class="column">
           <Sending row={row} />
-          <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
+          <Limits row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
           {mayChange && <SecretRotation path={path} row={row} now={now} />}
         </div>
@@ -155,6 +155,9 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
     <form method="post" action={`${path}/test`}>
       <button type="submit">Send a test event</button>
     </form>
+    <a class="button" href={`${path}/edit`}>
+      Edit
+    </a>
   </section>
 );
 

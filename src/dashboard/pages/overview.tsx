@@ -22,7 +22,14 @@ import {
   needsAttention,
 } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, Figure, WindowTabs, windowNamed, windowTexts } from "../components/parts.tsx";
+import {
+  Copyable,
+  Figure,
+  OutcomeNotice,
+  WindowTabs,
+  windowNamed,
+  windowTexts,
+} from "../components/parts.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
@@ -45,6 +52,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
           window={window}
           showTenant={tenant === undefined}
           mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
         />
       ),
     );
@@ -58,10 +66,13 @@ type Props = Readonly<{
   window: StatsWindow;
   showTenant: boolean;
   mayChange: boolean;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
 }>;
 
-const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) => (
+const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange, outcome }) => (
   <>
+    <OutcomeNotice name={outcome} />
     <section>
       <h1>{headline(healths, fleet.total > healths.length)}</h1>
       <p class="lede">{backlogText(healths)}</p>

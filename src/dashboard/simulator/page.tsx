@@ -22,7 +22,7 @@ import {
   listDestinations,
 } from "../../db/destinations.ts";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, outcomeAt, Prose, RefusedNotice } from "../components/parts.tsx";
+import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
 import { type Form, textIn } from "../format.ts";
 import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
@@ -133,8 +133,7 @@ const SimulatorPage: FC<Props> = ({ simulation, refused, ...form }) => (
         before you apply the policy. The simulation runs the code that decides in production.
       </p>
     </section>
-    {refused && <RefusedNotice refused={refused} />}
-    <PolicyForm {...form} />
+    <PolicyForm {...form} refused={refused} />
     {simulation && <Schedule policy={simulation.policy} />}
     {simulation && <Outage comparison={simulation.comparison} />}
     <section aria-labelledby="presets">
