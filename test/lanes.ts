@@ -33,7 +33,7 @@ export const projects = {
     exclude: [...inNode, ...deep, ...sharded, ...scenarios, ...browser],
   },
   // The drain and what is sent again are where several databases could differ from one.
-  "three databases": { include: [...sharded, "test/delivery/drain.test.ts"] },
+  "three databases": { include: [...sharded, "test/delivery/drain.test.ts", "test/db/event-list.test.ts"] },
   deep: { include: deepInNode },
   "deep workers": { include: ["test/**/*.deep.test.ts"] },
   "deep three databases": { include: ["test/delivery/every-fault/sending-again.deep.test.ts"] },

@@ -9,6 +9,7 @@ import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
 import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveryTail } from "./delivery-tail.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
 import {
@@ -17,6 +18,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerEventList } from "./event-list.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
 import { registerHealth, registerMetrics } from "./health.ts";
@@ -28,6 +30,7 @@ import { registerOperationalEvents } from "./operational-events.ts";
 import { errorsOf, invalid, onError, problem } from "./problems.ts";
 import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
+import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
 import { registerTenants } from "./tenants.ts";
 
@@ -54,6 +57,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     // Before registerEvents: /v1/events/{id} would match its path.
     registerEventBatch,
     registerEvents,
+    registerEventList,
     registerEventTypes,
     registerDestinations,
     registerDestinationStatus,
@@ -62,6 +66,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,
+    // Before registerDeliveries: /v1/deliveries/{id} would match its path.
+    registerDeliveryTail,
     registerDeliveries,
     registerDeliveryRetry,
     registerKeys,
@@ -70,6 +76,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerReplays,
     registerReplayStatus,
     registerAudit,
+    registerSearch,
     registerStats,
     registerMetrics,
     registerOperationalEvents,

@@ -14,6 +14,7 @@ import {
 } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { dueAtOf, liveUntilOf, requeueDead } from "../db/deliveries.ts";
+import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import {
   type FoundDelivery,
@@ -26,18 +27,17 @@ import { type Destination, destinationsByIds, gateSettingsOf, retryPolicyOf } fr
 import { findDelivery, queuedDeliveries } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, DeliveryRow, StoredState } from "../db/schema.ts";
 import type { Databases } from "../db/shards.ts";
-import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { refusalAtGate, scheduleDrainAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { requires } from "./auth.ts";
-import type { Api } from "./context.ts";
+import type { Api, Principal } from "./context.ts";
 import { eventTag } from "./event-options.ts";
 import {
   cursorParam,
   encodeCursor,
-  eventType,
+  eventTypePattern,
   idParam,
   jsonAnswer,
   limitParam,
@@ -47,24 +47,16 @@ import {
   tenantName,
   timeParam,
 } from "./parameters.ts";
-import { invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { answerOf, invalidFields, notFound, problem, problemResponses, type Refusal } from "./problems.ts";
 
 export function registerDeliveries(api: Api): void {
   api.openapi(getDeliveries, async (c) => {
     const services = c.get("services");
-    const { destination_id: destinationId, cursor: before, since, until, ...query } = c.req.valid("query");
-    const errors = rangeErrors(since, until);
-    if (errors.length > 0) return invalid(errors);
-    const { tenant = query.tenant } = c.get("principal");
-    if (query.tenant !== undefined && query.tenant !== tenant)
-      return problem(403, "The key is bound to another tenant");
-    const accepted = since === undefined && until === undefined ? undefined : { since, until };
-    const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
-    const page = await pageOfState(services, query.state, filter);
-    if (page === undefined) return invalid([tagWithoutTenant(query.tag)]);
-    const { found, next } = page;
+    const listed = await listDeliveries(services, c.get("principal"), c.req.valid("query"));
+    if (listed.kind === "refused") return answerOf(listed.refusal);
+    const { found, next } = listed.page;
     const data = await showDeliveries(services, found);
-    return c.json({ data, next_cursor: next ? cursorOf(next) : null }, 200);
+    return c.json({ data, next_cursor: next ? encodeCursor(placesOf(next)) : null }, 200);
   });
 
   api.openapi(getDelivery, async (c) => {
@@ -88,7 +80,7 @@ export function registerDeliveryRetry(api: Api): void {
   });
 }
 
-const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
+export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
 
 const time = z.iso.datetime();
 
@@ -164,13 +156,19 @@ const position = z
   .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
 
 /** A position in each database; with one database, without the list around it. */
-const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
+export const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
 
-const listQuery = strict({
+const orders = ["destination", "event"] as const;
+type Order = (typeof orders)[number];
+const ORDER_EXPECTED = `expected ${orders.join(" or ")}`;
+
+export const deliveryQuery = strict({
   destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
   state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
   tenant: tenantName.optional().openapi({ description: "Only deliveries of this tenant's events." }),
-  type: eventType.optional().openapi({ description: "Only deliveries of events of this type." }),
+  type: eventTypePattern
+    .optional()
+    .openapi({ description: "Only deliveries of events of this type, or of types with this prefix." }),
   tag: eventTag.optional().openapi({
     description:
       "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
@@ -191,6 +189,10 @@ const listQuery = strict({
   until: timeParam.optional().openapi({
     description: "Only deliveries of events that were accepted before this time; it is after `since`.",
   }),
+  order: z.enum(orders, { error: ORDER_EXPECTED }).default("destination").openapi({
+    description:
+      "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
+  }),
   limit: limitParam,
   cursor: cursorParam(deliveryCursor),
 });
@@ -206,9 +208,10 @@ const getDeliveries = createRoute({
     "In descending order of destination and event; for one destination, the newest event first. A page examines at most " +
     "a few hundred deliveries and destinations: it may be short, or empty, and still have a `next_cursor`. Deliveries " +
     "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
-    "are scheduled for later, the earliest first. With a `tag` the list has deliveries in all states, by event alone.",
+    "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
+    "event alone.",
   middleware: [requires("read")],
-  request: { query: listQuery },
+  request: { query: deliveryQuery },
   responses: {
     200: jsonAnswer(pageOf(deliverySchema), "A page of deliveries."),
     ...problemResponses(401, 403, 422, 429),
@@ -240,6 +243,30 @@ const retryDelivery = createRoute({
   },
 });
 
+type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "order"> & Readonly<{ order?: Order }>;
+
+type Listed =
+  | Readonly<{ kind: "page"; page: MergedPage }>
+  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }>;
+
+/** A page of the list that the query asks for, or why the principal cannot have it. */
+export async function listDeliveries(
+  services: Services,
+  principal: Principal,
+  { destination_id: destinationId, cursor: before, since, until, order, ...query }: DeliveryQuery,
+): Promise<Listed> {
+  const errors = rangeErrors(since, until);
+  if (errors.length > 0) return { kind: "refused", refusal: invalidFields(errors) };
+  const { tenant = query.tenant } = principal;
+  if (query.tenant !== undefined && query.tenant !== tenant)
+    return { kind: "refused", refusal: { status: 403, detail: "The key is bound to another tenant" } };
+  const accepted = since === undefined && until === undefined ? undefined : { since, until };
+  const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
+  const page = await pageOfState(services, query.state, order, filter);
+  if (page === undefined) return { kind: "refused", refusal: invalidFields([tagWithoutTenant(query.tag)]) };
+  return { kind: "page", page };
+}
+
 /** The tenant of a destination, deleted or not; an id that names none has none that could be found. */
 async function ownerOf({ db }: Databases, destination: string | undefined): Promise<string | undefined> {
   if (destination === undefined) return undefined;
@@ -256,6 +283,7 @@ function tagWithoutTenant(tag: string | undefined) {
 async function pageOfState(
   databases: Databases,
   state: StoredState | "queued" | undefined,
+  order: Order | undefined,
   filter: ListFilter,
 ): Promise<MergedPage | undefined> {
   const { tag, tenant, destinationId } = filter;
@@ -263,17 +291,19 @@ async function pageOfState(
     const owner = tenant ?? (await ownerOf(databases, destinationId));
     return owner === undefined
       ? undefined
-      : taggedDeliveries(databases, { tenant: owner, tag, state }, filter);
+      : deliveriesByEvent(databases, { tenant: owner, tag, state }, filter);
   }
+  if (order === "event") return deliveriesByEvent(databases, { tenant, state }, filter);
   if (state !== "queued") return storedDeliveries(databases, state, filter);
   // A queued delivery has neither an attempt nor a stored reason.
   const matchesNone = filter.status !== undefined || filter.reason !== undefined;
   return matchesNone ? { found: [], next: undefined } : queuedDeliveries(databases, filter);
 }
 
-function cursorOf(positions: Positions): string {
+/** Where a page begins, as its cursor has it. */
+export function placesOf(positions: Positions): unknown {
   const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
-  return encodeCursor(places.length === 1 ? places[0] : places);
+  return places.length === 1 ? places[0] : places;
 }
 
 const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
@@ -331,6 +361,11 @@ export async function showDeliveries(
   const refusals = await refusalsOf(services, destinationsWaitedFor(found).slice(0, MAX_GATES));
   const now = services.now();
   return found.map((delivery) => deliveryView(delivery, now, refusals.get(delivery.destinationId)));
+}
+
+/** A delivery as it is stored: why it waits is what was true when the wait began. Calls no gate. */
+export function showStored(found: FoundDelivery, now: number): DeliveryJson {
+  return deliveryView(found, now);
 }
 
 /** The destinations that waiting deliveries are for, each once. */

@@ -448,16 +448,32 @@ function acceptedView(
 }
 
 /** When and what was posted. Of an envelope the timestamp is that which receivers see. */
-function contentView({ body, contentType, acceptedAt }: StoredEvent, parse: (text: string) => unknown) {
+function contentView(event: StoredEvent, parse: (text: string) => unknown) {
+  const { body, contentType, acceptedAt } = event;
   const timestamp = isoTime(acceptedAt);
+  if (contentType !== undefined) return { timestamp, content_type: contentType, ...dataOfContent(body) };
+  const envelope = envelopeIn(body, parse);
+  return { timestamp: envelope?.timestamp ?? timestamp, data: envelope ? envelope.data : null };
+}
+
+function dataOfContent(body: Uint8Array | null) {
   const text = body ? textOf(body) : undefined;
-  if (contentType !== undefined) {
-    const data = body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
-    return { timestamp, content_type: contentType, ...data };
-  }
-  if (text === undefined) return { timestamp, data: null };
-  const envelope = parse(text) as { timestamp: string; data: unknown };
-  return { timestamp: envelope.timestamp, data: envelope.data };
+  return body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
+}
+
+function envelopeIn(body: Uint8Array | null, parse: (text: string) => unknown) {
+  const text = body ? textOf(body) : undefined;
+  return text === undefined ? undefined : (parse(text) as { timestamp: string; data: unknown });
+}
+
+/** The fields that show what was posted: `data` is null where the stored bytes are damaged. */
+export function dataView(
+  body: Uint8Array | null,
+  contentType: string | undefined,
+): Pick<EventJson, "data" | "data_base64"> {
+  if (contentType !== undefined) return dataOfContent(body);
+  const envelope = envelopeIn(body, parseExactly);
+  return { data: envelope ? envelope.data : null };
 }
 
 function hintFor(posted: PostedEvent | undefined): string {

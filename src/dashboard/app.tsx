@@ -14,6 +14,7 @@ import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
 import { showNotFound, showServerError } from "./components/layout.tsx";
 import { internalClient } from "./internal-client.ts";
+import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
@@ -21,6 +22,7 @@ import { registerEvent } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
+import { registerSearch } from "./pages/search.tsx";
 import { registerPortal, registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { type DashboardEnv, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
@@ -51,6 +53,8 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerForms,
     registerTestEvent,
     registerSimulator,
+    registerDeliveries,
+    registerSearch,
   ])
     register(app, callApi);
   const pages = [

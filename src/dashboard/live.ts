@@ -1,6 +1,6 @@
 /**
- * The dashboard's only script, plain JavaScript as the browser gets it. It refreshes live pages, previews forms that
- * change nothing, and copies text. Every page works without it.
+ * The dashboard's only script, plain JavaScript as the browser gets it. It refreshes live pages, follows the tail of
+ * deliveries, previews forms that change nothing, and copies text. Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
  * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is.
@@ -91,6 +91,33 @@ export const live = /* js */ `"use strict";
     setTimeout(() => setText(button, label), 1500);
   }
 
+  const MOST_ROWS = 200;
+
+  /** Puts the rows of the tail into the page's table while the page is visible. */
+  function follow(status) {
+    const rows = document.querySelector("main tbody");
+    const source = new EventSource(status.dataset.tail);
+    source.onopen = () => setText(status, "Following: what is new appears at the top.");
+    source.onerror = () => {
+      // The response ends every minute, and the browser connects again; it does not when it was refused.
+      const isRefused = source.readyState === EventSource.CLOSED;
+      setText(status, isRefused ? "Not following any more: reload the page." : "Connecting…");
+    };
+    source.addEventListener("delivery", ({ data }) => show(data));
+    source.addEventListener("gap", () => setText(status, "More comes than is shown here: reload for all of it."));
+
+    function show(html) {
+      const next = new DOMParser().parseFromString("<table>" + html + "</table>", "text/html").querySelector("tr");
+      const here = document.getElementById(next.id);
+      if (here) merge(here, next);
+      else rows.prepend(next);
+      while (rows.rows.length > MOST_ROWS) rows.rows[rows.rows.length - 1].remove();
+    }
+
+    // Nothing is looked for while nobody sees it; the page that is seen again has what came meanwhile.
+    document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : location.reload()));
+  }
+
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button).catch(() => setText(button, "Copy failed: select the text"));
@@ -99,6 +126,8 @@ export const live = /* js */ `"use strict";
     const form = event.target.form;
     if (form?.hasAttribute("data-preview")) preview(form).catch(() => form.requestSubmit());
   });
+  const tail = document.querySelector("[data-tail]");
+  if (tail) follow(tail);
   if (isLive) {
     document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refreshAndSchedule()));
     schedule(0);

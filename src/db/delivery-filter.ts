@@ -7,12 +7,14 @@
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "../core/bundle.ts";
+import { takesType } from "../core/routing.ts";
 import type { TimeRange } from "./bundles.ts";
 import { rowsIn } from "./packs.ts";
 import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { bundleIdOf, channelsOf, tenantOf, typeOf } from "./sql.ts";
 
 type EventFilter = Readonly<{
+  /** A pattern of types, as destinations have them. */
   type?: string | undefined;
   /** One that the event was posted with. */
   channel?: string | undefined;
@@ -26,7 +28,7 @@ export type DeliveryFilter = EventFilter &
     /** The last attempt's status code. */
     status?: number | undefined;
     reason?: string | undefined;
-    /** A tag of the event; needs a tenant: see tagged-deliveries.ts. */
+    /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
     tag?: string | undefined;
     /** What is hidden, whatever else is asked for. */
     over?: Over | undefined;
@@ -60,7 +62,7 @@ export function isEventWanted(
 ): boolean {
   if (since !== undefined && (acceptedAt ?? -1) < since) return false;
   if (until !== undefined && (acceptedAt ?? until) >= until) return false;
-  if (type !== undefined && about?.type !== type) return false;
+  if (type !== undefined && !(about && takesType([type], about.type))) return false;
   if (channel !== undefined && !channels.includes(channel)) return false;
   return tenant === undefined || (owner ?? about?.tenant) === tenant;
 }
@@ -84,11 +86,18 @@ const OWNER = sql`coalesce(${destinations.tenant},
 /** The part of the filter that is about the event. */
 function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
   return and(
-    type === undefined ? undefined : sql`${sql.raw(typeOf("bundles.header", EVENT))} = ${type}`,
+    type === undefined ? undefined : isOfType(type),
     channel === undefined ? undefined : sql`${channel} IN ${sql.raw(channelsOf("bundles.header", EVENT))}`,
     since === undefined ? undefined : gte(bundles.acceptedAt, since),
     until === undefined ? undefined : lt(bundles.acceptedAt, until),
   );
+}
+
+function isOfType(pattern: string): SQL | undefined {
+  if (pattern === "*") return undefined;
+  const type = sql.raw(typeOf("bundles.header", EVENT));
+  const prefix = pattern.endsWith(".*") ? pattern.slice(0, -1) : undefined;
+  return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
 }
 
 /** Longer than an invocation lives: none that saw a delivery before its end still runs by then. */

@@ -19,6 +19,7 @@ import { bundleOf, channelsAt, eventAt, headerAt, indexOf, type StoredHeader } f
 import { eventNames, type IdRange, idRangeOf } from "./bundles.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
+import { mergedParts, type Rank } from "./merge.ts";
 import { packedRows } from "./packs.ts";
 import {
   bundles,
@@ -87,7 +88,7 @@ export const END: DeliveryKey = { destinationId: "", eventId: 0 };
 export const isEnd = ({ eventId }: DeliveryKey): boolean => eventId === END.eventId;
 
 /** The values that a list descends by, the most significant first. */
-export type Order = (delivery: FoundDelivery, acceptedAt: number) => readonly (string | number)[];
+export type Order = (delivery: FoundDelivery, acceptedAt: number) => Rank;
 
 type PageRequest = Readonly<{
   before: Positions | undefined;
@@ -97,7 +98,7 @@ type PageRequest = Readonly<{
 }>;
 
 export async function mergedPage(databases: Databases, request: PageRequest): Promise<MergedPage> {
-  const { before, pageOf } = request;
+  const { before, limit, order, pageOf } = request;
   const pages = await Promise.all(
     allOf(databases).map((db, i): Promise<DeliveryPage> | DeliveryPage =>
       before?.[i] && isEnd(before[i]) ? EMPTY : pageOf(db, before?.[i]),
@@ -107,41 +108,17 @@ export async function mergedPage(databases: Databases, request: PageRequest): Pr
   if (only && others.length === 0) return { found: only.found, next: only.next && [only.next] };
   const ids = pages.flatMap(({ found }) => found.map(({ eventId }) => eventId));
   const names = await eventNames(databases, ids);
-  const { found, next } = merged(pages, request, ({ eventId }) => names.get(eventId)?.acceptedAt ?? 0);
+  const { found, next } = mergedParts<FoundDelivery, DeliveryKey>(pages, {
+    from: pages.map((_, i) => before?.[i] ?? START),
+    end: END,
+    limit,
+    rankOf: (delivery) => order(delivery, names.get(delivery.eventId)?.acceptedAt ?? 0),
+    positionOf: (delivery) => delivery,
+  });
   return { found: await withDestinations(databases, found), next };
 }
 
 const EMPTY: DeliveryPage = { found: [], next: undefined };
-
-/** Ends when a page is used up of a database that has more: its next delivery might come before those of the others. */
-function merged(
-  pages: readonly DeliveryPage[],
-  { before, limit, order }: PageRequest,
-  acceptedAt: (delivery: FoundDelivery) => number,
-): MergedPage {
-  const lists = pages.map(({ found, next }) => ({ rest: [...found], next }));
-  const positions = pages.map((_, i) => before?.[i] ?? START);
-  const found: FoundDelivery[] = [];
-  const isUsedUp = () => lists.some(({ rest, next }) => rest.length === 0 && next !== undefined);
-  while (found.length < limit && !isUsedUp()) {
-    const heads = lists.flatMap(({ rest: [head] }, i) =>
-      head ? [{ i, head, rank: order(head, acceptedAt(head)) }] : [],
-    );
-    const [first] = heads.toSorted((a, b) => descendingPositions(a.rank, b.rank));
-    if (!first) break;
-    found.push(first.head);
-    positions[first.i] = first.head;
-    lists[first.i]?.rest.shift();
-  }
-  const next = lists.map(({ rest, next }, i) => (rest.length > 0 ? positions[i] : next) ?? END);
-  return { found, next: next.every(isEnd) ? undefined : next };
-}
-
-function descendingPositions(a: readonly (string | number)[], b: readonly (string | number)[]): number {
-  const i = a.findIndex((value, i) => value !== b[i]);
-  const [left = 0, right = 0] = [a[i], b[i]];
-  return i < 0 ? 0 : left < right ? 1 : -1;
-}
 
 /**
  * The same deliveries with their destinations: only the first database stores those. Makes no call when none is missing.

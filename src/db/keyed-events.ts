@@ -2,6 +2,9 @@
 import { bundleOf, eventAt } from "../core/bundle.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
+/** What the keys begin with that messages of the Svix API have as their `eventId`. */
+export const EVENT_ID = "svix-event-id:";
+
 const BY_KEY = `
   SELECT bundles ->> ('$[' || (places ->> '$[0][0]') || ']') AS bundle, places ->> '$[0][1]' AS place
   FROM idempotency_keys WHERE tenant = ?1 AND key = ?2`;

@@ -20,6 +20,7 @@ import {
   ttlAt,
 } from "../core/bundle.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
+import { takesType } from "../core/routing.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
 import {
@@ -348,7 +349,8 @@ export function plannedIn(
     const about = headerAt(header, index);
     if (tag !== undefined && !tagsAt(header, index).includes(tag)) return false;
     if (channel !== undefined && !channelsAt(header, index).includes(channel)) return false;
-    return (tenant === undefined || about?.tenant === tenant) && (type === undefined || about?.type === type);
+    if (type !== undefined && !(about && takesType([type], about.type))) return false;
+    return tenant === undefined || about?.tenant === tenant;
   };
   return Object.entries(JSON.parse(row.plan) as Plan)
     .filter(([destination]) => only === undefined || destination === only)

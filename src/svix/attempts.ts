@@ -12,11 +12,11 @@ import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
 import { invalid } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
+import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
 import type { AttemptEntry } from "../db/schema.ts";
-import { taggedDeliveries } from "../db/tagged-deliveries.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
 import { isoTime } from "../time.ts";
 import { endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
@@ -147,7 +147,7 @@ async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   };
   const page = await (tag === undefined
     ? storedDeliveries(services, undefined, filter)
-    : taggedDeliveries(services, { tenant, tag, state: undefined }, filter));
+    : deliveriesByEvent(services, { tenant, tag, state: undefined }, filter));
   const all = page.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
   const data = all.slice(done, done + limit);
   const next =

@@ -4,19 +4,20 @@ import type { Hono } from "hono";
 import { refuseWithout, requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { isMediaType } from "../api/event-content.ts";
+import { cursorAt, eventPositions } from "../api/event-list.ts";
 import { acceptEvents, MAX_EVENT_BYTES, newEvent } from "../api/events.ts";
 import { decoded, jsonBody, parseExactly } from "../api/json-body.ts";
-import { timeParam } from "../api/parameters.ts";
+import { cursorParam, timeParam } from "../api/parameters.ts";
 import { answerOf, checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { withinIngestLimit } from "../api/rate-limit.ts";
 import { Content } from "../core/content.ts";
 import { channelName, channelsInEffect, refusalOf } from "../core/routing.ts";
 import { type Application, findApplication } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
+import { eachBody, listEvents, withinBytes } from "../db/event-list.ts";
 import { type EventType, findEventType } from "../db/event-types.ts";
-import { eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
+import { EVENT_ID, eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
-import { eachBody, recentEvents, withinBytes } from "../db/recent-events.ts";
 import { eventNumber, eventId as idOfEvent } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
@@ -27,7 +28,6 @@ import {
   bodyOf,
   flag,
   idempotencyKeyOf,
-  listOf,
   missing,
   pageQuery,
   queryOf,
@@ -183,8 +183,7 @@ type NewMessage = Readonly<{
   destinations?: readonly string[];
 }>;
 
-/** Both kinds of keys are idempotency keys of the tenant: they are told apart by what is before them. */
-const EVENT_ID = "svix-event-id:";
+/** An idempotency key of the tenant like `EVENT_ID`: they are told apart by what is before them. */
 const REQUEST = "svix-request:";
 
 async function createMessage(
@@ -251,46 +250,26 @@ export const messageQuery = {
   with_content: flag,
 };
 
-const listQuery = z.object(messageQuery);
+const listQuery = z.object({ ...messageQuery, iterator: cursorParam(eventPositions) });
 
-/** The newest hundred messages at most, of the newest bundles of events that the deployment has taken. */
+/** The newest first. A page may be short, or empty, and not the last one: see db/event-list.ts. */
 async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
-  const {
-    limit,
-    iterator,
-    tag,
-    channel,
-    before,
-    after,
-    event_types: types,
-    with_content: withContent,
-  } = query;
+  const { limit, iterator: from, tag, channel, before: until, after, event_types: types } = query;
+  const since = after === undefined ? undefined : after + 1;
   const { dueBy } = overBy(services);
-  const all = await recentEvents(services, application.id, undefined, dueBy);
-  const isWanted = (event: (typeof all)[number]) =>
-    (tag === undefined || event.tags.includes(tag)) &&
-    (channel === undefined || event.channels.includes(channel)) &&
-    (types === undefined || types.includes(event.type)) &&
-    (before === undefined || event.acceptedAt < before) &&
-    (after === undefined || event.acceptedAt > after);
-  const start =
-    iterator === undefined ? 0 : all.findIndex(({ id }) => idOfEvent(id) === iterator) + 1 || all.length;
-  const wanted = all
-    .slice(start)
-    .filter(isWanted)
-    .slice(0, limit + 1);
-  const isAsked = () => withContent !== false;
-  const page = withinBytes(wanted.slice(0, limit), isAsked);
+  const filter = { tenant: application.id, types, tag, channel, accepted: { since, until }, dueBy };
+  const listed = await listEvents(services, { ...filter, from, limit });
+  const isAsked = () => query.with_content !== false;
+  const { found, next } = withinBytes(listed, isAsked);
   const payloads = new Map<number, unknown>();
   if (isAsked())
-    await eachBody(services, page, ({ id, isContent }, body) => payloads.set(id, payloadIn(body, isContent)));
-  const names = await eventIdsOf(
-    services,
-    application,
-    page.map(({ id }) => id),
-  );
-  const shown = page.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
-  return { ...listOf(shown, limit, ({ id }) => id), done: wanted.length === page.length };
+    await eachBody(services, found, ({ id, contentType }, body) =>
+      payloads.set(id, payloadIn(body, contentType !== undefined)),
+    );
+  const numbers = found.map(({ id }) => id);
+  const names = await eventIdsOf(services, application, numbers);
+  const data = found.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
+  return { data, iterator: next ? cursorAt(next) : null, prevIterator: null, done: next === undefined };
 }
 
 type FoundMessage = NonNullable<Awaited<ReturnType<typeof findEvent>>>;

@@ -196,6 +196,29 @@ describe("GET /v1/deliveries", () => {
     expect(second.next_cursor).toBeNull();
   });
 
+  it("lists the newest event first, in all states, with order=event", async () => {
+    const all = ["b5", "a5", "b4", "a4", "b3", "a3", "b2", "a2", "b1", "a1"];
+    expect((await walk("&order=event")).flat()).toEqual(all);
+    expect((await walk("&order=event", 3)).flat()).toEqual(all);
+    expect((await walk(`&order=event&destination_id=${A}`)).flat()).toEqual(["a5", "a4", "a3", "a2", "a1"]);
+    expect((await walk("&order=event&state=dead")).flat()).toEqual(["a4", "b2", "a2"]);
+    expect((await walk("&order=event&reason=expired")).flat()).toEqual(["b2"]);
+    expect((await walk("&order=event&tenant=rival")).flat()).toEqual([]);
+  });
+
+  it("takes a prefix of types, whether deliveries have rows, bits or neither", async () => {
+    await event(6, [A], { type: "order.paid" });
+    await event(7, [A], { type: "order.made" });
+    await event(8, [A], { type: "orders" });
+    await delivery(A, 6, "dead");
+    await insertRow("packs", { destination_id: A, bundle_id: 7, delivered0: 1 });
+    const rest = (await walk("&state=queued&type=order.*")).flat();
+    expect([rest, (await walk("&state=queued&type=orders")).flat()]).toEqual([[], ["a8"]]);
+    expect((await walk("&type=order.*")).flat()).toEqual(["a7", "a6"]);
+    expect((await walk("&type=*&state=dead")).flat()).toEqual(["b2", "a6", "a4", "a2"]);
+    expect((await walk("&order=event&type=order.*")).flat()).toEqual(["a7", "a6"]);
+  });
+
   it.each([
     ["state=lost", "state", 'is "lost"', "one of queued, waiting"],
     ["limit=1000", "limit", 'is "1000"', "1 to 100"],
@@ -206,12 +229,12 @@ describe("GET /v1/deliveries", () => {
       "destination=x",
       "destination",
       "is not a known field",
-      "destination_id, state, tenant, type, tag, status, reason, since, until, limit, cursor",
+      "destination_id, state, tenant, type, tag, status, reason, since, until, order, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
     ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],
     ["reason=http_5xx", "reason", 'is "http_5xx"', "as in http_503"],
-    ["type=a..b", "type", 'is "a..b"', "letters, digits"],
+    ["type=a..b", "type", 'is "a..b"', "a prefix"],
     ["since=yesterday", "since", 'is "yesterday"', "ISO 8601"],
     ["until=2026-11-21", "until", 'is "2026-11-21"', "ISO 8601"],
     [

@@ -38,7 +38,11 @@ const named = (all: readonly Described[]) =>
 const guarded = operations.filter(({ operation }) => operation.security.length > 0);
 const withIds = guarded.filter((one) => one.path.includes("{") && !isShared(one));
 const withBodies = guarded.filter(({ operation }) => operation.requestBody);
-const lists = guarded.filter((one) => one.method === "GET" && !one.path.includes("{") && !isShared(one));
+const isStream = ({ operation }: Described) =>
+  "text/event-stream" in (operation.responses[200]?.content ?? {});
+const lists = guarded.filter(
+  (one) => one.method === "GET" && !one.path.includes("{") && !isShared(one) && !isStream(one),
+);
 
 /** An API over the real gates, for somebody; receivers answer 204. */
 function apiFor(principal: Principal) {

@@ -321,6 +321,7 @@ describe("a customer", () => {
     expect([await rowOf(id), await countRows("destinations")]).toEqual([before, 1]);
     const { html } = await browser.get(`/dashboard/destinations/${id}`);
     expect([...html.matchAll(/action="([^"]+)"/g)].map(([, to]) => to)).toEqual([
+      "/dashboard/search",
       "/dashboard/sign-out",
       `/dashboard/destinations/${id}/limits`,
     ]);

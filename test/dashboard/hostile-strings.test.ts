@@ -111,6 +111,8 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/destinations/${ID}?state=dead`,
     `/dashboard/events/${eventId(EVENT)}`,
     `/dashboard/simulator?destination=${ID}`,
+    "/dashboard/deliveries?state=dead",
+    "/dashboard/search?q=type:*",
   ];
   const pages = new Map<string, string>();
   for (const path of paths) {

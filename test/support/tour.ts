@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
+import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
@@ -64,6 +65,7 @@ const svixBody = {
 const words: Readonly<Record<string, string>> = {
   "{own}": idOfOwn("dst", OWN),
   "{foreign}": foreignDestination(OWN),
+  "{event}": eventId(WIDE_EVENT),
   "{day}": new Date(NOW - 86_400_000).toISOString(),
   "{hour}": new Date(NOW - 3_600_000).toISOString(),
 };
@@ -118,6 +120,9 @@ export async function tour(routes: readonly string[]) {
     fetch: async () => new Response(),
     now: () => NOW,
     random: seededRandom(1),
+    // The pauses of a stream pass at once. What else sleeps are timeouts.
+    sleep: (ms: number, signal?: AbortSignal) =>
+      ms === TAIL_EVERY_MS ? Promise.resolve() : scheduler.wait(ms, signal && { signal }),
     log: () => {},
     background: (work: Promise<unknown>) => void pending.push(work),
   } as unknown as Services;
@@ -173,7 +178,7 @@ function visitorOf(services: Services, principal: Principal) {
 
   return async (route: string): Promise<number> => {
     const [method = "", target = ""] = route.split(" ");
-    const named = target.replaceAll(/\{(own|foreign|day|hour)\}/g, (word) => words[word] ?? "");
+    const named = target.replaceAll(/\{(own|foreign|event|day|hour)\}/g, (word) => words[word] ?? "");
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
     const isPage = path.startsWith("/dashboard");

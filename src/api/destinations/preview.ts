@@ -7,11 +7,10 @@ import { type Destination, findDestination } from "../../db/destinations.ts";
 import {
   BUNDLES_LOOKED_AT,
   eachBody,
-  MOST_EVENTS,
-  type RecentEvent,
-  recentEvents,
+  type ListedEvent,
+  listEvents,
   withinBytes,
-} from "../../db/recent-events.ts";
+} from "../../db/event-list.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -22,6 +21,9 @@ import { idParam, jsonAnswer, optionalJson } from "../parameters.ts";
 import { notFound, problemResponses } from "../problems.ts";
 import { withinAnyReadLimit } from "../rate-limit.ts";
 import { destinationTrial } from "./schema.ts";
+
+/** Events that a preview is about at most. */
+const MOST_EVENTS = 100;
 
 export function registerDestinationPreview(api: Api): void {
   api.openapi(previewDestination, async (c) => {
@@ -101,12 +103,12 @@ async function preview(
   route: Omit<Route, "destination">,
 ): Promise<Previewed[]> {
   const { dueBy } = overBy(services);
-  const found = await recentEvents(services, tenant, id, dueBy);
-  const isAsked = (event: RecentEvent) =>
+  const page = await listEvents(services, { tenant, destination: id, dueBy, limit: MOST_EVENTS });
+  const isAsked = (event: ListedEvent) =>
     route.filter !== null &&
-    !event.isContent &&
+    event.contentType === undefined &&
     refusalWithoutData({ ...route, filter: null }, event) === undefined;
-  const events = withinBytes(found, isAsked);
+  const { found: events } = withinBytes(page, isAsked);
   const refused = new Map<number, Previewed["reason"]>();
   await eachBody(services, events.filter(isAsked), ({ id, type, channels }, body) => {
     const data = body && dataOf(body);
@@ -130,9 +132,10 @@ async function preview(
 }
 
 /** Of an event that the filter need not be asked about, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, event: RecentEvent) {
-  const filter = event.isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, { ...event, data: () => undefined });
+function refusalWithoutData(route: Omit<Route, "destination">, { type, channels, contentType }: ListedEvent) {
+  const isContent = contentType !== undefined;
+  const filter = isContent ? route.filter : null;
+  return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }
 
 /** The event's data; undefined when the body is not what an event's is. */

@@ -49,6 +49,7 @@ const TAGS = [
   },
   { name: "Destinations", description: "An endpoint URL with the events that it takes, and its limits." },
   { name: "Deliveries", description: "One event for one destination: its state, and each attempt." },
+  { name: "Search", description: "From an id, a name or words to what they belong to." },
   {
     name: "Replays",
     description: "Past deliveries of a destination sent again, at a rate that its receiver can take.",

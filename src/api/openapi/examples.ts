@@ -124,6 +124,13 @@ const rates = {
   dead_letters: 0,
 };
 
+const listedEvent = {
+  id: EVENT,
+  tenant: "acme",
+  type: "invoice.paid",
+  timestamp: "2026-11-21T09:00:00.512Z",
+};
+
 const stats = {
   window: "1h",
   ...rates,
@@ -166,6 +173,15 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     timestamp: "2026-11-21T09:00:00.512Z",
     data: invoice,
     deliveries: [delivery],
+  },
+  ListedEvent: listedEvent,
+  SearchResult: {
+    kind: "event",
+    id: EVENT,
+    matched: "content",
+    tenant: "acme",
+    event: listedEvent,
+    excerpt: '{"invoice":"inv_42","amount":1999,"currency":"EUR"}',
   },
   NewEventType: eventType,
   EventType: { name: "invoice.paid", ...eventType, archived: false },

@@ -21,7 +21,12 @@ export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "
 
 type LogState = (typeof logStates)[number];
 
-type LogEntry = Readonly<{ delivery: DeliveryJson; event: EventName | undefined }>;
+export type LogEntry = Readonly<{
+  delivery: DeliveryJson;
+  event: EventName | undefined;
+  /** The name of its destination; present in a log of several. */
+  destination?: string | undefined;
+}>;
 
 export type DeliveryPage = Readonly<{
   state: LogState;
@@ -99,31 +104,40 @@ export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
     {page.entries.length === 0 ? (
       <p class="empty">{emptyText(page)}</p>
     ) : (
-      <table class="cards thin">
-        <thead>
-          <tr>
-            <th scope="col">Event</th>
-            <th scope="col">State</th>
-            <th scope="col" class="num">
-              Attempts
-            </th>
-            <th scope="col" class="num">
-              Last response
-            </th>
-            <th scope="col" class="num">
-              Accepted
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {page.entries.map((entry) => (
-            <Row entry={entry} now={now} />
-          ))}
-        </tbody>
-      </table>
+      <DeliveryTable entries={page.entries} now={now} />
     )}
     <Pager path={path} page={page} />
   </section>
+);
+
+/** @param showTenant whether the tenants of the events are shown */
+export const DeliveryTable: FC<{ entries: readonly LogEntry[]; now: number; showTenant?: boolean }> = ({
+  entries,
+  now,
+  showTenant = false,
+}) => (
+  <table class="cards thin">
+    <thead>
+      <tr>
+        <th scope="col">Event</th>
+        <th scope="col">State</th>
+        <th scope="col" class="num">
+          Attempts
+        </th>
+        <th scope="col" class="num">
+          Last response
+        </th>
+        <th scope="col" class="num">
+          Accepted
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {entries.map((entry) => (
+        <DeliveryRow entry={entry} now={now} showTenant={showTenant} />
+      ))}
+    </tbody>
+  </table>
 );
 
 /** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
@@ -134,7 +148,11 @@ export function lastResponseText({
   return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
 }
 
-const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event }, now }) => {
+export const DeliveryRow: FC<{ entry: LogEntry; now: number; showTenant: boolean }> = ({
+  entry: { delivery, event, destination },
+  now,
+  showTenant,
+}) => {
   const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
   return (
     <tr id={delivery.id}>
@@ -143,6 +161,8 @@ const Row: FC<{ entry: LogEntry; now: number }> = ({ entry: { delivery, event },
           {event?.type ?? "deleted event"}
         </a>
         <code class="sub">{delivery.event_id}</code>
+        {destination !== undefined && <span class="sub">{`to ${destination}`}</span>}
+        {showTenant && event && <span class="sub">{`of tenant ${event.tenant}`}</span>}
       </td>
       <td class="all">
         <StateLabel tone={tone}>{label}</StateLabel>

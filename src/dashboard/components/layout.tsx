@@ -12,7 +12,9 @@ import { RefusedNotice } from "./parts.tsx";
 type Frame = Readonly<{
   title: string;
   /** The page's entry in the navigation. */
-  place?: "overview" | "event-types" | "simulator";
+  place?: "overview" | "deliveries" | "event-types" | "simulator";
+  /** What has been searched for. */
+  query?: string;
   /** Whether the page refreshes itself while it is visible. */
   live?: boolean;
   /** Whether to show who is signed in, and the navigation; true by default. */
@@ -44,7 +46,14 @@ const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
   </main>
 );
 
-const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = false, main, who }) => (
+const Page: FC<Frame & { main: Child; who?: string }> = ({
+  title,
+  place,
+  query,
+  live = false,
+  main,
+  who,
+}) => (
   <>
     {raw("<!doctype html>")}
     <html lang="en">
@@ -53,7 +62,7 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = 
         <script src={assetPath("live.js")} defer></script>
       </Head>
       <body class={who === undefined ? "signed-out wide" : ""}>
-        {who !== undefined && <Top place={place} who={who} />}
+        {who !== undefined && <Top place={place} query={query} who={who} />}
         {main}
         {who !== undefined && <Foot live={live} />}
       </body>
@@ -61,7 +70,9 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({ title, place, live = 
   </>
 );
 
-const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
+type TopProps = Readonly<{ place: Frame["place"]; query: string | undefined; who: string }>;
+
+const Top: FC<TopProps> = ({ place, query, who }) => (
   <>
     <Skip />
     <header class="top">
@@ -71,6 +82,9 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
           <a href="/dashboard" {...(place === "overview" && { "aria-current": "page" })}>
             Overview
           </a>
+          <a href="/dashboard/deliveries" {...(place === "deliveries" && { "aria-current": "page" })}>
+            Deliveries
+          </a>
           <a href="/dashboard/event-types" {...(place === "event-types" && { "aria-current": "page" })}>
             Event types
           </a>
@@ -79,6 +93,20 @@ const Top: FC<{ place: Frame["place"]; who: string }> = ({ place, who }) => (
           </a>
           <a href="/docs">API</a>
         </nav>
+        <search>
+          <form method="get" action="/dashboard/search">
+            <input
+              type="search"
+              name="q"
+              value={query ?? ""}
+              maxlength={256}
+              aria-label="Search"
+              placeholder="Search: id or words"
+              autocomplete="off"
+              spellcheck={false}
+            />
+          </form>
+        </search>
         <div class="who">
           <span>{who}</span>
           <form method="post" action="/dashboard/sign-out">

@@ -1,9 +1,9 @@
 /**
- * Deliveries of the events that have a tag: the newest event first, in whatever state, queued ones too.
+ * Deliveries by their events: the newest event first, in whatever state, queued ones too.
  *
- * The rows of `tags` lead to the bundles, so foreign and untagged events cost nothing; what a bundle plans for its tagged
- * events is looked up like a page of queued deliveries. A page looks at a bounded number of bundles and deliveries: it may
- * be short, or empty, and still have a next one.
+ * Bundles are walked by their key, or, where a tag is asked for, by the rows of `tags`, so that untagged events cost
+ * nothing. What a bundle plans for its events is looked up like a page of queued deliveries. A page looks at a bounded
+ * number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
 import { bundleOf, eventAt } from "../core/bundle.ts";
 import { idRangeOf } from "./bundles.ts";
@@ -16,6 +16,7 @@ import {
   mergedPage,
 } from "./delivery-list.ts";
 import { destinationsByIds } from "./destinations.ts";
+import { BELOW_WALKED, namesInHeaders, walkedBundles } from "./event-list.ts";
 import { rowsIn } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
 import type { DeliveryKey, StoredState } from "./schema.ts";
@@ -26,18 +27,23 @@ const BUNDLES = 50;
 const LOOKED_UP = 200;
 const LOOKED_AT = 2_000;
 
-type TaggedFilter = Readonly<{ tenant: string; tag: string; state: StoredState | "queued" | undefined }>;
+type Wanted = Readonly<{
+  /** Needed with a tag. */
+  tenant?: string | undefined;
+  tag?: string | undefined;
+  state: StoredState | "queued" | undefined;
+}>;
 
-export async function taggedDeliveries(
+export async function deliveriesByEvent(
   databases: Databases,
-  tagged: TaggedFilter,
+  wanted: Wanted,
   { before, ...filter }: ListFilter,
 ): Promise<MergedPage> {
   return mergedPage(databases, {
     before,
     limit: filter.limit,
     order: ({ destinationId, eventId }, acceptedAt) => [acceptedAt, eventId, destinationId],
-    pageOf: (db, before) => taggedIn(databases, db, tagged, { ...filter, before }),
+    pageOf: (db, before) => pageIn(databases, db, wanted, { ...filter, before }),
   });
 }
 
@@ -47,20 +53,49 @@ const TAGGED = `
     SELECT bundle_id FROM tags WHERE tenant = ?1 AND tag = ?2 AND bundle_id BETWEEN ?3 AND ?4
     ORDER BY bundle_id DESC LIMIT ${BUNDLES}) t CROSS JOIN bundles ON id = t.bundle_id`;
 
-async function taggedIn(
+const WALKED = walkedBundles(BUNDLE_COLUMNS, BUNDLES);
+
+/** Bundles that may have events that are wanted, and where the list continues after them. */
+type Walked = Readonly<{ bundles: readonly BundleRow[]; rest: DeliveryKey | undefined }>;
+
+async function bundlesIn(db: D1Database, { tenant, tag }: Wanted, filter: DeliveryFilter): Promise<Walked> {
+  const { before, type } = filter;
+  const range = await idRangeOf(db, filter.accepted ?? {});
+  const first = Math.max(1, bundleOf(range.first));
+  const last = Math.min(bundleOf(range.last), before ? bundleOf(before.eventId) : Number.MAX_SAFE_INTEGER);
+  if (tag !== undefined) {
+    const { results } = await db.prepare(TAGGED).bind(tenant, tag, first, last).all<BundleRow>();
+    return { bundles: results, rest: restAfter(results) };
+  }
+  const named = namesInHeaders({ tenant, types: type === undefined ? undefined : [type] });
+  const [walked, below] = await db.batch<BundleRow>([
+    db.prepare(WALKED).bind(first, last, ...named),
+    db.prepare(BELOW_WALKED).bind(first, last),
+  ]);
+  const bundles = walked?.results ?? [];
+  const next = below?.results[0];
+  return { bundles, rest: restAfter(bundles) ?? (next && behindAllOf(next.id + 1)) };
+}
+
+/** Sorts behind all deliveries of a bundle. */
+const behindAllOf = (bundle: number): DeliveryKey => ({ eventId: eventAt(bundle, 0), destinationId: " " });
+
+/** Where the list continues when there may be more bundles than were taken. */
+function restAfter(bundles: readonly BundleRow[]): DeliveryKey | undefined {
+  const last = bundles.length === BUNDLES ? bundles.at(-1) : undefined;
+  return last && behindAllOf(last.id);
+}
+
+async function pageIn(
   databases: Databases,
   db: D1Database,
-  { tenant, tag, state }: TaggedFilter,
+  wanted: Wanted,
   filter: DeliveryFilter,
 ): Promise<DeliveryPage> {
   const { before, limit } = filter;
-  const range = await idRangeOf(db, filter.accepted ?? {});
-  const last = Math.min(bundleOf(range.last), before ? bundleOf(before.eventId) : Number.MAX_SAFE_INTEGER);
-  const { results } = await db
-    .prepare(TAGGED)
-    .bind(tenant, tag, bundleOf(range.first), last)
-    .all<BundleRow>();
-  const planned = results
+  const { tenant, tag, state } = wanted;
+  const { bundles, rest } = await bundlesIn(db, wanted, filter);
+  const planned = bundles
     .flatMap((row) => plannedIn(row, { ...filter, tenant, tag }).reverse())
     .filter((one) => before === undefined || isAfter(one, before));
   const found: FoundDelivery[] = [];
@@ -72,22 +107,9 @@ async function taggedIn(
     found.push(...all.filter((one) => isWanted(one, state, filter)));
   }
   const shown = found.slice(0, limit);
-  const next = found.length > limit ? shown.at(-1) : restAfter(planned, looked, results);
+  const left = looked < planned.length ? planned[looked - 1] : rest;
+  const next = found.length > limit ? shown.at(-1) : left;
   return { found: await withoutOver(db, shown, filter), next };
-}
-
-/** Where the next page goes on, when all that was looked at is shown. */
-function restAfter(
-  planned: readonly Planned[],
-  looked: number,
-  bundles: readonly BundleRow[],
-): DeliveryKey | undefined {
-  if (looked < planned.length) return planned[looked - 1];
-  const last = bundles.at(-1);
-  // Sorts behind all deliveries of that bundle.
-  return last && bundles.length === BUNDLES
-    ? { eventId: eventAt(last.id, 0), destinationId: " " }
-    : undefined;
 }
 
 /** Whether it comes after the other in the list: by event and destination, descending. */
@@ -115,7 +137,7 @@ async function lookedUp(
 /** One without an outcome is queued, unless its destination is deleted: then it counts as cancelled. */
 function isWanted(
   one: FoundDelivery,
-  state: TaggedFilter["state"],
+  state: Wanted["state"],
   filter: Pick<DeliveryFilter, "status" | "reason" | "limit">,
 ): boolean {
   if (one.kind === "stored")

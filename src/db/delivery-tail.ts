@@ -1,0 +1,204 @@
+/**
+ * The deliveries of new events as they come, and what becomes of them.
+ *
+ * Nothing is written for whoever watches, and nothing is read while nobody does. A step looks at the bundles above a
+ * watermark, for each database one row and those that have come; and looks up again what it has shown and has not ended.
+ * All of that is bounded: where more comes than a step takes, the newest is shown, and the gap is told.
+ */
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { bundleOf, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { databaseNumberOfBundle } from "../core/placement.ts";
+import type { EventName } from "./bundles.ts";
+import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
+import type { Destination } from "./destinations.ts";
+import { packedRows } from "./packs.ts";
+import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
+import { type DeliveryKey, deliveries, packs } from "./schema.ts";
+import { allOf, type Databases, sharesOf } from "./shards.ts";
+
+/** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
+const BUNDLES = 200;
+const MOST_NEW = 50;
+const MOST_FOLLOWED = 100;
+
+export type TailFilter = Readonly<{
+  tenant?: string | undefined;
+  destinationId?: string | undefined;
+  /** A pattern of types, as destinations have them. */
+  type?: string | undefined;
+}>;
+
+/** The newest bundle of each database that has been looked at. */
+export type Watermarks = readonly number[];
+
+type Followed = Readonly<{
+  planned: Planned;
+  event: EventName;
+  destination: Destination | null;
+  /** What was shown of it. */
+  shown: string;
+}>;
+
+export type Tail = Readonly<{ after: Watermarks; followed: readonly Followed[] }>;
+
+export type TailedDelivery = Readonly<{ found: FoundDelivery; event: EventName }>;
+
+export type TailStep = Readonly<{
+  tail: Tail;
+  /** Those that are new or have changed, the oldest event first. */
+  news: readonly TailedDelivery[];
+  /** Whether more was new than a step takes. */
+  isGap: boolean;
+}>;
+
+/** Begins after the newest event of now. */
+export async function newTail(databases: Databases): Promise<Tail> {
+  const after = await Promise.all(
+    allOf(databases).map(async (db) => (await db.prepare(NEWEST).first<number>("id")) ?? 0),
+  );
+  return { after, followed: [] };
+}
+
+/** Goes on after these; a database without one begins at its first bundle. */
+export function tailAfter(after: Watermarks): Tail {
+  return { after, followed: [] };
+}
+
+/** How far back a tail goes that goes on, at most: less than a step looks at. */
+const MOST_RESUMED = BUNDLES / 2;
+
+/** Where a tail goes on that has broken off: with what has not ended, as far as that is near. It is shown again. */
+export function resumeAfter({ after, followed }: Tail): Watermarks {
+  return after.map((newest, database) => {
+    const open = followed
+      .map(({ planned }) => bundleOf(planned.eventId))
+      .filter((bundle) => databaseNumberOfBundle(bundle) === database);
+    return Math.max(Math.min(newest, ...open.map((bundle) => bundle - 1)), newest - MOST_RESUMED, 0);
+  });
+}
+
+/** What has come since the step before, and what has changed. */
+export async function tailStep(databases: Databases, filter: TailFilter, before: Tail): Promise<TailStep> {
+  const arrived = await Promise.all(
+    allOf(databases).map((db, i) => arrivedIn(db, filter, before.after[i] ?? 0)),
+  );
+  const planned = arrived
+    .flatMap(({ planned }) => planned)
+    .sort((a, b) => a.planned.acceptedAt - b.planned.acceptedAt);
+  const followed = [...before.followed, ...(await placed(databases, planned.slice(-MOST_NEW)))];
+  const looked = await lookedUp(databases, followed.slice(-MOST_FOLLOWED));
+  const news = looked.filter(({ followed, shown }) => followed.shown !== shown);
+  return {
+    tail: {
+      after: arrived.map(({ newest }) => newest),
+      followed: looked
+        .filter(({ found }) => !hasEnded(found))
+        .map(({ followed, shown }) => ({ ...followed, shown })),
+    },
+    news: news.map(({ found, followed: { event } }) => ({ found, event })),
+    isGap: planned.length > MOST_NEW || arrived.some(({ isGap }) => isGap),
+  };
+}
+
+const NEWEST = "SELECT max(id) AS id FROM bundles";
+
+/** The newest bundles after both `?1` and `?2`. */
+const ARRIVED = `
+  SELECT ${BUNDLE_COLUMNS} FROM bundles WHERE id > max(?1, ?2)
+    AND (?3 IS NULL OR instr(header -> '$.tenants', ?3) > 0) AND (?4 IS NULL OR plan -> ('$.' || ?4) IS NOT NULL)
+  ORDER BY id DESC LIMIT ${MOST_NEW}`;
+
+type New = Pick<Followed, "planned" | "event">;
+
+async function arrivedIn(db: D1Database, filter: TailFilter, after: number) {
+  const newest = (await db.prepare(NEWEST).first<number>("id")) ?? 0;
+  if (newest <= after) return { newest: after, planned: [], isGap: false };
+  const { tenant, destinationId } = filter;
+  const named = [tenant === undefined ? null : `"${tenant}"`, destinationId ?? null];
+  const floor = newest - BUNDLES;
+  const { results } = await db
+    .prepare(ARRIVED)
+    .bind(after, floor, ...named)
+    .all<BundleRow>();
+  return {
+    newest: Math.max(newest, results[0]?.id ?? 0),
+    planned: results.toReversed().flatMap((row) => newIn(row, filter)),
+    isGap: after < floor || results.length === MOST_NEW,
+  };
+}
+
+function newIn(row: BundleRow, filter: TailFilter): New[] {
+  const header: StoredHeader = JSON.parse(row.header);
+  return plannedIn(row, { ...filter, limit: MOST_NEW }).flatMap((planned) => {
+    const about = headerAt(header, indexOf(planned.eventId));
+    if (about === undefined) return [];
+    const { tenant, type } = about;
+    return [{ planned, event: { tenant, type, acceptedAt: row.acceptedAt } }];
+  });
+}
+
+/** With their destinations, which are read once. */
+async function placed(databases: Databases, news: readonly New[]): Promise<Followed[]> {
+  const found = await withDestinations(
+    databases,
+    news.map(({ planned }) => foundOf(planned, undefined, null)),
+  );
+  return news.map((one, i) => ({ ...one, destination: found[i]?.destination ?? null, shown: "" }));
+}
+
+type Looked = Readonly<{ followed: Followed; found: FoundDelivery; shown: string }>;
+
+async function lookedUp(databases: Databases, followed: readonly Followed[]): Promise<Looked[]> {
+  const states = new Map<string, Awaited<ReturnType<typeof statesIn>>[number]>();
+  for (const [db, share] of sharesOf(databases, followed, ({ planned }) => planned.eventId))
+    for (const one of await statesIn(db, share)) states.set(nameOf(one), one);
+  return followed.map((one) => {
+    const { planned, destination } = one;
+    const { row = null, pack = null } = states.get(nameOf(planned)) ?? {};
+    const packed = pack && packedRows(pack, destination).find(({ eventId }) => eventId === planned.eventId);
+    const found = foundOf(planned, row ?? packed ?? undefined, destination);
+    return { followed: one, found, shown: shownOf(found) };
+  });
+}
+
+function nameOf({ eventId, destinationId }: DeliveryKey): string {
+  return `${eventId} ${destinationId}`;
+}
+
+/** One row and one pack for each: whole packs of rows would be read by their bundles. */
+async function statesIn(db: D1Database, followed: readonly Followed[]) {
+  const keys = followed.map(({ planned: { eventId, destinationId } }) => ({
+    ...{ eventId, destinationId },
+    bundleId: bundleOf(eventId),
+  }));
+  const named = sql`json_each(${JSON.stringify(keys)}) AS named`;
+  const field = (name: string) => sql`named.value ->> ${name}`;
+  const found = await drizzle(db)
+    .select({
+      eventId: sql<number>`named.value ->> 'eventId'`,
+      destinationId: sql<string>`named.value ->> 'destinationId'`,
+      row: getTableColumns(deliveries),
+      pack: getTableColumns(packs),
+    })
+    .from(named)
+    .leftJoin(
+      deliveries,
+      and(eq(deliveries.destinationId, field("destinationId")), eq(deliveries.eventId, field("eventId"))),
+    )
+    .leftJoin(
+      packs,
+      and(eq(packs.destinationId, field("destinationId")), eq(packs.bundleId, field("bundleId"))),
+    );
+  return found;
+}
+
+function shownOf(found: FoundDelivery): string {
+  if (found.kind === "planned") return "queued";
+  const { state, reason, attempts, nextAttemptAt } = found.row;
+  return [state, reason, attempts, nextAttemptAt].join(" ");
+}
+
+function hasEnded(found: FoundDelivery): boolean {
+  return found.kind === "stored" && ["delivered", "dead", "cancelled"].includes(found.row.state);
+}

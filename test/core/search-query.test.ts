@@ -1,0 +1,71 @@
+/** What somebody types into the search: words, conditions, and what a word alone stands for. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { excerptAt, findWords, parseSearch } from "../../src/core/search-query.ts";
+
+const known = {
+  isReason: (word: string) => word === "exhausted",
+  isState: (word: string) => word === "dead",
+};
+const read = (typed: string) => parseSearch(typed, known);
+const words = (...list: string[]) => ({ words: list, conditions: {} });
+
+describe("a search is read", () => {
+  test.each([
+    ["", words()],
+    ["  a  b ", words("a", "b")],
+    ['"a  b" c', words("a  b", "c")],
+    ['""', words()],
+    ['"a', words('"a')],
+    ["type:a.* x", { words: ["x"], conditions: { type: "a.*" } }],
+    ['tag:"a b"', { words: [], conditions: { tag: "a b" } }],
+    ["type:a type:b", { words: [], conditions: { type: "b" } }],
+    ["since:2026-11-21T09:00:00Z", { words: [], conditions: { since: "2026-11-21T09:00:00Z" } }],
+    ["order:4711", words("order:4711")],
+    ["https://a.example/type:b", words("https://a.example/type:b")],
+    ["type:", words("type:")],
+    [":a", words(":a")],
+  ])("%j", (typed, query) => {
+    expect(read(typed)).toEqual(query);
+  });
+
+  test("with a status code, a reason or a state alone as a condition, unless it is quoted or has company", () => {
+    expect(read("503").conditions).toEqual({ status: "503" });
+    expect(read("exhausted").conditions).toEqual({ reason: "exhausted" });
+    expect(read("dead").conditions).toEqual({ state: "dead" });
+    for (const typed of ['"503"', "503 euros", "703", "dead parrot"])
+      expect(read(typed).conditions, typed).toEqual({});
+  });
+
+  test("in a time that grows with its length alone", () => {
+    const nasty = fc.string({ unit: fc.constantFrom('"', ":", " ", "a", "type:", '""'), maxLength: 256 });
+    fc.assert(
+      fc.property(nasty, (typed) => {
+        expect(read(typed).words.join(" ").length).toBeLessThanOrEqual(2 * typed.length);
+      }),
+    );
+  });
+});
+
+describe("words are found", () => {
+  test("each in a name or in the text, whatever their case", () => {
+    expect(findWords(["PAID"], ["order.paid"])).toEqual({ at: undefined });
+    expect(findWords(["paid", "Inv"], ["order.paid"], '{"a":"INV-1"}')).toEqual({ at: 6 });
+    expect(findWords(["paid", "inv"], ["order.paid"], "{}")).toBeUndefined();
+    expect(findWords(["inv"], ["order.paid"])).toBeUndefined();
+    expect(findWords([], ["a"])).toEqual({ at: undefined });
+  });
+
+  test("with the escapes that JSON gives them", () => {
+    expect(findWords(['say "hi"'], [], JSON.stringify({ a: 'Say "hi"' }))).toBeDefined();
+    expect(findWords(["a\\b"], [], JSON.stringify("a\\b"))).toBeDefined();
+  });
+});
+
+test("an excerpt is one well-formed line around its place", () => {
+  expect(excerptAt("a\n b", 0)).toBe("a b");
+  const text = `${"x".repeat(100)}needle${"😀".repeat(100)}`;
+  const excerpt = excerptAt(text, 100);
+  expect(excerpt).toMatch(/^…x{30}needle.*…$/u);
+  expect(excerpt.isWellFormed()).toBe(true);
+});
