@@ -149,6 +149,17 @@ export const tenantFields = {
   payload_free: ["payload_free", "Remove bodies after delivery"],
 } as const satisfies FormFields;
 
+export const deliveryFilters = {
+  tenant: ["tenant", "Tenant"],
+  destination_id: ["destination_id", "Destination"],
+  type: ["type", "Event type"],
+  tag: ["tag", "Tag"],
+  status: ["status", "Status code"],
+  reason: ["reason", "Reason"],
+  since: ["since", "Accepted since"],
+  until: ["until", "Accepted before"],
+} as const satisfies FormFields;
+
 /** An error in the words of a form, and the input that it belongs to: undefined where the form has none for it. */
 export type PlacedError = Readonly<{ input: string | undefined; label: string; text: string }>;
 

@@ -97,6 +97,14 @@ export function numberIn(form: Form, name: string): number | string | null {
   return Number.isFinite(number) ? number : text;
 }
 
+/** The time in a field without a zone, as browsers send it, in UTC as the API takes it; any other text as it is. */
+export function utcIn(form: Form, name: string): string | undefined {
+  const text = textIn(form, name);
+  return text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(text)
+    ? `${text.length === 16 ? `${text}:00` : text}Z`
+    : text;
+}
+
 /** The words in a field, separated by spaces, lines or commas; null when there are none. */
 export function listIn(form: Form, name: string): readonly string[] | null {
   const words = (textIn(form, name) ?? "").split(/[\s,]+/).filter((word) => word !== "");

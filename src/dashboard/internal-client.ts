@@ -40,10 +40,15 @@ export type CallApi = (
 
 type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
+/** The API's own answer, as it is: for what is handed on and not shown on a page. */
+export type FetchApi = (c: DashboardContext, request: ApiRequest) => Promise<Response>;
+
+type ApiRequest = Readonly<{ method: string; path: string; body?: unknown; key?: string | undefined }>;
+
 /** The API app is created at the first call: reading pages does not wait for it. */
-export function internalClient(services: ServicesOf): CallApi {
+export function internalClient(services: ServicesOf): Readonly<{ callApi: CallApi; fetchApi: FetchApi }> {
   let api: ReturnType<typeof createApp> | undefined;
-  return async (c, method, path, body, key) => {
+  const fetchApi: FetchApi = async (c, { method, path, body, key }) => {
     api ??= createApp({ services, authenticate: bySession });
     const headers = {
       authorization: `Bearer ${c.get("visitor").token}`,
@@ -51,9 +56,11 @@ export function internalClient(services: ServicesOf): CallApi {
       ...(key !== undefined && { "idempotency-key": key }),
     };
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
-    const request = new Request(new URL(path, c.req.url), init);
-    return resultOf(await api.fetch(request, c.env, c.executionCtx));
+    return api.fetch(new Request(new URL(path, c.req.url), init), c.env, c.executionCtx);
   };
+  const callApi: CallApi = async (c, method, path, body, key) =>
+    resultOf(await fetchApi(c, { method, path, body, key }));
+  return { callApi, fetchApi };
 }
 
 async function resultOf(response: Response): Promise<ApiResult> {

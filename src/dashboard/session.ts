@@ -8,6 +8,7 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import { type Authenticate, newTokenId, readToken, signToken } from "../api/auth.ts";
 import type { Principal, Scope } from "../api/context.ts";
+import { tenantName } from "../api/parameters.ts";
 import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
 import type { Services } from "../services.ts";
 
@@ -16,6 +17,11 @@ type Visitor = Readonly<{
   /** The signed session token of the cookie. */
   token: string;
   sessionId: string;
+  /**
+   * The one tenant whose things pages show: that of the session, or the one that the visitor of a session without a
+   * tenant has chosen. It narrows what is listed and found, and gives no right. All tenants where it is undefined.
+   */
+  tenant: string | undefined;
 }>;
 
 export type DashboardEnv = {
@@ -28,6 +34,9 @@ export type DashboardEnv = {
 };
 
 export type DashboardContext = Context<DashboardEnv>;
+
+/** The header of a request for a page's `main` alone. */
+export const PART = "x-part";
 
 const HOUR_MS = 60 * 60_000;
 const SESSION_MS = 12 * HOUR_MS;
@@ -59,6 +68,7 @@ export async function closeSession(c: DashboardContext): Promise<void> {
   const { db, now } = c.get("services");
   await endSession(db, c.get("visitor").sessionId, now());
   deleteCookie(c, cookieName(c), cookieOptions(c));
+  deleteCookie(c, tenantCookie(c), cookieOptions(c));
 }
 
 /** Requires a session; requests without one are answered by `refuse`. */
@@ -69,17 +79,51 @@ export function signedIn(
     const token = getCookie(c, cookieName(c));
     const visitor = token && (await visitorOf(c.get("services"), token));
     if (!visitor) return refuse(c);
-    c.set("visitor", visitor);
+    c.set("visitor", { ...visitor, tenant: visitor.principal.tenant ?? chosenTenant(c) });
     await next();
     return;
   };
+}
+
+/**
+ * The tenant that is chosen in the address, from where it is remembered, or that was chosen before; an empty one in the
+ * address chooses all. What is no name of a tenant is not remembered. What a page refreshes by itself is not remembered: another tab may have chosen another since.
+ */
+function chosenTenant(c: DashboardContext): string | undefined {
+  // A form acts on what it names, whatever another tab has chosen meanwhile.
+  if (c.req.method !== "GET") return undefined;
+  const named = c.req.query("tenant")?.trim();
+  if (named === undefined) return getCookie(c, tenantCookie(c));
+  if (c.req.header(PART) === undefined) {
+    if (named === "") deleteCookie(c, tenantCookie(c), cookieOptions(c));
+    else if (tenantName.safeParse(named).success) setCookie(c, tenantCookie(c), named, cookieOptions(c));
+  }
+  return named === "" ? undefined : named;
+}
+
+/** Middleware: a visitor who has chosen what is no name of a tenant is told so by `refuse`. */
+export function ofTenant(
+  refuse: (c: DashboardContext) => Response | Promise<Response>,
+): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const { tenant, principal } = c.get("visitor");
+    const isChosen = tenant !== undefined && principal.tenant === undefined;
+    if (isChosen && !tenantName.safeParse(tenant).success) return refuse(c);
+    await next();
+    return;
+  };
+}
+
+/** Whether the visitor's session may change things; the API refuses it otherwise. */
+export function mayChange(c: DashboardContext): boolean {
+  return c.get("visitor").principal.scopes.includes("admin");
 }
 
 /** A session in place of an API key, for the dashboard's calls of the API inside this Worker. */
 export const bySession: Authenticate = async (services, token) =>
   (await visitorOf(services, token))?.principal;
 
-async function visitorOf(services: Services, token: string): Promise<Visitor | undefined> {
+async function visitorOf(services: Services, token: string): Promise<Omit<Visitor, "tenant"> | undefined> {
   const now = services.now();
   const claims = await readToken(services.config, "session", token, now);
   const session = claims && (await findSession(services.db, claims.id, now));
@@ -99,6 +143,10 @@ function principalOf({ id, keyId, tenant, scopes }: Session): Principal {
 /** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
 function cookieName(c: DashboardContext): string {
   return isSecure(c) ? "__Host-breakwater" : "breakwater";
+}
+
+function tenantCookie(c: DashboardContext): string {
+  return `${cookieName(c)}-tenant`;
 }
 
 /** Lax, not Strict, because portal links are followed from other sites. Requests that change anything check the origin. */

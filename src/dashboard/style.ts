@@ -52,6 +52,17 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
 .top nav a:hover { color: var(--ink); }
 .top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
+.menu { flex: 1; }
+.menu > summary { color: var(--ink); }
+.menu[open] > summary { margin-bottom: 0; }
+.top .menu nav { gap: 0 1.125rem; }
+@media (min-width: 64rem) {
+  @supports selector(::details-content) {
+    .menu > summary { display: none; }
+    .menu::details-content { content-visibility: visible; display: block; height: auto; }
+  }
+}
+@media (max-width: 46rem) { .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
 .top search { flex: 0 1 13rem; }
 .top search input { margin: 0; padding-block: 0.25rem; }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
@@ -138,6 +149,11 @@ p + form.stack { margin-top: 1rem; }
 .log time { color: var(--soft); white-space: nowrap; }
 .summary { color: var(--soft); margin-bottom: 1rem; }
 .empty { color: var(--soft); padding: 0.75rem 0; }
+.changes { margin-top: 0.375rem; }
+.changes del { color: var(--soft); }
+.changes ins { text-decoration: none; }
+.names { columns: 14rem; }
+.names li { padding: 0.25rem 0; break-inside: avoid; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 
@@ -199,7 +215,7 @@ details .copy { margin-bottom: 1rem; }
   .cards td.spark { display: none; }
   .log li { grid-template-columns: 1fr; gap: 0; }
 }
-@media print { .top nav, .actions, .foot { display: none; } }
+@media print { .top .menu, .actions, .foot { display: none; } }
 `;
 
 /** Charts: the server draws them as SVG; they are coloured here, so that they follow the theme. */

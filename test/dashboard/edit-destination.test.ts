@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { findDestination } from "../../src/db/destinations.ts";
 import { ownHeaders } from "../../src/delivery/authorization.ts";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
-import { signedIn, testDashboard } from "../support/dashboard.ts";
+import { signedIn, signedInWith, testDashboard } from "../support/dashboard.ts";
 import { vault } from "../support/vault.ts";
 
 const { call } = testApi();
@@ -21,7 +21,13 @@ async function created(settings: object = {}, tenant = "acme"): Promise<string> 
 const shown = async (id: string) => (await call("GET", `/v1/destinations/${id}`)).json;
 const at = (id: string, page = "edit") => `/dashboard/destinations/${id}/${page}`;
 
-const decoded = (text: string) => X;
+const decoded = (text: string) =>
+  text
+    .replaceAll("&quot;", '"')
+    .replaceAll("&#39;", "'")
+    .replaceAll("&lt;", "<")
+    .replaceAll("&gt;", ">")
+    .replaceAll("&amp;", "&");
 
 /** The fields of the page's form as a browser would send them. */
 async function formOf(html: string): Promise<Record<string, string>> {
@@ -266,15 +272,9 @@ describe("deleting a destination", () => {
 });
 
 describe("who may not change a destination", () => {
-  const keyOf = async (body: object) => {
-    const browser = testDashboard();
-    await browser.signIn((await call("POST", "/v1/keys", body)).json.key);
-    return browser;
-  };
-
   it("with the key of another tenant finds none", async () => {
     const id = await created();
-    const browser = await keyOf({ tenant: "other", scopes: ["read", "admin"] });
+    const browser = await signedInWith({ tenant: "other", scopes: ["read", "admin"] });
     for (const page of ["edit", "delete"]) {
       expect((await browser.get(at(id, page))).status).toBe(404);
       expect((await browser.post(at(id, page), { description: "Mine" })).status).toBeGreaterThanOrEqual(404);
@@ -284,7 +284,7 @@ describe("who may not change a destination", () => {
 
   it("with a key that only reads is told so", async () => {
     const id = await created();
-    const browser = await keyOf({ tenant: "acme", scopes: ["read"] });
+    const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
     for (const page of ["edit", "delete"]) {
       const { status, html } = await browser.get(at(id, page));
       expect([status, html.includes("This session can only read")]).toEqual([403, true]);

@@ -76,17 +76,22 @@ export function testDashboard({
   const app = withLeakCheck(
     createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) }),
   );
-  let cookie = "";
+  const jar = new Map<string, string>();
+  const cookie = () => [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
 
   async function call(method: string, path: string, init: RequestInit = {}) {
-    const headers = { ...(cookie && { cookie }), ...(init.headers as Record<string, string>) };
+    const sent = cookie();
+    const headers = { ...(sent && { cookie: sent }), ...(init.headers as Record<string, string>) };
     const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
     const request = new Request(`${ORIGIN}${path}`, { redirect: "manual", ...init, method, headers });
     const response = await app.fetch(request, env, context as unknown as ExecutionContext);
     const html = await response.text();
     await Promise.all(pending.splice(0));
-    const set = response.headers.get("set-cookie");
-    if (set !== null) cookie = set.split(";")[0] ?? "";
+    for (const set of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
+      if (/max-age=0/i.test(set)) jar.delete(name);
+      else jar.set(name, value);
+    }
     return { status: response.status, headers: response.headers, html };
   }
 
@@ -105,9 +110,11 @@ export function testDashboard({
     post,
     signIn: (key = KEY) => post("/dashboard/sign-in", { key }),
     /** The cookie that the browser would send. */
-    cookie: () => cookie,
+    cookie,
     setCookie: (value: string) => {
-      cookie = value;
+      jar.clear();
+      for (const one of value.split("; "))
+        jar.set(one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1));
     },
   };
 }
@@ -118,6 +125,16 @@ type Browser = ReturnType<typeof testDashboard>;
 export async function signedIn(): Promise<Browser> {
   const browser = testDashboard();
   await browser.signIn();
+  return browser;
+}
+
+/** A browser in which somebody has signed in with a new key: of a tenant, or with fewer scopes. */
+export async function signedInWith(
+  key: Readonly<{ tenant?: string; scopes: readonly string[] }>,
+): Promise<Browser> {
+  const { json } = await testApi().call("POST", "/v1/keys", key);
+  const browser = testDashboard();
+  await browser.signIn(json.key);
   return browser;
 }
 

@@ -66,6 +66,12 @@ const outcomes = {
   changed: "Changes saved. They apply from the next batch.",
   unchanged: "Nothing was changed.",
   deleted: "Destination deleted. Its deliveries that had not ended are cancelled.",
+  revoked: "Key revoked. Within a minute it is refused everywhere.",
+  settings: "Settings saved.",
+  "type-saved": "Event type saved. It applies to the next event posted.",
+  "type-archived": "Event type archived. Its events are taken, and validated, as before.",
+  "type-restored": "Event type restored.",
+  "type-deleted": "Event type deleted. Its events are no longer validated.",
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:

@@ -63,7 +63,10 @@ async function withDestination(
   c: DashboardContext,
   show: (row: Destination) => Response | Promise<Response>,
 ): Promise<Response> {
-  const { tenant, scopes } = c.get("visitor").principal;
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
   const row = await findDestination(c.get("services").db, c.req.param("id") ?? "", tenant);
   if (row === undefined) return showNotFound(c);
   return scopes.includes("admin") ? show(row) : showReadOnly(c);

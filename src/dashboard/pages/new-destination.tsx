@@ -5,18 +5,18 @@ import { listTypeNames } from "../../db/event-types.ts";
 import { OPERATOR } from "../../db/notifications.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { FormNotice, formState } from "../components/fields.tsx";
-import { showPage } from "../components/layout.tsx";
+import { showPage, showReadOnly } from "../components/layout.tsx";
 import { Copyable, outcomeAt } from "../components/parts.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
 import { destinationFields } from "../form-fields.ts";
 import { type Form, textIn } from "../format.ts";
 import { type CallApi, type Refused, statusOfRefused, unreadable } from "../internal-client.ts";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
 
 export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  app.get(PATH, (c) => showForm(c, {}));
+  app.get(PATH, (c) => (mayChange(c) ? showForm(c, {}) : showReadOnly(c)));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
@@ -45,9 +45,12 @@ export async function formOptions(c: DashboardContext, tenant: string | undefine
 }
 
 async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
-  const { tenant } = c.get("visitor").principal;
+  const {
+    tenant: chosen,
+    principal: { tenant },
+  } = c.get("visitor");
   const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: tenant === undefined };
-  const values = refused ? typed : { sign_standard: "on" };
+  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
   const form = {
     ...formState(values, destinationFields, refused),
     errors: errorsIn(values, refused?.errors ?? []),
