@@ -37,7 +37,10 @@ const REPLAYS_SHOWN = 3;
 
 export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
   const services = c.get("services");
-  const { tenant, scopes } = c.get("visitor").principal;
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
   const window = windowNamed(c.req.query("window"));
   const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
   const seen = fleet.seen[0];

@@ -21,7 +21,12 @@ export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void 
     const cursor = c.req.query("cursor");
     const frame = { title: "Search", query: q };
     if (q === "") return showPage(c, frame, <Empty />);
-    const asked = new URLSearchParams({ q, limit: PAGE_SIZE, ...(cursor !== undefined && { cursor }) });
+    const { tenant, principal } = c.get("visitor");
+    const asked = new URLSearchParams({
+      q: principal.tenant === undefined ? narrowed(q, tenant) : q,
+      limit: PAGE_SIZE,
+      ...(cursor !== undefined && { cursor }),
+    });
     const result = await callApi(c, "GET", `/v1/search?${asked}`);
     if (!result.ok) return showPage(c, frame, <NotSearched refused={result} />, statusOfRefused(result));
     const { data, next_cursor, looked_back_to } = result.json as unknown as Found;
@@ -42,6 +47,12 @@ export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void 
       />,
     );
   });
+}
+
+/** The search within the chosen tenant. An id stands alone, and a tenant that is typed counts. */
+function narrowed(q: string, tenant: string | undefined): string {
+  const isId = /^(evt|dlv|dst|rpl|key)_\w+$/.test(q);
+  return tenant === undefined || isId || /(^|\s)tenant:/.test(q) ? q : `${q} tenant:${tenant}`;
 }
 
 type Found = Readonly<{

@@ -54,7 +54,10 @@ const LISTED = 100;
 
 async function showSimulator(c: DashboardContext, form: Form, refused?: Refused) {
   const { db } = c.get("services");
-  const { tenant, scopes } = c.get("visitor").principal;
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
   const id = textIn(form, "destination");
   const [destinations, chosen] = await Promise.all([
     listDestinations(db, { tenant, after: undefined, limit: LISTED }),
