@@ -19,6 +19,8 @@ export type StatusText = Readonly<{
   reason?: string;
   /** What follows from it, or what to do about it: whole sentences. */
   hint?: string;
+  /** How long its deliveries wait, for a table: "next probe in 42 s". Absent where nothing makes them wait. */
+  until?: string;
 }>;
 
 export type DestinationStatus = Readonly<{
@@ -39,6 +41,7 @@ export function statusText(
 }
 
 const gateUnreachable: StatusText = {
+  until: "until its gate responds",
   tone: "warn",
   label: "Unknown",
   text: "The gate of this destination is not responding",
@@ -46,15 +49,17 @@ const gateUnreachable: StatusText = {
 };
 
 function pausedText(statusReason: string | null): StatusText {
+  const until = "until you resume it";
   const hint = "New events join the backlog, which is sent after you resume the destination.";
   return statusReason === null || statusReason === "manual"
-    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint }
+    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint, until }
     : {
         tone: "bad",
         label: "Paused",
         text: "Paused until you resume it",
         reason: disableReasonText(statusReason),
         hint,
+        until,
       };
 }
 
@@ -81,6 +86,7 @@ function blockedText(view: GateView, now: number): StatusText | undefined {
       label: "On hold",
       text: `On hold for ${untilOf(heldUntil, now)}`,
       reason: "the receiver sent Retry-After",
+      until: `for another ${untilOf(heldUntil, now)}`,
       hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
     };
   }
@@ -91,6 +97,7 @@ function blockedText(view: GateView, now: number): StatusText | undefined {
       label: "Circuit open",
       text: `Circuit open, next probe in ${untilOf(circuitUntil, now)}`,
       reason: failures ?? openings(trips),
+      until: `next probe in ${untilOf(circuitUntil, now)}`,
       hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
     };
   }
@@ -100,6 +107,7 @@ function blockedText(view: GateView, now: number): StatusText | undefined {
     label: "Probing",
     text: "Probing with one attempt at a time",
     reason: openings(trips),
+    until: "until the probe has succeeded",
     hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
   };
 }
@@ -127,8 +135,9 @@ function activeText(view: GateView, maxConcurrency: number, now: number): Status
     return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
   }
   if (refusal?.reason === "rate") {
-    const hint = refusal.until === null ? {} : { hint: `Next attempt in ${untilOf(refusal.until, now)}.` };
-    return { tone: "busy", label: "Rate limited", text: "Sending at the destination's rate limit", ...hint };
+    const next = refusal.until === null ? undefined : `next attempt in ${untilOf(refusal.until, now)}`;
+    const when = next === undefined ? {} : { hint: `${capitalized(next)}.`, until: next };
+    return { tone: "busy", label: "Rate limited", text: "Sending at the destination's rate limit", ...when };
   }
   const attempts = traffic.first + traffic.retries;
   if (attempts === 0)

@@ -7,6 +7,7 @@ import { formsOf, recipeOf, type SignatureForm } from "../../core/signature-form
 import { breakerOf, type Destination, limitsOf, ownBurstOf, retryPolicyOf } from "../../db/destinations.ts";
 import type { ShownAuth } from "../../delivery/authorization.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
+import { filterTexts } from "../filter-text.ts";
 import { destinationFields } from "../form-fields.ts";
 import { type Form, untilOf } from "../format.ts";
 import type { Refused } from "../internal-client.ts";
@@ -63,11 +64,18 @@ function sendingOf(row: Destination): Setting[] {
     ["Kind", kindTexts[view.kind]],
     ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
     ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
+    ...(row.filter === null ? [] : [["Takes events whose data", ...filterLines(row.filter)] as const]),
     ["Body", view.template === null ? bodyTexts[view.body] : templateTexts[view.template]],
     ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
     ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
     ["Headers", ...(headers.length > 0 ? headers : ["None of its own"])],
   ];
+}
+
+/** All lines hold; a filter that routing cannot read takes everything. */
+function filterLines(filter: unknown): readonly string[] {
+  const texts = filterTexts(filter);
+  return texts?.map((text, i) => (i === 0 ? text : `and ${text}`)) ?? [UNREADABLE];
 }
 
 /** @param scheme of the secret */

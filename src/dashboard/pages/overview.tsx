@@ -30,13 +30,16 @@ import {
   windowNamed,
   windowTexts,
 } from "../components/parts.tsx";
-import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../format.ts";
+import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
-    const { tenant, scopes } = c.get("visitor").principal;
+    const {
+      tenant,
+      principal: { scopes },
+    } = c.get("visitor");
     const window = windowNamed(c.req.query("window"));
     const fleet = await readFleet(services, { tenant }, figuresQuery(window));
     const now = services.now();
@@ -44,7 +47,12 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       c,
       { title: "Overview", place: "overview", live: true },
       fleet.total === 0 ? (
-        <FirstSteps origin={new URL(c.req.url).origin} />
+        <NoDestinations
+          origin={new URL(c.req.url).origin}
+          tenant={tenant}
+          mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
+        />
       ) : (
         <Overview
           fleet={fleet}
@@ -152,16 +160,33 @@ const NewDestinationLink: FC = () => (
   </a>
 );
 
-/** Shown while there is no destination: the two requests that lead to a first delivery. */
-const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
+type NoneProps = Readonly<{
+  origin: string;
+  /** The tenant that has none; undefined where no tenant has. */
+  tenant: string | undefined;
+  mayChange: boolean;
+  outcome: string | undefined;
+}>;
+
+/** Shown while there is no destination: what to do next, for whoever may do it. */
+const NoDestinations: FC<NoneProps> = ({ origin, tenant, mayChange, outcome }) => (
   <>
+    <OutcomeNotice name={outcome} />
     <section>
-      <h1>No destinations yet</h1>
+      <h1 class="break">{`No destinations yet${tenant === undefined ? "" : ` in ${tenant}`}`}</h1>
       <p class="lede">
-        Create a destination, which is a URL that receives events, and post an event. Both appear on this page
-        at once.
+        {mayChange
+          ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
+          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. It appears on this page at once; your own key can only read."}
       </p>
     </section>
+    {mayChange && <FirstSteps origin={origin} tenant={tenant} />}
+  </>
+);
+
+/** The two requests that lead to a first delivery. */
+const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }) => (
+  <>
     <section aria-labelledby="first">
       <div class="head">
         <h2 id="first">1. Create a destination</h2>
@@ -172,7 +197,7 @@ const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
       <Copyable
         id="create"
         label="The command that creates a destination"
-        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json '{"url": "https://example.com/webhooks"}'`}
+        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
       />
     </section>
     <section aria-labelledby="second">
@@ -182,7 +207,7 @@ const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
       <Copyable
         id="send"
         label="The command that sends the first event"
-        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json '{"type": "order.created", "data": {"order": 42}}'`}
+        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
       />
     </section>
   </>
@@ -194,7 +219,10 @@ const PAGE_SIZE = 50;
 export function registerAllDestinations(app: Hono<DashboardEnv>): void {
   app.get(DESTINATIONS, async (c) => {
     const services = c.get("services");
-    const { tenant, scopes } = c.get("visitor").principal;
+    const {
+      tenant,
+      principal: { scopes },
+    } = c.get("visitor");
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE_SIZE + 1 });
     const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
@@ -222,6 +250,13 @@ type AllProps = Readonly<{
   mayChange: boolean;
 }>;
 
+function emptyText(isFirst: boolean, mayChange: boolean): string {
+  if (!isFirst) return "No more destinations.";
+  return mayChange
+    ? "No destinations yet. Create the first one with New destination."
+    : "No destinations yet. Somebody with a key that has the scope admin creates them.";
+}
+
 const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (
   <section>
     <p class="crumb">
@@ -232,7 +267,7 @@ const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, may
       {mayChange && <NewDestinationLink />}
     </div>
     {healths.length === 0 ? (
-      <p class="empty">{isFirst ? "No destinations yet." : "No more destinations."}</p>
+      <p class="empty">{emptyText(isFirst, mayChange)}</p>
     ) : (
       <DestinationTable healths={healths} showTenant={showTenant} />
     )}
