@@ -160,6 +160,8 @@ export const deliveryFilters = {
   until: ["until", "Accepted before"],
 } as const satisfies FormFields;
 
+export const searchFields = { q: ["q", "The search"] } as const satisfies FormFields;
+
 /** An error in the words of a form, and the input that it belongs to: undefined where the form has none for it. */
 export type PlacedError = Readonly<{ input: string | undefined; label: string; text: string }>;
 

@@ -113,6 +113,7 @@ th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 tbody th { color: var(--ink); font-size: inherit; padding: 0.5rem 0.75rem; white-space: normal; }
 .compare { max-width: 44rem; }
+.compare th { white-space: normal; }
 .compare td { padding-block: 0.5rem; }
 .num { text-align: right; white-space: nowrap; }
 td a.name { font-weight: 550; text-decoration: none; }
@@ -143,7 +144,7 @@ p + form.stack { margin-top: 1rem; }
 .narrow { max-width: 40rem; }
 .narrow h1 { margin-bottom: 1.5rem; }
 .narrow .lede { margin-bottom: 1.5rem; }
-.stack { display: grid; gap: 1.125rem; }
+.stack { display: grid; gap: 1.125rem; grid-template-columns: minmax(0, 1fr); }
 .log li { display: grid; grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
 .log li:last-child { border-bottom: 0; }
 .log time { color: var(--soft); white-space: nowrap; }

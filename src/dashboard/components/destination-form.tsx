@@ -199,7 +199,7 @@ const FilterHint: FC = () => (
   <>
     Conditions on the event's <code>data</code>, all of which must hold: a value, a list of values, or
     operators such as <code>gte</code>, <code>prefix</code>, <code>in</code> and <code>not</code>.{" "}
-    <a href="/docs#filters">All operators</a>
+    <a href="/docs#destinations">All operators</a>
   </>
 );
 

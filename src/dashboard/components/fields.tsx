@@ -121,26 +121,24 @@ export const TextField: FC<TextProps> = ({
   ...field
 }) => (
   <div class={field.of}>
-    <label>
-      {labelIn(field.form, field.name)}
-      <input
-        type={type}
-        id={idOf(field.name)}
-        name={field.name}
-        value={type === "password" ? "" : valueIn(field.form, field.name)}
-        {...aboutInput(field)}
-        placeholder={placeholder}
-        maxlength={maxlength}
-        list={list}
-        required={required}
-        {...(type === "password" && { autocomplete: "new-password" })}
-        {...(type === "number" && {
-          step: "any",
-          min: range?.minValue ?? undefined,
-          max: range?.maxValue ?? undefined,
-        })}
-      />
-    </label>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <input
+      type={type}
+      id={idOf(field.name)}
+      name={field.name}
+      value={type === "password" ? "" : valueIn(field.form, field.name)}
+      {...aboutInput(field)}
+      placeholder={placeholder}
+      maxlength={maxlength}
+      list={list}
+      required={required}
+      {...(type === "password" && { autocomplete: "new-password" })}
+      {...(type === "number" && {
+        step: "any",
+        min: range?.minValue ?? undefined,
+        max: range?.maxValue ?? undefined,
+      })}
+    />
     <Below {...field} />
   </div>
 );
@@ -148,18 +146,16 @@ export const TextField: FC<TextProps> = ({
 /** Several lines. */
 export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string }>> = ({ placeholder, ...field }) => (
   <div class={field.of ?? "all"}>
-    <label>
-      {labelIn(field.form, field.name)}
-      <textarea
-        id={idOf(field.name)}
-        name={field.name}
-        {...aboutInput(field)}
-        placeholder={placeholder}
-        spellcheck={false}
-      >
-        {`\n${valueIn(field.form, field.name)}`}
-      </textarea>
-    </label>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <textarea
+      id={idOf(field.name)}
+      name={field.name}
+      {...aboutInput(field)}
+      placeholder={placeholder}
+      spellcheck={false}
+    >
+      {`\n${valueIn(field.form, field.name)}`}
+    </textarea>
     <Below {...field} />
   </div>
 );
@@ -171,16 +167,14 @@ export const ChoiceField: FC<FieldProps & Readonly<{ options: readonly Option[] 
   ...field
 }) => (
   <div class={field.of}>
-    <label>
-      {labelIn(field.form, field.name)}
-      <select id={idOf(field.name)} name={field.name} {...aboutInput(field)}>
-        {options.map(([value, text]) => (
-          <option value={value} selected={value === valueIn(field.form, field.name)}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <select id={idOf(field.name)} name={field.name} {...aboutInput(field)}>
+      {options.map(([value, text]) => (
+        <option value={value} selected={value === valueIn(field.form, field.name)}>
+          {text}
+        </option>
+      ))}
+    </select>
     <Below {...field} />
   </div>
 );

@@ -36,10 +36,8 @@ import type { DashboardEnv } from "../session.ts";
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
-    const {
-      tenant,
-      principal: { scopes },
-    } = c.get("visitor");
+    const { tenant, principal } = c.get("visitor");
+    const { scopes } = principal;
     const window = windowNamed(c.req.query("window"));
     const fleet = await readFleet(services, { tenant }, figuresQuery(window));
     const now = services.now();
@@ -49,7 +47,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       fleet.total === 0 ? (
         <NoDestinations
           origin={new URL(c.req.url).origin}
-          tenant={tenant}
+          tenant={principal.tenant === undefined ? tenant : undefined}
           mayChange={scopes.includes("admin")}
           outcome={c.req.query("done")}
         />
@@ -162,7 +160,7 @@ const NewDestinationLink: FC = () => (
 
 type NoneProps = Readonly<{
   origin: string;
-  /** The tenant that has none; undefined where no tenant has. */
+  /** The tenant that was chosen, which has none. */
   tenant: string | undefined;
   mayChange: boolean;
   outcome: string | undefined;

@@ -7,6 +7,7 @@ import type { FC } from "hono/jsx";
 import type { SearchResultJson } from "../../api/search.ts";
 import { showPage } from "../components/layout.tsx";
 import { Ago, RefusedNotice, StateLabel } from "../components/parts.tsx";
+import { searchFields } from "../form-fields.ts";
 import { momentOf } from "../format.ts";
 import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardEnv } from "../session.ts";
@@ -189,7 +190,7 @@ const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
     <section>
       <h1>Search</h1>
     </section>
-    <RefusedNotice refused={refused} />
+    <RefusedNotice refused={refused} fields={searchFields} />
     <WhatCanBeFound />
   </>
 );
