@@ -35,6 +35,7 @@ const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
 const byFirstStep = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["dashboard", dashboard],
   ["api", svix],
+  ["ingest", svix],
 ]);
 
 const LOOP =

@@ -45,7 +45,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     },
     svix: {
       folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "core", ""],
-      packages: [/^hono(\/|$)/, /^@hono\//],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^yaml$/],
     },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
     local: {

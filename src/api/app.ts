@@ -7,8 +7,10 @@ import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
 import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
+import { registerCancellations } from "./cancellations.ts";
 import type { Api, ApiContext, ApiEnv } from "./context.ts";
-import { registerDeliveries, registerDeliveryRetry } from "./deliveries.ts";
+import { registerDeliveries } from "./deliveries.ts";
+import { registerDeliveryActions } from "./delivery-actions.ts";
 import { registerDeliveryTail } from "./delivery-tail.ts";
 import { registerDestinationHealth } from "./destinations/health.ts";
 import { registerDestinationPreview } from "./destinations/preview.ts";
@@ -18,6 +20,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerErasures } from "./erasures.ts";
 import { registerEventList } from "./event-list.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
@@ -32,7 +35,8 @@ import { withinReadLimit } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
-import { registerTenants } from "./tenants.ts";
+import { registerTenantConfig } from "./tenant-config.ts";
+import { registerTenantDeletion, registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -69,10 +73,14 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     // Before registerDeliveries: /v1/deliveries/{id} would match its path.
     registerDeliveryTail,
     registerDeliveries,
-    registerDeliveryRetry,
+    registerDeliveryActions,
+    registerCancellations,
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerTenantDeletion,
+    registerErasures,
+    registerTenantConfig,
     registerReplays,
     registerReplayStatus,
     registerAudit,

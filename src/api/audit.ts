@@ -96,12 +96,15 @@ export function registerAudit(api: Api): void {
     if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
     const errors = rangeErrors(range.since, range.until);
     if (errors.length > 0) return invalid(errors);
-    const lines = exported(c.get("services"), { ...filterOf(range), tenant });
+    const pages = exportedPages(c.get("services"), { ...filterOf(range), tenant });
+    // Before the answer begins: afterwards a failure could not be told.
+    const first = await pages.next();
     c.header("content-disposition", 'attachment; filename="audit.ndjson"');
     c.header("content-type", "application/x-ndjson");
     // The types of routes know no stream of this content type.
     return stream(c, async (out) => {
-      for await (const some of lines) await out.write(some);
+      if (first.value !== undefined) await out.write(first.value);
+      for await (const page of pages) await out.write(page);
     }) as never;
   });
 }
@@ -111,7 +114,7 @@ const EXPORTED_AT_ONCE = 500;
 const MOST_PAGES = 200;
 
 /** The entries as NDJSON, the newest first; page by page, as fast as the caller reads. */
-async function* exported({ db }: Services, filter: Omit<AuditFilter, "before" | "limit">) {
+async function* exportedPages({ db }: Services, filter: Omit<AuditFilter, "before" | "limit">) {
   let before: number | undefined;
   for (let page = 0; page < MOST_PAGES; page++) {
     const rows = await listAuditEntries(db, { ...filter, before, limit: EXPORTED_AT_ONCE });
@@ -187,6 +190,9 @@ const getEntries = createRoute({
   },
 });
 
+const EXAMPLE = `{"id":"aud_1bm8hcd2k00","at":"2026-11-21T09:00:00.000Z","tenant":"acme","actor":{"kind":"admin_key","key":null,"session":null},"action":"destination.paused","subject":"dst_8m2x0f7q9a4r6t1v3w5y","changes":null}
+`;
+
 const exportEntries = createRoute({
   ...common,
   path: "/v1/audit/export",
@@ -196,7 +202,7 @@ const exportEntries = createRoute({
   responses: {
     200: {
       description: "The changes, one JSON object a line.",
-      content: { "application/x-ndjson": { schema: z.string() } },
+      content: { "application/x-ndjson": { schema: z.string(), example: EXAMPLE } },
     },
     ...problemResponses(401, 403, 422, 429),
   },

@@ -1,5 +1,5 @@
 /**
- * Deliveries: listed, shown and retried.
+ * Deliveries: listed and shown.
  *
  * Why a delivery waits, and until when, is shown as its gate says now: the row has what was true when the wait began.
  * A gate is called once for all the deliveries of its destination on a page, and only when one of them waits.
@@ -13,7 +13,7 @@ import {
   deliveryReasons,
 } from "../core/reasons.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
-import { dueAtOf, liveUntilOf, requeueDead } from "../db/deliveries.ts";
+import { dueAtOf, liveUntilOf } from "../db/deliveries.ts";
 import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import {
@@ -27,7 +27,7 @@ import { type Destination, destinationsByIds, gateSettingsOf, retryPolicyOf } fr
 import { findDelivery, queuedDeliveries } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, DeliveryRow, StoredState } from "../db/schema.ts";
 import type { Databases } from "../db/shards.ts";
-import { refusalAtGate, scheduleDrainAtGate } from "../gate/client.ts";
+import { refusalAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
@@ -47,7 +47,7 @@ import {
   tenantName,
   timeParam,
 } from "./parameters.ts";
-import { answerOf, invalidFields, notFound, problem, problemResponses, type Refusal } from "./problems.ts";
+import { answerOf, invalidFields, notFound, problemResponses, type Refusal } from "./problems.ts";
 
 export function registerDeliveries(api: Api): void {
   api.openapi(getDeliveries, async (c) => {
@@ -63,20 +63,6 @@ export function registerDeliveries(api: Api): void {
     const { id } = c.req.valid("param");
     const shown = await showDelivery(c.get("services"), id, c.get("principal").tenant);
     return shown ? c.json(shown, 200) : notFound("delivery", id);
-  });
-}
-
-export function registerDeliveryRetry(api: Api): void {
-  api.openapi(retryDelivery, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const key = deliveryKey(id);
-    const found = key && (await findDelivery(services, key, c.get("principal").tenant, overBy(services)));
-    if (!found) return notFound("delivery", id);
-    const retried = refusalOf(found) === undefined ? await retry(services, found) : undefined;
-    const [shown] = await showDeliveries(services, retried ? [retried] : []);
-    // It was dead when it was looked up, and is no longer: another request has requeued it.
-    return shown ? c.json(shown, 200) : problem(409, refusalOf(found) ?? UNDER_WAY);
   });
 }
 
@@ -228,21 +214,6 @@ const getDelivery = createRoute({
   responses: { 200: jsonAnswer(deliverySchema, "The delivery."), ...problemResponses(401, 403, 404, 429) },
 });
 
-const retryDelivery = createRoute({
-  method: "post",
-  path: "/v1/deliveries/{id}/retry",
-  summary: "Retry a dead delivery",
-  tags,
-  description:
-    "Requeues a dead delivery, with as many attempts and as much time as a new one. Its log is kept.",
-  middleware: [requires("admin")],
-  request: { params: idParam },
-  responses: {
-    200: jsonAnswer(deliverySchema, "The delivery: it waits for its turn."),
-    ...problemResponses(401, 403, 404, 409),
-  },
-});
-
 type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "order"> & Readonly<{ order?: Order }>;
 
 type Listed =
@@ -304,38 +275,6 @@ async function pageOfState(
 export function placesOf(positions: Positions): unknown {
   const places = positions.map(({ destinationId, eventId }) => [destinationId, eventId]);
   return places.length === 1 ? places[0] : places;
-}
-
-const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
-
-/** Why this delivery cannot be retried; undefined when it can. */
-function refusalOf(found: FoundDelivery): string | undefined {
-  if (!found.destination || found.destination.deletedAt !== null) {
-    return "The delivery's destination is deleted: there is nowhere to send it";
-  }
-  switch (found.kind === "stored" ? found.row.state : "queued") {
-    case "dead":
-      return undefined;
-    case "delivered":
-      return 'The delivery has been delivered; a replay with include "delivered" sends it once more';
-    case "cancelled":
-      return "The delivery has been cancelled";
-    default:
-      return UNDER_WAY;
-  }
-}
-
-/** The requeued delivery; undefined when it was no longer dead. */
-async function retry(services: Services, found: FoundDelivery): Promise<FoundDelivery | undefined> {
-  const { now, log } = services;
-  const policy = retryPolicyOf(found.destination ?? { retry: null });
-  const row = await requeueDead(services, found, ageLimitOf(policy, null, now()));
-  if (row === undefined) return undefined;
-  const { eventId, destinationId } = found;
-  log({ what: "delivery_retried", delivery: deliveryId(eventId, destinationId), destination: destinationId });
-  // Should this fail: the sweep schedules a drain for whatever waits.
-  services.background(scheduleDrainAtGate(services, found.destinationId));
-  return { ...found, kind: "stored", row };
 }
 
 /** Gates called for one answer: as many as a page of a list has deliveries. An event may have more destinations. */

@@ -222,7 +222,7 @@ const fieldError = z.object({
   expected: z.string().openapi({ description: "What is expected instead." }),
 });
 
-const problemSchema = z
+export const problemSchema = z
   .object({
     type: z
       .string()

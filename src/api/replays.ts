@@ -1,11 +1,12 @@
 /**
  * Replays: started, listed, shown, paused, resumed and cancelled. A replay requeues the ended deliveries of a
- * destination, at a rate that follows how they do (replay/).
+ * destination, or plans missing ones, at a rate that follows how they do (replay/).
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { type ReplayReason, replayReasons } from "../core/reasons.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, findDestination } from "../db/destinations.ts";
+import { keptOfTenant } from "../db/kept.ts";
 import { beginReplay, countCandidates, LARGEST, partsOf } from "../db/replay-steps.ts";
 import {
   changeReplay,
@@ -47,7 +48,11 @@ export function registerReplays(api: Api): void {
   api.openapi(postReplay, async (c) => {
     const services = c.get("services");
     const input = c.req.valid("json");
-    const errors = [...rangeErrors(input.since, input.until), ...futureErrors(input.since, services.now())];
+    const errors = [
+      ...rangeErrors(input.since, input.until),
+      ...futureErrors(input.since, services.now()),
+      ...matchingErrors(input),
+    ];
     if (errors.length > 0) return invalid(errors);
     const id = input.destination_id;
     const destination = await findDestination(services.db, id, c.get("principal").tenant);
@@ -99,7 +104,8 @@ export function registerReplayStatus(api: Api): void {
 }
 
 const RATE_EXPECTED = "expected a whole number from 1 to 6000";
-const INCLUDE_EXPECTED = 'expected "dead" or "delivered"';
+const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
+const includes = ["dead", "delivered", "missing"] as const;
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 const replayStates = ["running", "paused", "completed", "cancelled"] as const;
@@ -127,9 +133,24 @@ const newReplay = strict({
     .max(6000, { error: RATE_EXPECTED })
     .default(100)
     .openapi({ description: "The rate at first; it adapts between a tenth and ten times of this." }),
-  include: z.enum(["dead", "delivered"], { error: INCLUDE_EXPECTED }).default("dead").openapi({
-    description: "Which deliveries to send again. `delivered` repeats history: the same ids, the same bytes.",
-  }),
+  include: z
+    .enum(includes, { error: INCLUDE_EXPECTED })
+    .default("dead")
+    .openapi({
+      description:
+        "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +
+        "destination's tenant that have no delivery to it, because it did not exist when they were accepted, or did not " +
+        "take them.",
+    }),
+  matching: z
+    .boolean({ error: "expected true or false" })
+    .optional()
+    .openapi({
+      description:
+        "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +
+        "said otherwise), or all of its tenant's. Content that is not JSON goes only to destinations with " +
+        '`body: "data"` in any case.',
+    }),
 }).openapi("NewReplay");
 
 const time = z.iso.datetime();
@@ -139,7 +160,11 @@ const replaySchema = z
     id: z.string(),
     tenant: z.string(),
     destination_id: z.string(),
-    include: z.enum(["dead", "delivered"]),
+    include: z.enum(includes),
+    matching: z
+      .boolean()
+      .optional()
+      .openapi({ description: "Of `missing` alone: whether the destination's settings apply." }),
     event_types: z.array(z.string()).nullable(),
     tag: z.string().nullable(),
     since: time,
@@ -155,8 +180,11 @@ const replaySchema = z
           "blocked, or what was requeued still waits; `destination_paused`), or is paused or cancelled (`manual`, " +
           "`destination_deleted`).",
       }),
-    total: z.int().openapi({ description: "Deliveries that matched when it started." }),
-    requeued: z.int().openapi({ description: "How many of them it has requeued." }),
+    total: z.int().nullable().openapi({
+      description:
+        "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
+    }),
+    requeued: z.int().openapi({ description: "How many of them it has requeued, or planned." }),
     delivered: z.int().openapi({ description: "How many of those have been delivered since." }),
     failed: z.int().openapi({ description: "How many of those have ended otherwise since." }),
     current_rate_per_minute: z
@@ -176,7 +204,8 @@ const postReplay = createRoute({
   summary: "Start a replay",
   tags,
   description:
-    "Sends the dead deliveries of a range of time again, or the delivered ones. A destination has one replay at a time.",
+    "Sends the dead deliveries of a range of time again, or the delivered ones, or sends what is missing. A destination " +
+    "has one replay at a time.",
   middleware: [requires("admin"), jsonBody()],
   request: { body: jsonRequest(newReplay) },
   responses: {
@@ -267,12 +296,14 @@ async function start(
   });
   if (candidates > LARGEST) return { kind: "too_many" };
   const at = { createdAt: now(), updatedAt: now(), nextStepAt: now() };
-  const asked = { include, eventTypes, tag, since, until, ratePerMinute };
+  const matching = input.matching === false ? 0 : 1;
+  const asked = { include, matching, eventTypes, tag, since, until, ratePerMinute };
   const job = { id: newReplayId(), tenant, destinationId, ...asked };
   const state = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
-  const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, config.retentionMs);
+  const kept = await keptOfTenant(db, tenant, config.retentionMs);
+  const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, kept);
   if (began === undefined) return { kind: "occupied" };
-  const parts = await partsOf(services, began, config.retentionMs);
+  const parts = await partsOf(services, began, kept);
   const replay = summedUp(
     began,
     parts.map((part) => part.replay),
@@ -284,6 +315,12 @@ async function start(
 function futureErrors(since: number, now: number): FieldError[] {
   if (since <= now) return [];
   return [{ field: "since", fault: `is ${isoTime(since)}`, expected: "a time in the past" }];
+}
+
+function matchingErrors({ include, matching }: z.infer<typeof newReplay>): FieldError[] {
+  if (matching === undefined || include === "missing") return [];
+  const fault = `is ${matching}, and include is "${include}"`;
+  return [{ field: "matching", fault, expected: 'include "missing" beside it, or nothing' }];
 }
 
 const tooMany: FieldError = {
@@ -341,20 +378,23 @@ async function changeState(
 }
 
 function replayView(replay: Replay): z.infer<typeof replaySchema> {
+  const { include, matching, state, total, requeued } = replay;
+  const isMissing = include === "missing";
   return {
     id: replay.id,
     tenant: replay.tenant,
     destination_id: replay.destinationId,
-    include: replay.include,
+    include,
+    ...(isMissing && { matching: matching !== 0 }),
     event_types: replay.eventTypes && [...replay.eventTypes],
     tag: replay.tag,
     since: isoTime(replay.since),
     until: isoTime(replay.until),
     rate_per_minute: replay.ratePerMinute,
-    state: replay.state,
+    state,
     reason: replay.reason as ReplayReason | null,
-    total: replay.total,
-    requeued: replay.requeued,
+    total: isMissing ? (state === "completed" ? requeued : null) : total,
+    requeued,
     delivered: replay.delivered,
     failed: replay.failed,
     current_rate_per_minute: Math.round(replay.pace * 10) / 10,

@@ -6,13 +6,17 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { deleteTenant } from "../maintenance/erasure.ts";
+import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
+import { erasureSchema, erasureView } from "./erasures.ts";
 import { jsonBody } from "./json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
 import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { retentionDaysField, retentionErrors } from "./retention-field.ts";
 
 export function registerTenants(api: Api): void {
   api.openapi(getTenant, async (c) => {
@@ -26,28 +30,33 @@ export function registerTenants(api: Api): void {
     const principal = c.get("principal");
     if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
     if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const { contact_email, retention_days, payload_free } = c.req.valid("json");
-    const { db, config, now } = c.get("services");
-    const errors = retentionErrors(retention_days, config.retentionMs / DAY_MS);
+    const input = c.req.valid("json");
+    const services = c.get("services");
+    const errors = settingsErrors(services, input);
     if (errors.length > 0) return invalid(errors);
-    const change = {
-      ...(contact_email !== undefined && { contactEmail: contact_email }),
-      ...(retention_days !== undefined && { retentionDays: retention_days }),
-      ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
-    };
-    const before = settingsView(tenant, await findTenantSettings(db, tenant));
-    const view = settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+    const before = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const view = await setSettings(services, tenant, input);
     changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
     return c.json(view, 200);
   });
 }
 
-const NOT_THE_OPERATOR = "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
+export function registerTenantDeletion(api: Api): void {
+  api.openapi(removeTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const erasure = await deleteTenant(c.get("services"), tenant);
+    changed(c, "tenant.deleted", { id: tenant, tenant });
+    return c.json(erasureView(erasure), 202);
+  });
+}
 
-const DAY_MS = 86_400_000;
+export const NOT_THE_OPERATOR =
+  "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
 
 const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
-const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
 
 const contactEmail = z
   .string({ error: EMAIL_EXPECTED })
@@ -59,19 +68,13 @@ const contactEmail = z
     description: "Who is told about the tenant's own destinations by mail; null: nobody.",
   });
 
-const retentionDays = z.int({ error: DAYS_EXPECTED }).min(1, { error: DAYS_EXPECTED }).nullable().openapi({
-  example: 7,
-  description:
-    "For how many days its events are kept; null: as long as the deployment keeps events, which is the most.",
-});
-
 const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
-  description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
+  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
-const change = strict({
+export const tenantChange = strict({
   contact_email: contactEmail.optional(),
-  retention_days: retentionDays.optional(),
+  retention_days: retentionDaysField.optional(),
   payload_free: payloadFree.optional(),
 }).openapi("TenantChange");
 
@@ -79,7 +82,7 @@ const tenantSchema = z
   .object({
     tenant: z.string().openapi({ example: "acme" }),
     contact_email: contactEmail,
-    retention_days: retentionDays,
+    retention_days: retentionDaysField,
     payload_free: payloadFree,
     updated_at: z.iso
       .datetime()
@@ -89,7 +92,7 @@ const tenantSchema = z
   .openapi("Tenant");
 
 /** A name that no tenant can have is the handlers' 404. */
-const tenantParam = z.object({
+export const tenantParam = z.object({
   tenant: z.string().openapi({ description: "The tenant's name.", example: "acme" }),
 });
 
@@ -113,26 +116,56 @@ const patchTenant = createRoute({
   summary: "Change what is set for a tenant",
   description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
   middleware: [requires("admin"), jsonBody()],
-  request: { params: tenantParam, body: jsonRequest(change) },
+  request: { params: tenantParam, body: jsonRequest(tenantChange) },
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
     ...problemResponses(400, 401, 403, 404, 413, 415, 422),
   },
 });
 
+const removeTenant = createRoute({
+  ...common,
+  method: "delete",
+  summary: "Delete a tenant with everything",
+  description:
+    "Its destinations, its application of the Svix API and its settings are deleted, its keys revoked, its sessions ended, " +
+    "its portal links worthless, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
+    "that are bound to a tenant.",
+  middleware: [requires("admin")],
+  request: { params: tenantParam },
+  responses: {
+    202: jsonAnswer(erasureSchema, "The tenant is deleted; the erasure of its events begins at once."),
+    ...problemResponses(401, 403, 404),
+  },
+});
+
+type TenantChange = z.infer<typeof tenantChange>;
+
+/** The errors of settings that the deployment does not allow. */
+export function settingsErrors({ config }: Services, { retention_days: days }: TenantChange): FieldError[] {
+  return retentionErrors(days, config);
+}
+
+/** Sets what the input has, and shows the settings as they are then. */
+export async function setSettings(
+  { db, now }: Services,
+  tenant: string,
+  { contact_email, retention_days, payload_free }: TenantChange,
+) {
+  const change = {
+    ...(contact_email !== undefined && { contactEmail: contact_email }),
+    ...(retention_days !== undefined && { retentionDays: retention_days }),
+    ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+  };
+  return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+}
+
 /** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
-function isVisible(principal: Principal, tenant: string): boolean {
+export function isVisible(principal: Principal, tenant: string): boolean {
   return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
 }
 
-/** The error of more days than the deployment keeps events. */
-function retentionErrors(days: number | null | undefined, most: number): FieldError[] {
-  if (days === undefined || days === null || days <= most) return [];
-  const expected = `at most ${most}, the RETENTION_DAYS of the deployment`;
-  return [{ field: "retention_days", fault: `is ${days}`, expected }];
-}
-
-function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
+export function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
   return {
     tenant,
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,

@@ -9,8 +9,8 @@ import { reopened } from "./concurrency-window.ts";
 import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
-import { type GateState, sideOf, withoutExpired } from "./gate-state.ts";
-import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, succeeded } from "./lease.ts";
+import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
+import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, live, succeeded } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { packNumbers, sharedWith } from "./number-sets.ts";
 import type { Refusal } from "./reasons.ts";
@@ -81,6 +81,22 @@ export function refusalAt(
   const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0 };
   const { refused } = admit(state, request, settings, now).result;
   return refused ? { reason: refused.reason, until: refused.until } : undefined;
+}
+
+/**
+ * Deliveries are changed in D1 by others than the holders of leases. Whoever has read one of them before has to read it
+ * again before it is granted. Those that a live lease holds are left to its holder, and returned.
+ */
+export function recheck(
+  state: GateState,
+  deliveries: readonly number[],
+  now: number,
+): Readonly<{ state: GateState; inFlight: readonly number[] }> {
+  const { leased } = knownOf({ ...state, leases: live(state.leases, now) }, deliveries);
+  const free = deliveries.filter((id) => !leased.has(id));
+  const inFlight = [...leased.keys()];
+  if (free.length === 0) return { state, inFlight };
+  return { state: { ...state, ...withSettled(state, packNumbers(free), now) }, inFlight };
 }
 
 /** The least time between two test events: they bypass the gate, so they need a bound of their own. */

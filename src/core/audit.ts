@@ -7,6 +7,7 @@ export const auditActions = [
   "application.changed",
   "application.created",
   "application.deleted",
+  "attempt.content_removed",
   "deliveries.cancelled",
   "delivery.cancelled",
   "delivery.retried",
@@ -30,6 +31,7 @@ export const auditActions = [
   "session.started",
   "tenant.changed",
   "tenant.deleted",
+  "tenant.exported",
   "tenant.imported",
 ] as const;
 

@@ -127,6 +127,8 @@ export type EventHeader = Readonly<{
   ttlSeconds?: number | undefined;
   /** Of content that is sent as it was posted; undefined: the body is an envelope. */
   contentType?: string | undefined;
+  /** It was posted for certain destinations, whatever others take. */
+  isAddressed?: boolean | undefined;
 }>;
 
 /**
@@ -134,7 +136,7 @@ export type EventHeader = Readonly<{
  * What only some events have is absent from bundles without such events, so that it costs nothing there.
  */
 export type StoredHeader = Readonly<{
-  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types. */
+  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types, erasures. */
   version: 1 | 2;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
@@ -155,6 +157,10 @@ export type StoredHeader = Readonly<{
   ttls?: readonly (readonly [seconds: number, events: Runs])[];
   /** The bytes of the events' own request headers, which are stored behind the bodies. */
   headerBytes?: number;
+  /** The events whose content has been erased: see core/erase.ts. */
+  erased?: Runs;
+  /** The events that were posted for certain destinations. */
+  addressed?: Runs;
 }>;
 
 const FIELDS = 3;
@@ -174,6 +180,7 @@ export function storedHeader(
   const channels = withRuns(events.map((event) => event.channels ?? []));
   const ttls = withRuns(events.map(({ ttlSeconds }) => (ttlSeconds === undefined ? [] : [ttlSeconds])));
   const contentTypes = contentTypesOf(events);
+  const addressed = runsOf(events.flatMap(({ isAddressed }, index) => (isAddressed ? [index] : [])));
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
     version: isPlain ? 1 : 2,
@@ -185,6 +192,7 @@ export function storedHeader(
     ...(channels.length > 0 && { channels }),
     ...(ttls.length > 0 && { ttls }),
     ...(contentTypes && { contentTypes }),
+    ...(addressed.length > 0 && { addressed }),
   };
 }
 

@@ -43,7 +43,7 @@ const applicator = (keyword: string, child: Child, inPlace: boolean): [string, A
 ];
 
 /** Keywords whose values are schemas. */
-const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntries([
+export const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntries([
   applicator("allOf", "list", true),
   applicator("anyOf", "list", true),
   applicator("oneOf", "list", true),
@@ -107,7 +107,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     "^ and at most 256 characters, without groups, alternatives and references, with one of * + {n,m} and two ? at most",
   ],
   format: [
-    (value) => typeof value === "string" && Object.hasOwn(FORMATS, value),
+    (value) => typeof value === "string" && isFormat(value),
     "one of date-time, date, time, email, hostname, ipv4, uri, uuid",
   ],
   $ref: [
@@ -404,7 +404,7 @@ class Check {
       if (!regexOf(pattern).test(value))
         return this.#refuse(pointer, faultOf(value), `a string that matches ${pattern}`);
     }
-    if (typeof format === "string" && Object.hasOwn(FORMATS, format)) {
+    if (typeof format === "string" && isFormat(format)) {
       this.#step(Math.ceil(value.length / TEXT_STEP));
       if (!FORMATS[format]?.(value)) return this.#refuse(pointer, faultOf(value), `the format ${format}`);
     }
@@ -577,6 +577,11 @@ function isHostname(text: string): boolean {
 function isEmail(text: string): boolean {
   const [name = "", host = "", ...others] = text.split("@");
   return others.length === 0 && /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$/i.test(name) && isHostname(host);
+}
+
+/** Whether values of `format` are checked by it. */
+export function isFormat(name: string): boolean {
+  return Object.hasOwn(FORMATS, name);
 }
 
 const FORMATS: Readonly<Record<string, (text: string) => boolean>> = {

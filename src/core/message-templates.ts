@@ -1,15 +1,17 @@
 /**
- * Templates: what services for people and on-call are sent in place of an operational event, as each of them takes it.
+ * Templates: what services for people and on-call, and receivers of Svix, are sent in place of an operational event.
  * A template is a pure function of the stored event, so that every attempt sends the same bytes.
  *
  * - Slack: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  * - Discord: https://discord.com/developers/docs/resources/webhook#execute-webhook
  * - Microsoft Teams, a workflow with the trigger for webhooks: https://adaptivecards.io/explorer/
+ * - Svix, its operational webhooks: svix-operational.ts
  * - PagerDuty, Events API v2: https://developer.pagerduty.com/docs/events-api-v2/overview/
  */
 import { messageAbout, type OperationalMessage, type Severity } from "./operational-message.ts";
+import { svixEventOf } from "./svix-operational.ts";
 
-export const templates = ["slack", "discord", "teams", "pagerduty"] as const;
+export const templates = ["slack", "discord", "teams", "pagerduty", "svix"] as const;
 export type Template = (typeof templates)[number];
 
 /** The template in effect; undefined where there is none, or an edit by hand has made it unknown. */
@@ -34,6 +36,7 @@ export function rendered(template: Template, envelope: string): string {
     timestamp: string;
     data: unknown;
   };
+  if (template === "svix") return JSON.stringify(svixEventOf(type, data));
   const message = messageAbout(type, data);
   const facts = shownFacts(message);
   const title = short([message.title, message.subject].filter(Boolean).join(": "), LONGEST_TITLE);
@@ -53,7 +56,7 @@ function shownFacts({ facts }: OperationalMessage) {
 
 type Rendering = OperationalMessage & Readonly<{ headline: string; type: string; timestamp: string }>;
 
-const renderers: Readonly<Record<Template, (message: Rendering) => unknown>> = {
+const renderers: Readonly<Record<Exclude<Template, "svix">, (message: Rendering) => unknown>> = {
   slack: slackMessage,
   discord: discordMessage,
   teams: teamsMessage,

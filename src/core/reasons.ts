@@ -99,7 +99,13 @@ export const deadReasons = [
 ] as const;
 export type DeadReason = (typeof deadReasons)[number];
 
-export const cancelReasons = ["destination_deleted"] as const;
+/** Why a delivery is `cancelled`. */
+export const cancelReasons = [
+  "destination_deleted",
+  "cancelled_by_request",
+  /** The content of its event has been erased. */
+  "erased",
+] as const;
 export type CancelReason = (typeof cancelReasons)[number];
 
 /** Every named reason of a delivery; `http_<status>` comes in addition. `scheduled` is shown, never stored. */

@@ -133,6 +133,7 @@ export const eventTypeFields = {
   example: ["example", "Example of the data (JSON)"],
   validate: ["validate", "Refuse events that do not fit the schema"],
   archived: ["archived", "Archived"],
+  retention_days: ["retention_days", "Retention (days)"],
 } as const satisfies FormFields;
 
 export const auditFields = {

@@ -20,6 +20,7 @@ export const templateTexts: Readonly<Record<Template, string>> = {
   discord: "A message for Discord",
   teams: "A message for Microsoft Teams",
   pagerduty: "An alert for PagerDuty",
+  svix: "An operational webhook as Svix sends it",
 };
 
 export const formTexts: Readonly<Record<SignatureForm["form"], string>> = {

@@ -181,7 +181,7 @@ export function deliveryText(delivery: Delivery, acceptedAt: number, now: number
     case "dead":
       return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
     case "cancelled":
-      return { tone: "quiet", label: "Cancelled", text: "Cancelled: the destination was deleted" };
+      return { tone: "quiet", label: "Cancelled", text: `Cancelled: ${cancelledText(delivery)}` };
   }
 }
 
@@ -196,7 +196,7 @@ export const reasons: Readonly<Record<string, string>> = {
   slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
   crash_loop: "because Workers that sent to it have crashed: it is served apart, a few deliveries at a time",
   recovered: "to be sent again: it was lost on the way",
-  retried: "for a retry that was requested manually",
+  retried: "to be sent again, as was requested",
   replayed: "for its turn in a replay",
   sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
@@ -242,6 +242,16 @@ function deadText({ reason = "", attempts }: Delivery): string {
     poison: "it could not be processed",
   };
   return texts[reason] ?? `${spelledOut(reason)} ${after}`;
+}
+
+function cancelledText({ reason = "" }: Delivery): string {
+  const texts: Readonly<Record<string, string>> = {
+    destination_deleted: "the destination was deleted",
+    cancelled_by_request: "somebody has asked for it",
+    erased: "the content of the event was erased",
+    event_removed: "the event was removed",
+  };
+  return texts[reason] ?? spelledOut(reason);
 }
 
 /** Why an attempt failed: `http_503` as "HTTP 503". */

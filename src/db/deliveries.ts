@@ -25,6 +25,7 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
@@ -42,6 +43,7 @@ import {
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
+import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -58,6 +60,8 @@ type LoadedEvent = Readonly<{
   ttlSeconds?: number | undefined;
   /** The request headers that it was posted with; loaded with its body. */
   headers?: RequestHeaders | undefined;
+  /** Present when its content has been erased: it has no body. */
+  isErased?: true;
 }>;
 
 /** When the event could first be delivered, epoch ms: its age counts from here. */
@@ -103,7 +107,7 @@ type LoadOptions = Readonly<{
 }>;
 
 /** The latest version of headers that this code can read. */
-const VERSION = 2;
+export const VERSION = 2;
 /** Stored bytes of bodies in one round trip, unless one bundle alone has more. As hexadecimal they are twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 /**
@@ -120,7 +124,9 @@ const BUNDLES = `
     iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0`;
 
-const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value";
+/** With the headers: a body may have been written anew since its header was read. */
+const BODIES = `
+  SELECT b.id, b.header, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value`;
 
 const DESTINATIONS = `SELECT d.* FROM ${LISTED_DESTINATIONS}`;
 
@@ -261,7 +267,7 @@ type Entry = Readonly<{ index: number; destination: Destination; row: DeliveryRo
 /** A loaded bundle with the deliveries that were asked for. */
 type Opened = {
   readonly stored: BundleRow;
-  readonly header: StoredHeader;
+  header: StoredHeader;
   readonly entries: readonly Entry[];
   /** The indexes of the events whose bodies are needed, and the bytes of these. */
   readonly due: ReadonlySet<number>;
@@ -301,7 +307,8 @@ function opening(
         if (indexes && !isIn(indexes, index)) continue;
         const row = own?.get(eventAt(bundle, index));
         entries.push({ index, destination, row });
-        if ((row?.endedAt ?? null) === null && isDue(row)) due.add(index);
+        const isOpen = (row?.endedAt ?? null) === null && !isErased(header, index);
+        if (isOpen && isDue(row)) due.add(index);
       }
     }
   }
@@ -320,9 +327,13 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
     for (const [db, share] of Map.groupBy(open, ({ stored }) => homeOfBundle(databases, stored.id))) {
       for (const portion of portionsOf(share)) {
         const ids = listOf(portion.map(({ stored }) => stored.id));
-        const found = (await db?.prepare(BODIES).bind(ids).all<{ id: number; body: string }>())?.results;
-        const bodies = new Map(found?.map(({ id, body }) => [id, body]));
-        for (const one of portion) await decodeInto(one, bodies.get(one.stored.id) ?? "");
+        const found = (await db?.prepare(BODIES).bind(ids).all<BodyRow>())?.results;
+        const rows = new Map(found?.map((row) => [row.id, row]));
+        for (const one of portion) {
+          const { header, body = "" } = rows.get(one.stored.id) ?? {};
+          if (header !== undefined) one.header = JSON.parse(header);
+          await decodeInto(one, body);
+        }
       }
     }
   }
@@ -342,6 +353,8 @@ function portionsOf(opened: readonly Opened[]): Opened[][] {
   }
   return portions;
 }
+
+type BodyRow = Readonly<{ id: number; header: string; body: string }>;
 
 async function decodeInto(one: Opened, hex: string): Promise<void> {
   one.reads += 1;
@@ -364,11 +377,13 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
     let event = events.get(index);
     if (!event) {
       const { tenant = "", type = "", contentType } = headerAt(header, index) ?? {};
-      const content = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
+      const isGone = isErased(header, index);
+      const content = due.has(index) && !isGone ? (bodies?.get(index) ?? null) : undefined;
       const body = content === null ? null : content?.body;
       const ttlSeconds = ttlAt(header, index);
       event = { id: eventAt(id, index), tenant, type, body, contentType, acceptedAt, deliverAt };
       if (ttlSeconds !== undefined) event = { ...event, ttlSeconds };
+      if (isGone) event = { ...event, isErased: true };
       if (content?.headers) event = { ...event, headers: content.headers };
       events.set(index, event);
     }
@@ -450,22 +465,80 @@ export function recording(db: D1Database, rows: readonly DeliveryRow[]): D1Prepa
   return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
 }
 
-/** SQL: the columns of a requeued delivery. `?1` is its age limit until its first attempt, epoch ms. */
-export const REQUEUED = `
+/** SQL: the columns of a requeued delivery. @param giveUpAt its age limit until its first attempt, epoch ms */
+export const requeued = (giveUpAt: string) => `
   state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, generation = generation + 1,
-  first_attempt_at = NULL, give_up_at = ?1`;
+  first_attempt_at = NULL, give_up_at = ${giveUpAt}`;
 
-const REQUEUE_DEAD = `
-  UPDATE deliveries SET ${REQUEUED}, reason = 'retried', replay = NULL
-  WHERE destination_id = ?2 AND event_id = ?3 AND state = 'dead' RETURNING *`;
+type PackedRequeue = Readonly<{
+  list: string;
+  reason: string;
+  replay: string;
+  giveUpAt: string;
+  mask: typeof endedOf;
+}>;
 
-/** Requeues a dead delivery; undefined when it is not, or no longer, dead. */
-export async function requeueDead(
+/**
+ * SQL: has deliveries `v` of a JSON list of rows wait in rows of their own, if their bits in the packs
+ * `p` still say that they have ended. A trigger clears the bits. To be continued with further conditions.
+ */
+export const requeuePacked = ({ list, reason, replay, giveUpAt, mask }: PackedRequeue) => `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
+  SELECT v.value ->> 'destinationId', v.value ->> 'eventId', 'waiting', ${reason}, 1, ${giveUpAt},
+    v.value ->> 'lastStatus', ${replay}, v.value -> 'log'
+  FROM json_each(${list}) v CROSS JOIN packs p ON p.destination_id = v.value ->> 'destinationId'
+    AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
+  WHERE ${hasBit(mask("p"), "(v.value ->> 'eventId')")}`;
+
+const REQUEUE_ENDED = `
+  UPDATE deliveries SET ${requeued("v.giveUpAt")}, reason = 'retried', replay = NULL
+  FROM (SELECT value ->> 'destinationId' AS destination, value ->> 'eventId' AS event,
+    value ->> 'giveUpAt' AS giveUpAt FROM json_each(?1)) v
+  WHERE destination_id = v.destination AND event_id = v.event
+    AND state IN ('delivered', 'dead', 'cancelled') AND reason IS NOT 'event_removed'
+  RETURNING *`;
+
+const packedAgain = {
+  list: "?1",
+  reason: "'retried'",
+  replay: "NULL",
+  giveUpAt: "v.value ->> 'giveUpAt'",
+  mask: endedOf,
+};
+const REQUEUE_ENDED_PACKED = `${requeuePacked(packedAgain)} ON CONFLICT DO NOTHING RETURNING *`;
+
+/** What a delivery is requeued by: its key, what it had in a pack, and its new age limit, epoch ms. */
+type Requeue = Pick<DeliveryRow, "destinationId" | "eventId" | "lastStatus" | "log" | "giveUpAt">;
+
+/**
+ * Requeues deliveries that have ended, in rows or in packs. Returns those that this call has requeued: any other had not,
+ * or no longer, ended.
+ */
+export async function requeueEnded(
+  databases: Databases,
+  ended: readonly Requeue[],
+): Promise<readonly DeliveryRow[]> {
+  const requeue = async (db: D1Database, rows: readonly Requeue[]) => {
+    const list = JSON.stringify(rows);
+    const statements = [REQUEUE_ENDED, REQUEUE_ENDED_PACKED].map((sql) => db.prepare(sql).bind(list));
+    return (await rowsOf(db, statements)).flat().map((raw) => modelOf(deliveries, raw));
+  };
+  const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
+  return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
+}
+
+/** Only of one that has ended: who records an attempt writes the whole log. */
+const FORGET_EXCERPT = `
+  UPDATE deliveries SET log = (
+    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt'), e.value)))
+    FROM json_each(log) e)
+  WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
+
+/** Removes what the response of the attempt at `at` (epoch ms) said. */
+export async function forgetExcerpt(
   databases: Databases,
   { destinationId, eventId }: DeliveryKey,
-  giveUpAt: number,
-): Promise<DeliveryRow | undefined> {
-  const requeue = homeOf(databases, eventId)?.prepare(REQUEUE_DEAD).bind(giveUpAt, destinationId, eventId);
-  const raw = await requeue?.first<RawRow>();
-  return raw ? modelOf(deliveries, raw) : undefined;
+  at: number,
+): Promise<void> {
+  await homeOf(databases, eventId)?.prepare(FORGET_EXCERPT).bind(destinationId, eventId, at).run();
 }

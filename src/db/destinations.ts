@@ -122,6 +122,18 @@ export async function listDestinations(
     .limit(limit);
 }
 
+/** What the tenant's destinations take that are not paused. */
+export async function activeRoutes(
+  db: D1Database,
+  tenant: string,
+): Promise<Pick<Destination, "eventTypes" | "channels">[]> {
+  const { eventTypes, channels, status, tenant: owner, deletedAt } = destinations;
+  return drizzle(db)
+    .select({ eventTypes, channels })
+    .from(destinations)
+    .where(and(isNull(deletedAt), eq(owner, tenant), ne(status, "paused")));
+}
+
 /** The values of columns that a change was decided by. */
 type Seen = Partial<
   Pick<

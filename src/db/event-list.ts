@@ -21,9 +21,11 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { databaseNumberOf } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents, type TimeRange } from "./bundles.ts";
+import { type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type Part } from "./merge.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
@@ -47,6 +49,8 @@ export type ListedEvent = Readonly<{
   contentType: string | undefined;
   /** Whether the destination that was named gets it. */
   isPlanned: boolean;
+  /** Whether its content has been erased. */
+  isErased: boolean;
   /** The bytes of all bodies of its bundle. */
   bundleBytes: number;
 }>;
@@ -70,8 +74,8 @@ export type EventFilter = Readonly<{
   tag?: string | undefined;
   channel?: string | undefined;
   accepted?: TimeRange | undefined;
-  /** Events that were due by then are left out, epoch ms. */
-  dueBy: number;
+  /** Events that are old by it are left out. */
+  over: Over;
 }>;
 
 export type EventListFilter = EventFilter &
@@ -151,7 +155,9 @@ async function listedIn(
   const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
     ? taggedBundles(db, about)
     : walked(db, about));
-  const found = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
+  const wanted = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
+  const isOld = await oldAmong(filter.over, wanted);
+  const found = wanted.filter((event) => !isOld(event));
   const shown = found.slice(0, limit);
   const cut = found.length > limit ? shown.at(-1) : undefined;
   return { found: shown, ...(cut ? { next: cut.id, lookedBackTo: cut.acceptedAt } : looked) };
@@ -251,40 +257,69 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent
       ttlSeconds: ttlAt(stored, index),
       contentType,
       isPlanned: isInRuns(planned, index),
+      isErased: isErased(stored, index),
       bundleBytes,
     }))
     .reverse();
 }
 
-function isWanted(
-  event: ListedEvent,
-  { tenant, types, tag, channel, accepted = {}, dueBy }: EventFilter,
-): boolean {
-  const { acceptedAt, deliverAt } = event;
+function isWanted(event: ListedEvent, { tenant, types, tag, channel, accepted = {} }: EventFilter): boolean {
+  const { acceptedAt } = event;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted;
   if (tenant !== undefined && event.tenant !== tenant) return false;
   if (types !== undefined && !takesType(types, event.type)) return false;
   if (tag !== undefined && !event.tags.includes(tag)) return false;
   if (channel !== undefined && !event.channels.includes(channel)) return false;
-  return acceptedAt >= since && acceptedAt < until && (deliverAt ?? acceptedAt) > dueBy;
+  return acceptedAt >= since && acceptedAt < until;
+}
+
+const LISTED = `
+  SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, NULL AS runs FROM ${LISTED_BUNDLES}`;
+
+/** Those of the events that are stored and the tenant's, by their ids. */
+export async function eventsById(
+  databases: Databases,
+  tenant: string,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, ListedEvent>> {
+  const wanted = new Set(ids);
+  const found = await Promise.all(
+    [...sharesOf(databases, ids, (id) => id)].map(async ([db, share]) => {
+      const listed = JSON.stringify([...new Set(share.map(bundleOf))]);
+      const { results } = await db.prepare(LISTED).bind(listed).all<Row>();
+      return results.flatMap(eventsIn).filter((event) => wanted.has(event.id) && event.tenant === tenant);
+    }),
+  );
+  return new Map(found.flat().map((event) => [event.id, event]));
 }
 
 // ── Bodies ──
 
+/** What decides which bodies are read together. */
+type Sized = Pick<ListedEvent, "id" | "bundleBytes">;
+
 /**
- * The page, ending before the first event whose bundle goes beyond the bound of bytes; one bundle in any case.
+ * How many of the events, from the first on, have bundles within the bound of bytes; those of one bundle in any case.
  * @param isAsked whose body is asked for: the others cost nothing
  */
-export function withinBytes(page: EventPage, isAsked: (event: ListedEvent) => boolean): EventPage {
+export function countWithinBytes<E extends Sized>(
+  events: readonly E[],
+  isAsked: (event: E) => boolean,
+): number {
   const bundles = new Set<number>();
   let bytes = 0;
-  const end = page.found.findIndex((event) => {
+  const end = events.findIndex((event) => {
     if (!isAsked(event) || bundles.has(bundleOf(event.id))) return false;
     bundles.add(bundleOf(event.id));
     bytes += event.bundleBytes;
     return bytes > MOST_BYTES && bundles.size > 1;
   });
-  return end < 0 ? page : endingAfter(page, end);
+  return end < 0 ? events.length : end;
+}
+
+/** The page, ending before the first event whose bundle goes beyond that bound. */
+export function withinBytes(page: EventPage, isAsked: (event: ListedEvent) => boolean): EventPage {
+  return endingAfter(page, countWithinBytes(page.found, isAsked));
 }
 
 /** The page with its first `count` events only; the next one continues after them. */
@@ -303,8 +338,11 @@ export function endingAfter(page: EventPage, count: number): EventPage {
 
 const BODIES = `SELECT id, header, hex(body) AS body FROM ${LISTED_BUNDLES}`;
 
-/** Calls back with the body of each event; undefined where the stored bytes are damaged. Keeps one portion in memory. */
-export async function eachBody<E extends Pick<ListedEvent, "id" | "bundleBytes">>(
+/**
+ * Calls back with the body of each event; undefined where it has been erased, or the stored bytes are damaged. Keeps one
+ * portion in memory.
+ */
+export async function eachBody<E extends Sized>(
   databases: Databases,
   events: readonly E[],
   use: (event: E, body: Uint8Array | undefined) => void,
@@ -317,16 +355,20 @@ export async function eachBody<E extends Pick<ListedEvent, "id" | "bundleBytes">
         .bind(ids)
         .all<{ id: number; header: string; body: string }>();
       for (const { id, header, body } of results) {
-        const contents = await readContents(body, JSON.parse(header) as StoredHeader);
-        for (const event of portion)
-          if (bundleOf(event.id) === id) use(event, contents?.[indexOf(event.id)]?.body);
+        const stored: StoredHeader = JSON.parse(header);
+        const contents = await readContents(body, stored);
+        for (const event of portion) {
+          const index = indexOf(event.id);
+          if (bundleOf(event.id) === id)
+            use(event, isErased(stored, index) ? undefined : contents?.[index]?.body);
+        }
       }
     }
   }
 }
 
 /** The events by their bundles, in portions of so many bytes. */
-function portionsOf<E extends Pick<ListedEvent, "id" | "bundleBytes">>(events: readonly E[]): E[][] {
+function portionsOf<E extends Sized>(events: readonly E[]): E[][] {
   const portions: E[][] = [];
   let bytes = Number.POSITIVE_INFINITY;
   for (const group of Map.groupBy(events, ({ id }) => bundleOf(id)).values()) {

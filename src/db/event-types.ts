@@ -16,27 +16,31 @@ export const MOST_VALIDATED = 100;
 
 /** The limits are part of the statement, so that two changes at the same moment cannot exceed them. */
 const PUT = `
-  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at)
-  SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7
+  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at, retention_days)
+  SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7, ?8
   WHERE (EXISTS (SELECT 1 FROM event_types WHERE name = ?1) OR ${countUpTo(MOST_TYPES, "event_types")} < ${MOST_TYPES})
     AND (?5 = 0 OR ${countUpTo(MOST_VALIDATED, "event_types WHERE validates = 1 AND name <> ?1")} < ${MOST_VALIDATED})
   ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
     example = excluded.example, validates = excluded.validates, updated_at = excluded.updated_at,
+    retention_days = excluded.retention_days,
     archived_at = iif(excluded.archived_at IS NULL, NULL, coalesce(archived_at, excluded.archived_at))
   RETURNING *`;
 
-export type EventTypeInput = Pick<EventType, "name" | "description" | "schema" | "example"> &
+export type EventTypeInput = Pick<
+  EventType,
+  "name" | "description" | "schema" | "example" | "retentionDays"
+> &
   Readonly<{ validates: boolean; archived: boolean }>;
 
 /** Creates or replaces a type; undefined when the catalogue is full. */
 export async function putEventType(
   db: D1Database,
-  { name, description, schema, example, validates, archived }: EventTypeInput,
+  { name, description, schema, example, validates, archived, retentionDays }: EventTypeInput,
   now: number,
 ): Promise<EventType | undefined> {
   const raw = await db
     .prepare(PUT)
-    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now)
+    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now, retentionDays)
     .first<RawRow>();
   return raw === null ? undefined : modelOf(eventTypes, raw);
 }
@@ -102,4 +106,59 @@ export async function schemasOf(
 ): Promise<readonly Readonly<{ name: string; schema: string }>[]> {
   const list = JSON.stringify([...new Set(names)]);
   return (await db.prepare(SCHEMAS).bind(list).all<{ name: string; schema: string }>()).results;
+}
+
+const LISTED = "SELECT e.* FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value";
+
+/** Types read at once: each may have a schema and an example of 16 KB. */
+const READ_AT_ONCE = 50;
+
+/** Those of the types that there are, by their names. */
+export async function eventTypesByName(
+  db: D1Database,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, EventType>> {
+  const found = new Map<string, EventType>();
+  for (let i = 0; i < names.length; i += READ_AT_ONCE) {
+    const some = JSON.stringify(names.slice(i, i + READ_AT_ONCE));
+    const { results } = await db.prepare(LISTED).bind(some).all<RawRow>();
+    for (const raw of results) found.set(String(raw.name), modelOf(eventTypes, raw));
+  }
+  return found;
+}
+
+/** One statement for all, so that none is written where the catalogue has no room for one of them. */
+const PUT_ALL = `
+  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at)
+  SELECT t.value ->> 'name', t.value ->> 'description', t.value ->> 'schema', t.value ->> 'example', 0, NULL, ?2, ?2
+  FROM json_each(?1) t
+  WHERE ${countUpTo(MOST_TYPES + 1, "event_types")} + (
+    SELECT count(*) FROM json_each(?1) n LEFT JOIN event_types e ON e.name = n.value ->> 'name'
+    WHERE e.name IS NULL) <= ${MOST_TYPES}
+  ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
+    example = excluded.example, updated_at = excluded.updated_at, archived_at = NULL
+  RETURNING name`;
+
+/** Not without the types that are put before it in the same transaction. */
+const ARCHIVE_OTHERS = `
+  UPDATE event_types SET archived_at = ?3, updated_at = ?3
+  WHERE archived_at IS NULL AND name NOT IN (SELECT value FROM json_each(?1))
+    AND NOT EXISTS (SELECT 1 FROM json_each(?2) n LEFT JOIN event_types e ON e.name = n.value WHERE e.updated_at IS NOT ?3)`;
+
+/**
+ * Creates or replaces types, archived ones too, all or none; whether they are validated stays as it was. False when the
+ * catalogue has no room for them.
+ * @param kept where given, all other types are archived
+ */
+export async function putEventTypes(
+  db: D1Database,
+  types: readonly Pick<EventType, "name" | "description" | "schema" | "example">[],
+  kept: readonly string[] | undefined,
+  now: number,
+): Promise<boolean> {
+  const names = JSON.stringify(types.map(({ name }) => name));
+  const archive = kept && db.prepare(ARCHIVE_OTHERS).bind(JSON.stringify(kept), names, now);
+  const put = db.prepare(PUT_ALL).bind(JSON.stringify(types), now);
+  const [written] = await db.batch(archive ? [put, archive] : [put]);
+  return written?.results.length === types.length;
 }

@@ -19,10 +19,11 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
-import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
+import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -56,8 +57,9 @@ export type StoredEvent = Readonly<{
   ttlSeconds: number | undefined;
   /** The request headers that it was posted with. */
   headers: RequestHeaders | undefined;
-  /** An envelope, or content as it was posted; null when the stored bytes are damaged. */
+  /** An envelope, or content as it was posted; null when it has been erased, or the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null;
+  isErased: boolean;
   contentType?: string | undefined;
 }>;
 
@@ -93,14 +95,27 @@ export async function findEvent(
   const about = header && headerAt(header, indexOf(eventId));
   if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
     return undefined;
-  const { body = null, headers } = (await readContents(row.body, header))?.[indexOf(eventId)] ?? {};
+  const isGone = isErased(header, indexOf(eventId));
+  const contents = isGone ? undefined : await readContents(row.body, header);
+  const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
   const options = { ...optionsAt(header, eventId), headers, contentType };
-  const event = { id: eventId, tenant: about.tenant, type, acceptedAt, deliverAt, body, ...options };
+  const { tenant: owner } = about;
+  const event = {
+    id: eventId,
+    tenant: owner,
+    type,
+    acceptedAt,
+    deliverAt,
+    body,
+    isErased: isGone,
+    ...options,
+  };
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
+  return isHidden ? undefined : { event, deliveries: found };
 }
 
 function optionsAt(header: StoredHeader, eventId: number) {
@@ -112,8 +127,13 @@ function optionsAt(header: StoredHeader, eventId: number) {
   };
 }
 
-function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
-  return isOld(bundle, over) && found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+async function isOverWith(
+  event: Times & Readonly<{ tenant: string; type: string }>,
+  found: readonly FoundDelivery[],
+  over: Over,
+): Promise<boolean> {
+  const isEnded = found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+  return isEnded && (await oldAmong(over, [event]))(event);
 }
 
 /** One delivery; undefined when no event has planned it, or its event is over. */
@@ -137,12 +157,16 @@ export async function findDelivery(
   const row = stored.row ?? rowIn(stored.pack, eventId, destination);
   const { acceptedAt, deliverAt } = bundle;
   const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
-  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
-  if (!isOverWith(bundle, [found], over)) return found;
+  const found = {
+    ...foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination),
+    isErased: isErased(bundle.header as StoredHeader, indexOf(eventId)),
+  };
+  const event = { ...about, acceptedAt, deliverAt };
+  if (!(await isOverWith(event, [found], over))) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
   const { header } = bundle;
   const others = await foundAt(databases, home, { acceptedAt, deliverAt, header }, eventId, all);
-  return isOverWith(bundle, others, over) ? undefined : found;
+  return (await isOverWith(event, others, over)) ? undefined : found;
 }
 
 /** All that is known of a delivery, in one statement: looking up one delivery is the most frequent read of the API. */

@@ -20,8 +20,10 @@ import { fitting, type Position } from "./sweep.ts";
 type OldBundle = Readonly<{
   bundle: number;
   acceptedAt: number;
+  planned: number;
   plan: Plan;
   keys: NonNullable<StoredHeader["keys"]>;
+  tenants: StoredHeader["tenants"];
 }>;
 
 type OldPage = Readonly<{
@@ -39,12 +41,13 @@ type Row = Readonly<{
   planned: number;
   plan: string;
   keys: string | null;
+  tenants: string;
 }>;
 
 /** Reads only one row while the first bundle is too young. */
 const PAGE = `
   SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
-    header -> '$.keys' AS keys
+    header -> '$.keys' AS keys, header -> '$.tenants' AS tenants
   FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
     (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
 
@@ -66,11 +69,13 @@ export async function oldBundles(db: D1Database, after: number, bounds: Bounds):
   return {
     bundles: looked
       .filter(({ dueAt }) => dueAt <= bounds.horizon)
-      .map(({ bundle, acceptedAt, plan, keys }) => ({
+      .map(({ bundle, acceptedAt, planned, plan, keys, tenants }) => ({
         bundle,
         acceptedAt,
+        planned,
         plan: JSON.parse(plan),
         keys: JSON.parse(keys ?? "[]"),
+        tenants: JSON.parse(tenants),
       })),
     upto: looked.at(-1)?.bundle ?? after,
     isLast: looked.length === old.length && old.length < bounds.bundles,
@@ -82,26 +87,42 @@ type DestinationFacts = Readonly<{
   /** Destinations whose rows are gone: nothing can be delivered to them or end there. */
   gone: readonly string[];
   /** Replays under way keep what they may yet select, except those of deleted destinations, which will be cancelled. */
-  replays: readonly Readonly<{ destination: string; since: number; until: number }>[];
+  replays: readonly Readonly<{
+    destination: string;
+    /** Of a replay of missing deliveries, which may yet plan any event of its tenant. */
+    tenant: string | null;
+    since: number;
+    until: number;
+  }>[];
 }>;
 
 const FACTS = `
-  SELECT p.value AS destination, d.id IS NULL AS gone, r.since, r.until
+  SELECT p.value AS destination, NULL AS tenant, d.id IS NULL AS gone, r.since, r.until
   FROM json_each(?1) p LEFT JOIN destinations d ON d.id = p.value
     LEFT JOIN replays r ON r.destination_id = d.id AND d.deleted_at IS NULL AND r.${IS_UNDER_WAY}
-  WHERE d.id IS NULL OR r.id IS NOT NULL`;
+  WHERE d.id IS NULL OR r.id IS NOT NULL
+  UNION ALL
+  SELECT r.destination_id, r.tenant, 0, r.since, r.until
+  FROM replays r INDEXED BY replays_under_way CROSS JOIN destinations d ON d.id = r.destination_id
+  WHERE r.${IS_UNDER_WAY} AND r.include = 'missing' AND d.deleted_at IS NULL`;
 
 export async function destinationFacts(
   first: D1Database,
   bundles: readonly OldBundle[],
 ): Promise<DestinationFacts> {
   const ids = [...new Set(bundles.flatMap(({ plan }) => Object.keys(plan)))];
-  type Row = { destination: string; gone: number; since: number | null; until: number | null };
+  type Row = {
+    destination: string;
+    tenant: string | null;
+    gone: number;
+    since: number | null;
+    until: number | null;
+  };
   const { results } = await first.prepare(FACTS).bind(JSON.stringify(ids)).all<Row>();
   return {
     gone: results.flatMap(({ destination, gone }) => (gone ? [destination] : [])),
-    replays: results.flatMap(({ destination, since, until }) =>
-      since === null || until === null ? [] : [{ destination, since, until }],
+    replays: results.flatMap(({ destination, tenant, since, until }) =>
+      since === null || until === null ? [] : [{ destination, tenant, since, until }],
     ),
   };
 }
@@ -110,11 +131,12 @@ export async function destinationFacts(
 const ROWS_OF_BUNDLE = `deliveries d
   ON d.destination_id = p.value AND ${isInBundle("d.event_id", "(b.value ->> 'bundle')")}`;
 
-/** Checks again that everything has ended: a delivery may have been requeued since the page was read. */
+/** Checks again that everything has ended: a delivery may have been requeued, or planned, since the page was read. */
 const REMOVE = `
   DELETE FROM bundles WHERE id < (SELECT max(id) FROM bundles) AND id IN (
     SELECT b.value ->> 'bundle' FROM json_each(?1) b
-    WHERE b.value ->> 'ends' = (
+    WHERE b.value ->> 'planned' = (SELECT planned FROM bundles WHERE id = b.value ->> 'bundle')
+    AND b.value ->> 'ends' = (
       SELECT count(*) FROM json_each(b.value -> 'destinations') p CROSS JOIN ${ROWS_OF_BUNDLE}
       WHERE d.state IN ('delivered', 'dead', 'cancelled') AND coalesce(d.ended_at, 0) <= ?2
     ) + (
@@ -150,14 +172,24 @@ export async function removeEnded(
   { gone, replays }: DestinationFacts,
   now: number,
 ): Promise<Removed> {
-  const isReplayed = ({ plan, acceptedAt }: OldBundle) =>
-    replays.some((one) => plan[one.destination] && acceptedAt >= one.since && acceptedAt < one.until);
+  const isReplayed = ({ plan, tenants, acceptedAt }: OldBundle) =>
+    replays.some(
+      ({ destination, tenant, since, until }) =>
+        acceptedAt >= since &&
+        acceptedAt < until &&
+        (plan[destination] || (tenant !== null && tenants.includes(tenant))),
+    );
   const bundles = old.filter((one) => !isReplayed(one));
   if (bundles.length === 0) return { events: 0, deliveries: 0 };
   const isGone = new Set(gone);
-  const ending = bundles.map(({ bundle, plan }) => {
+  const ending = bundles.map(({ bundle, planned, plan }) => {
     const destinations = Object.keys(plan).filter((id) => !isGone.has(id));
-    return { bundle, destinations, ends: destinations.reduce((sum, id) => sum + countOf(plan[id] ?? []), 0) };
+    return {
+      bundle,
+      planned,
+      destinations,
+      ends: destinations.reduce((sum, id) => sum + countOf(plan[id] ?? []), 0),
+    };
   });
   const list = JSON.stringify(
     bundles.map(({ bundle, plan }) => ({ bundle, destinations: Object.keys(plan) })),

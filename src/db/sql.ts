@@ -37,21 +37,27 @@ export function typeOf(header: string, event: string): string {
 
 /** Whether an event has a tag. Only its own tenant's events are in the runs of a tag. @param header that of its bundle */
 export function hasTag(header: string, event: string, tag: string): string {
-  return `${tag} IN ${namesWithRuns("tags", 1, header, event)}`;
+  return isNamed("tags", 1, header, event, tag);
 }
 
-/** The channels of an event, to be put behind IN. @param header that of its bundle */
-export function channelsOf(header: string, event: string): string {
-  return namesWithRuns("channels", 0, header, event);
+/** Whether an event has a channel. @param header that of its bundle */
+export function hasChannel(header: string, event: string, channel: string): string {
+  return isNamed("channels", 0, header, event, channel);
 }
 
-/** The names of a list whose runs have the event in them. @param place of the name in an entry, before its runs */
-function namesWithRuns(list: string, place: number, header: string, event: string): string {
+/** Whether the runs of a name have the event in them. @param place of the name in an entry of the list, before its runs */
+function isNamed(list: string, place: number, header: string, event: string, name: string): string {
   const runs = `$[${place + 1}]`;
-  return `(SELECT named.value ->> ${place}
-    FROM json_each(${header}, '$.${list}') named JOIN json_each(named.value, '${runs}') run
-    WHERE run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+  return `EXISTS (SELECT 1 FROM json_each(${header}, '$.${list}') named JOIN json_each(named.value, '${runs}') run
+    WHERE named.value ->> ${place} = ${name} AND run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
       AND (named.value ->> ('${runs}[' || (run.key + 1) || ']')))`;
+}
+
+/** Whether the content of an event has been erased. @param header that of its bundle */
+export function isErased(header: string, event: string): string {
+  return `(${header} -> '$.erased' IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(${header}, '$.erased') run
+    WHERE run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+      AND (${header} ->> ('$.erased[' || (run.key + 1) || ']'))))`;
 }
 
 function nameOf(list: string, header: string, place: string): string {
@@ -80,6 +86,7 @@ export function both(sql: MaskSql, operator?: "|" | "+"): string {
 export const waitingOf = maskOf("waiting");
 export const inFlightOf = maskOf("in_flight");
 export const deliveredOf = maskOf("delivered");
+export const cancelledOf = maskOf("cancelled");
 export const endedOf = maskOf("delivered", "cancelled");
 /** All deliveries that have a bit. */
 export const anyOf = maskOf("waiting", "in_flight", "delivered", "cancelled");

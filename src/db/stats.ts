@@ -5,10 +5,22 @@
  */
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { HOUR_MS } from "../core/rollups.ts";
+import { idRangeOf, type TimeRange } from "./bundles.ts";
 import { OPERATOR } from "./notifications.ts";
 import { repeatable } from "./repeat.ts";
+import type { StoredState } from "./schema.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
-import { bundleIdOf, countIn, countUpTo, DEAD_ROWS, inFlightOf, tenantOf } from "./sql.ts";
+import {
+  bundleIdOf,
+  cancelledOf,
+  countIn,
+  countUpTo,
+  DEAD_ROWS,
+  deliveredOf,
+  inFlightOf,
+  tenantOf,
+  waitingOf,
+} from "./sql.ts";
 import { HEARTBEAT } from "./sweep.ts";
 import { waitingCount } from "./waiting.ts";
 
@@ -146,6 +158,50 @@ export function retryingForADay(
       .all<{ count: number }>();
     return results.reduce((sum, { count }) => sum + count, 0);
   });
+}
+
+/** Most rows, and most packs, counted of one destination in each database. */
+export const OUTCOMES_COUNTED = 10_000;
+
+const OUTCOMES_OF_ROWS = `
+  SELECT iif(reason = 'in_flight', 'in_flight', state) AS outcome, count(*) AS count FROM (
+    SELECT state, reason FROM deliveries WHERE destination_id = ?1 AND event_id BETWEEN ?2 AND ?3
+    ORDER BY event_id DESC LIMIT ${OUTCOMES_COUNTED})
+  GROUP BY outcome`;
+
+const OUTCOMES_OF_PACKS = `
+  SELECT sum(${countIn(waitingOf())}) AS waiting, sum(${countIn(inFlightOf())}) AS in_flight,
+    sum(${countIn(deliveredOf())}) AS delivered, sum(${countIn(cancelledOf())}) AS cancelled
+  FROM (SELECT * FROM packs WHERE destination_id = ?1 AND bundle_id BETWEEN ${bundleIdOf("?2")} AND ${bundleIdOf("?3")}
+    ORDER BY bundle_id DESC LIMIT ${OUTCOMES_COUNTED}) packs`;
+
+export type Outcome = StoredState | "in_flight";
+
+/**
+ * How many deliveries of a destination are in which state, of events accepted within the range: the newest rows and packs
+ * up to the bound. What is queued has neither and is not counted. A range is wider than asked for by up to a minute.
+ */
+export async function countOutcomes(
+  databases: Databases,
+  destination: string,
+  accepted: TimeRange,
+): Promise<Readonly<Record<Outcome, number>>> {
+  const counts = { waiting: 0, in_flight: 0, retrying: 0, delivered: 0, dead: 0, cancelled: 0 };
+  const add = (outcome: string, count: number | null) => {
+    counts[outcome as Outcome] += count ?? 0;
+  };
+  for (const [rows, packed] of await Promise.all(
+    allOf(databases).map(async (db) => {
+      const { first, last } = await idRangeOf(db, accepted);
+      return db.batch<Record<string, number>>(
+        [OUTCOMES_OF_ROWS, OUTCOMES_OF_PACKS].map((sql) => db.prepare(sql).bind(destination, first, last)),
+      );
+    }),
+  )) {
+    for (const { outcome, count = 0 } of rows?.results ?? []) add(String(outcome), count);
+    for (const [outcome, count] of Object.entries(packed?.results[0] ?? {})) add(outcome, count);
+  }
+  return counts;
 }
 
 /** Adds to the counter in the row that conflicts. */

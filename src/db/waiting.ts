@@ -289,7 +289,7 @@ function interleaved<T>(lists: readonly (readonly T[])[]): T[] {
   return Array.from({ length: longest }, (_, i) => lists.flatMap((list) => list.slice(i, i + 1))).flat();
 }
 
-// ── Ends without an attempt: expired, destination deleted, or event removed ──
+// ── Ends without an attempt: expired, cancelled, or event removed ──
 
 type End = Readonly<{
   state: "dead" | "cancelled";
@@ -312,7 +312,7 @@ const END_PACKED = `
   ON CONFLICT DO NOTHING RETURNING 1`;
 
 /** Ends those of the deliveries that still wait, and counts them in their replays; returns how many. */
-async function endWaiting(
+export async function endWaiting(
   db: D1Database,
   deliveries: readonly DeliveryName[],
   { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,

@@ -56,6 +56,18 @@ export async function sealedAuth(vault: Vault, destination: string, given: Shown
   return { ...shown, sealed: await vault.seal(ownerOf(destination, shown), secret, "auth") };
 }
 
+/** The `auth` with its secret, opened; undefined when there is none. Rejects when it does not open. */
+export async function openedAuth(
+  vault: Vault,
+  destination: Pick<Columns, "id" | "auth">,
+): Promise<Readonly<{ shown: ShownAuth; secret: string; sealed: string }> | undefined> {
+  const stored = storedAuth(destination);
+  if (stored === undefined) return undefined;
+  if (stored === "unreadable") throw new Error("The authentication is not readable");
+  const { shown, sealed } = stored;
+  return { shown, sealed, secret: await vault.openText(ownerOf(destination.id, shown), "auth", sealed) };
+}
+
 /** The same, sealed with the first master key; undefined when it is, or when there is none. */
 export async function resealedAuth(vault: Vault, destination: Columns) {
   const stored = storedAuth(destination);
@@ -113,11 +125,9 @@ export async function credentialsOf(
   const { vault } = services;
   const { id } = destination;
   const own = await ownHeaders(vault, destination);
-  const stored = storedAuth(destination);
-  if (stored === undefined) return { headers: () => own, secrets: () => Object.values(own) };
-  if (stored === "unreadable") throw new Error("The authentication is not readable");
-  const { shown, sealed } = stored;
-  const secret = await vault.openText(ownerOf(id, shown), "auth", sealed);
+  const opened = await openedAuth(vault, destination);
+  if (opened === undefined) return { headers: () => own, secrets: () => Object.values(own) };
+  const { shown, secret, sealed } = opened;
   if (shown.kind !== "oauth2") return withStatic(own, shown, secret);
   const wanted = {
     destination: id,

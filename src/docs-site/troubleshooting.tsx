@@ -197,9 +197,20 @@ export const remedies: readonly Remedy[] = [
       "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
   },
   {
+    reason: "cancelled_by_request",
+    meaning: "Somebody has cancelled it, or all that waited for its destination.",
+    remedy: "If it is needed after all, `POST /v1/deliveries/{id}/retry` sends it.",
+  },
+  {
     reason: "too_large",
     meaning:
       "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It was given up without an attempt.",
     remedy: "Post smaller events, or deliver them to an endpoint or a service.",
+  },
+  {
+    reason: "erased",
+    meaning:
+      "Its content has been erased, so that it cannot be sent. An attempt that was under way at that moment may have arrived.",
+    remedy: "Nothing: what is erased cannot be brought back. To send it after all, post the event anew.",
   },
 ];

@@ -172,6 +172,18 @@ export async function markDigestSent(
   return (await call(services, destination, (gate) => gate.markDigestSent(sent))) ?? false;
 }
 
+/**
+ * These deliveries are changed in D1: none of them is granted again to who has read it before. Returns those that are in
+ * flight; undefined when the gate cannot be reached.
+ */
+export function recheckAtGate(
+  services: GateServices,
+  destination: string,
+  deliveries: readonly number[],
+): Promise<readonly number[] | undefined> {
+  return call(services, destination, async (gate) => gate.recheck(deliveries));
+}
+
 /** Why the destination's backlog waits now; undefined when it would be admitted or the gate cannot be reached. */
 export async function refusalAtGate(
   services: GateServices,

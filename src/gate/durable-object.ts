@@ -17,6 +17,7 @@ import {
   type AdmitResult,
   admit,
   type Refusal,
+  recheck,
   refusalAt,
   testRefusedUntil,
 } from "../core/admit.ts";
@@ -145,6 +146,12 @@ export class DestinationGate extends DurableObject<Env> {
   /** What a claim to fetch a token has come to. */
   keepAccessToken(terms: string, fetched: Fetched): TokenAtGate {
     return this.#accessTokens.keep(terms, fetched);
+  }
+
+  /** These deliveries are changed in D1. Returns those that are in flight, which their senders change. Safe to repeat. */
+  async recheck(deliveries: readonly number[]): Promise<readonly number[]> {
+    const { inFlight } = await this.#decide((state, now) => recheck(state, deliveries, now));
+    return inFlight;
   }
 
   /** Why the backlog is refused now; null when it would be admitted. Changes nothing. */

@@ -165,8 +165,9 @@ async function newBundle(
   const bodies = events.map(({ body }) => body);
   const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
   const headers = events.map(({ tenant, type, body, options = {} }) => {
-    const { tags, channels, ttlSeconds, contentType } = options;
-    return { tenant, type, bytes: body.byteLength, tags, channels, ttlSeconds, contentType };
+    const { tags, channels, ttlSeconds, contentType, destinationIds } = options;
+    const isAddressed = destinationIds !== undefined;
+    return { tenant, type, bytes: body.byteLength, tags, channels, ttlSeconds, contentType, isAddressed };
   });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>

@@ -1,5 +1,6 @@
 /**
- * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait, and
+ * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait (the
+ * missing ones are planned first), and
  * enqueues the next step. Drains do all the sending, through the gate, as with all waiting deliveries.
  *
  * Nothing of a replay lives in memory between steps. A step whose message is lost is enqueued again by the cron; one
@@ -7,11 +8,22 @@
  */
 
 import type { ReplayReason } from "../core/reasons.ts";
+import type { Kept } from "../core/retention.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
-import { advanceReplay, findPortion, type Part, type Portion, partsOf } from "../db/replay-steps.ts";
+import { criteriaOf } from "../db/event-refusals.ts";
+import { keptOfTenant } from "../db/kept.ts";
+import { findMissing } from "../db/missing-deliveries.ts";
+import {
+  advanceReplay,
+  findPortion,
+  isOfEnded,
+  type Part,
+  type Portion,
+  partsOf,
+} from "../db/replay-steps.ts";
 import {
   cancelReplaysOf,
   changeReplay,
@@ -45,7 +57,8 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const { replay, destination } = job;
   if (!destination || destination.deletedAt !== null)
     return endReplaysOfDeleted(services, replay.destinationId);
-  const parts = await partsOf(services, replay, services.config.retentionMs);
+  const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
+  const parts = await partsOf(services, replay, kept);
   const sum = summedUp(
     replay,
     parts.map((one) => one.replay),
@@ -53,7 +66,7 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const health = await observedHealth(services, sum, destination);
   const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
   const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
-  const plan = { part, pace, health, ...stepAt(pace, health) };
+  const plan = { part, pace, health, kept, ...stepAt(pace, health) };
   const nextStepAt = await makeStep(services, replay, destination, plan);
   if (nextStepAt !== undefined) await enqueueReplayStep(services, id, nextStepAt);
 }
@@ -73,7 +86,7 @@ async function observedHealth(
 }
 
 /** A step, of the part of the replay in one of the databases. */
-type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health }>;
+type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health; kept: Kept }>;
 
 /**
  * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
@@ -83,11 +96,11 @@ async function makeStep(
   services: Services,
   replay: Replay,
   destination: Destination,
-  { part, portion, pace, waitMs, health }: StepPlan,
+  { part, portion, pace, waitMs, health, kept }: StepPlan,
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
-  const found = await portionOf(services, part, portion);
+  const found = await portionOf(services, part, destination, { size: portion, kept });
   const { events, isLast } = found;
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
@@ -124,10 +137,26 @@ async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): 
   return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
 }
 
-async function portionOf({ config }: Services, { db, replay }: Part, size: number): Promise<Portion> {
+async function portionOf(
+  services: Services,
+  { db, replay }: Part,
+  destination: Destination,
+  { size, kept }: Readonly<{ size: number; kept: Kept }>,
+): Promise<Portion> {
   if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
-  const { last } = await idRangeOf(db, { until: replay.until });
-  return findPortion(db, replay, last, size, config.retentionMs);
+  if (isOfEnded(replay)) {
+    const { last } = await idRangeOf(db, { until: replay.until });
+    return findPortion(db, replay, last, size, kept);
+  }
+  // What is accepted later is routed as usual.
+  const { last } = await idRangeOf(db, { until: Math.min(replay.until, replay.createdAt + 1) });
+  const found = await findMissing(services, db, replay, {
+    route: criteriaOf(destination),
+    last,
+    size,
+    kept,
+  });
+  return { ...found, packed: [] };
 }
 
 /** Why a replay is not at its full speed. */

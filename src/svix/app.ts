@@ -12,10 +12,15 @@ import { withinReadLimit } from "../api/rate-limit.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
 import { registerAttempts } from "./attempts.ts";
+import { registerBackgroundTasks } from "./background-tasks.ts";
+import { registerEndpointMessages } from "./endpoint-messages.ts";
 import { registerEndpoints } from "./endpoints.ts";
 import { registerEventTypes } from "./event-types.ts";
+import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
+import { registerOperationalWebhooks } from "./operational-webhooks.ts";
+import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape } from "./shapes.ts";
 
 type Options = Readonly<{
@@ -23,7 +28,7 @@ type Options = Readonly<{
   authenticate?: Authenticate;
 }>;
 
-/** Serves everything under /api. Tests pass their own services. */
+/** Serves everything under /api and /ingest. Tests pass their own services. */
 export function createSvixApi({ services = servicesOf, authenticate = byKey() }: Options = {}) {
   const app = new Hono<ApiEnv>();
   app.use(inTheirShape);
@@ -31,15 +36,22 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
     c.set("services", services(c.env, c.executionCtx));
     await next();
   });
-  // Before authentication: it needs no key.
+  // Before authentication: neither takes a key.
   app.get("/api/v1/health", (c) => c.body(null, 204));
-  app.use("/api/*", authenticated(authenticate), withinReadLimit, recordsChanges);
+  registerLogout(app);
+  for (const path of ["/api/*", "/ingest/*"])
+    app.use(path, authenticated(authenticate), withinReadLimit, recordsChanges);
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app, callNative);
   registerMessages(app);
   registerAttempts(app, callNative);
+  registerEndpointMessages(app);
+  registerBackgroundTasks(app, callNative);
   registerEventTypes(app, callNative);
+  registerImport(app);
+  registerOperationalWebhooks(app, callNative);
+  registerPortalAccess(app, callNative);
   app.notFound((c) =>
     errorOf(
       501,

@@ -6,20 +6,24 @@
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
-import { invalid } from "../api/problems.ts";
+import { invalid, problem } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
+import type { TimeRange } from "../db/bundles.ts";
+import { forgetExcerpt } from "../db/deliveries.ts";
 import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
 import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
-import type { AttemptEntry } from "../db/schema.ts";
+import type { AttemptEntry, StoredState } from "../db/schema.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
+import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
+import { type Endpoint, endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
 import { eventIdsOf, messageNumberOf, messageOf, messageQuery, messageView } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
 import { applicationOf, flag, listOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
@@ -48,17 +52,20 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
   app.get(`${MESSAGE}/attempt/:attempt`, requires("read"), async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
     if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const id = c.req.param("attempt");
-    const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
-    const services = c.get("services");
-    const found =
-      key !== undefined && key.eventId === (await messageNumberOf(c, application))
-        ? await findDelivery(services, key, application.id, overBy(services))
-        : undefined;
-    const shown = (found ? attemptsOf(found, query.with_content) : []).find((one) => one.id === id);
-    return shown ? c.json(shown) : missingOf(c, application, () => missing("attempt", id));
+    const found = await attemptOf(c);
+    return found instanceof Response
+      ? found
+      : c.json(attemptView(found.delivery, found.entry, query.with_content));
+  });
+
+  app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
+    const found = await attemptOf(c);
+    if (found instanceof Response) return found;
+    const { application, delivery, entry } = found;
+    if (delivery.kind === "planned" || !ENDED.includes(delivery.row.state)) return problem(409, UNDER_WAY);
+    await forgetExcerpt(c.get("services"), delivery, entry.at);
+    changed(c, "attempt.content_removed", { id: attemptId(delivery, entry), tenant: application.id });
+    return c.body(null, 204);
   });
 
   app.post(
@@ -78,6 +85,26 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
   );
 }
 
+const ENDED: readonly string[] = ["delivered", "dead", "cancelled"];
+const UNDER_WAY = "The delivery is under way: its log can be changed once it has ended";
+
+type FoundAttempt = Readonly<{ application: Application; delivery: FoundDelivery; entry: AttemptEntry }>;
+
+/** The attempt that the path names, or the 404. */
+async function attemptOf(c: ApiContext): Promise<FoundAttempt | Response> {
+  const application = await applicationOf(c);
+  if (application instanceof Response) return application;
+  const id = c.req.param("attempt") ?? "";
+  const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
+  const services = c.get("services");
+  const delivery =
+    key !== undefined && key.eventId === (await messageNumberOf(c, application))
+      ? await findDelivery(services, key, application.id, overBy(services))
+      : undefined;
+  const entry = delivery && logOf(delivery).find((one) => attemptId(delivery, one) === id);
+  return entry ? { application, delivery, entry } : missingOf(c, application, () => missing("attempt", id));
+}
+
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
 async function missingOf(
   c: ApiContext,
@@ -91,9 +118,14 @@ async function missingOf(
 const STATUS_EXPECTED = "expected 0 (success), 1 (pending), 2 (fail), 3 (sending) or 4 (canceled)";
 const CLASS_EXPECTED = "expected 0, 100, 200, 300, 400 or 500";
 
+export const statusParam = z
+  .enum(["0", "1", "2", "3", "4"], { error: STATUS_EXPECTED })
+  .transform(Number)
+  .optional();
+
 const attemptQuery = {
   ...messageQuery,
-  status: z.enum(["0", "1", "2", "3", "4"], { error: STATUS_EXPECTED }).transform(Number).optional(),
+  status: statusParam,
   status_code_class: z
     .enum(["0", "100", "200", "300", "400", "500"], { error: CLASS_EXPECTED })
     .transform(Number)
@@ -103,58 +135,73 @@ const attemptQuery = {
 
 const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegative() });
 
-/** A window of deliveries, and how many of their attempts have been shown. */
-const attemptIterator = z.object({
-  before: z.array(position).min(1).optional(),
-  deliveries: z.int().min(1).max(100),
-  shown: z.int().nonnegative(),
-});
-
-const endpointQuery = z.object({ ...attemptQuery, iterator: cursorParam(attemptIterator) });
-
 /** Deliveries that a page looks at. */
 const MOST_DELIVERIES = 100;
+
+/** A window of deliveries, and how many entries of it have been shown. */
+export const windowIterator = cursorParam(
+  z.object({
+    before: z.array(position).min(1).optional(),
+    deliveries: z.int().min(1).max(MOST_DELIVERIES),
+    shown: z.int().nonnegative(),
+  }),
+);
+
+const endpointQuery = z.object({ ...attemptQuery, iterator: windowIterator });
 
 async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const query = queryOf(c, endpointQuery);
   if (query instanceof Response) return query;
-  const { limit, event_types: types = [], tag, channel } = query;
-  if (types.length > 1) return invalid([unsupported("query.event_types", "one event type, or none")]);
+  const { limit, event_types: types = [] } = query;
+  if (types.length > 1) return invalid([oneType]);
   if (query.with_msg === true)
     return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
-  const { application, row } = found;
-  const services = c.get("services");
-  const {
-    before,
-    deliveries,
-    shown: done,
-  } = query.iterator ?? {
-    before: undefined,
-    deliveries: Math.min(limit, MOST_DELIVERIES),
-    shown: 0,
-  };
+  const window = await deliveriesOf(c.get("services"), found, query, {});
+  const all = window.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
+  const data = all.slice(window.shown, window.shown + limit);
+  return c.json(window.pageOf(data, all.length));
+}
+
+/** Filters take one type or none: a walk through deliveries compares one. */
+export const oneType = unsupported("query.event_types", "one event type, or none");
+
+type WindowQuery = Readonly<{
+  limit: number;
+  iterator?: z.infer<typeof windowIterator>;
+  event_types?: readonly string[] | undefined;
+  tag?: string | undefined;
+  channel?: string | undefined;
+}>;
+
+type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeRange | undefined }>;
+
+/** The window of an endpoint's deliveries that the query's iterator names, or the first one. */
+export async function deliveriesOf(
+  services: Services,
+  { application, row }: Endpoint,
+  { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,
+  { state, accepted }: WindowFilter,
+) {
+  const size = Math.min(limit, MOST_DELIVERIES);
+  const { before, deliveries = size, shown = 0 } = iterator ?? {};
   const tenant = application.id;
   const filter = {
-    destinationId: row.id,
-    tenant,
-    type: types[0],
-    channel,
-    before,
-    limit: deliveries,
-    over: overBy(services),
+    ...{ destinationId: row.id, tenant, type: types[0], channel, accepted },
+    ...{ before, limit: deliveries, over: overBy(services) },
   };
   const page = await (tag === undefined
-    ? storedDeliveries(services, undefined, filter)
-    : deliveriesByEvent(services, { tenant, tag, state: undefined }, filter));
-  const all = page.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
-  const data = all.slice(done, done + limit);
-  const next =
-    all.length > done + data.length
-      ? { before, deliveries, shown: done + data.length }
-      : page.next && { before: page.next, deliveries: Math.min(limit, MOST_DELIVERIES), shown: 0 };
-  return c.json({ data, iterator: next ? encodeCursor(next) : null, prevIterator: null, done: !next });
+    ? storedDeliveries(services, state, filter)
+    : deliveriesByEvent(services, { tenant, tag, state }, filter));
+  /** @param all how many entries the whole window has */
+  const pageOf = <T>(data: readonly T[], all: number) => {
+    const rest = { before, deliveries, shown: shown + data.length };
+    const after = page.next && { before: page.next, deliveries: size, shown: 0 };
+    const next = all > rest.shown ? rest : after;
+    return { data, iterator: next ? encodeCursor(next) : null, prevIterator: null, done: !next };
+  };
+  return { found: page.found, shown, pageOf };
 }
 
 const messageAttemptQuery = z.object({ ...attemptQuery, endpoint_id: z.string().optional() });
@@ -218,7 +265,7 @@ function wantedBy({ status, status_code_class: ofClass, before, after }: Filter)
   };
 }
 
-const statuses = { success: 0, pending: 1, fail: 2, sending: 3, canceled: 4 } as const;
+export const statuses = { success: 0, pending: 1, fail: 2, sending: 3, canceled: 4 } as const;
 
 function statusView(statusText: keyof typeof statuses) {
   return { status: statuses[statusText] as number, statusText };
@@ -226,18 +273,25 @@ function statusView(statusText: keyof typeof statuses) {
 
 /** The attempts of a delivery, the newest first. */
 function attemptsOf(delivery: FoundDelivery, withContent = true) {
-  const log = delivery.kind === "stored" ? delivery.row.log : [];
-  return log.toReversed().map((entry) => attemptView(delivery, entry, withContent));
+  return logOf(delivery)
+    .toReversed()
+    .map((entry) => attemptView(delivery, entry, withContent));
 }
 
-function attemptView(
-  { eventId, destinationId, destination }: FoundDelivery,
-  { at, latencyMs, status, error, excerpt }: AttemptEntry,
-  withContent: boolean,
-) {
+function logOf(delivery: FoundDelivery): readonly AttemptEntry[] {
+  return delivery.kind === "stored" ? delivery.row.log : [];
+}
+
+function attemptId({ eventId, destinationId }: FoundDelivery, { at }: AttemptEntry): string {
+  return `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`;
+}
+
+function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent = true) {
+  const { eventId, destinationId, destination } = delivery;
+  const { at, latencyMs, status, error, excerpt } = entry;
   const isSuccess = error === undefined && status !== undefined && status >= 200 && status < 300;
   return {
-    id: `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`,
+    id: attemptId(delivery, entry),
     msgId: idOfEvent(eventId),
     endpointId: destinationId,
     url: destination?.url ?? "",
@@ -250,7 +304,7 @@ function attemptView(
   };
 }
 
-function stateView(delivery: FoundDelivery) {
+export function stateView(delivery: FoundDelivery) {
   if (delivery.kind === "planned")
     return { ...statusView("pending"), nextAttempt: isoTime(delivery.deliverAt) };
   const { state, nextAttemptAt } = delivery.row;

@@ -21,6 +21,7 @@ import {
   statusOf,
   storedHeaders,
 } from "../db/destinations.ts";
+import { OPERATOR } from "../db/notifications.ts";
 import { ownHeaders } from "../delivery/authorization.ts";
 import { destinationIdFor } from "../ids.ts";
 import { faultOf } from "../log.ts";
@@ -84,12 +85,13 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     return emptyAnswer(c, await callNative(c, "DELETE", `/v1/destinations/${found.row.id}`));
   });
 
-  registerSecret(app, callNative);
-  registerHeaders(app, callNative);
+  registerSecret(app, callNative, ONE);
+  registerHeaders(app, callNative, ONE);
 }
 
-function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
-  app.get(`${ONE}/secret`, requires("admin"), async (c) => {
+/** @param one the path of an endpoint */
+export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+  app.get(`${one}/secret`, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     const { vault, log } = c.get("services");
@@ -104,7 +106,7 @@ function registerSecret(app: Hono<ApiEnv>, callNative: CallNative): void {
     }
   });
 
-  app.post(`${ONE}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
+  app.post(`${one}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
     const input = await bodyOf(c, rotation);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -126,14 +128,14 @@ function secretAnswer(
 }
 
 /** Values of headers are sealed: only their names are shown, as of those that the Svix API holds for sensitive. */
-function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative): void {
-  app.get(`${ONE}/headers`, requires("read"), async (c) => {
+export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+  app.get(`${one}/headers`, requires("read"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     return c.json({ headers: {}, sensitive: Object.keys(storedHeaders(found.row).values) });
   });
 
-  app.put(`${ONE}/headers`, requires("admin"), jsonBody(), async (c) => {
+  app.put(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, z.object({ headers: headersField }));
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -141,7 +143,7 @@ function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative): void {
     return emptyAnswer(c, await setHeaders(c, callNative, found.row, input.headers));
   });
 
-  app.patch(`${ONE}/headers`, requires("admin"), jsonBody(), async (c) => {
+  app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, headersPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
@@ -170,7 +172,7 @@ const headersPatch = z.object({
 const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.unknown().optional() });
 
 /** What the native route checks is passed on as it is given. */
-const endpointUpdate = z.object({
+export const endpointUpdate = z.object({
   url: z.string({ error: "expected a URL" }),
   description: z.unknown().optional(),
   uid: uidField.nullish(),
@@ -183,7 +185,7 @@ const endpointUpdate = z.object({
   rateLimit: rateField,
 });
 
-const newEndpoint = endpointUpdate.extend({
+export const newEndpoint = endpointUpdate.extend({
   secret: z.unknown().optional(),
   headers: headersField.nullish(),
 });
@@ -193,10 +195,10 @@ const endpointPatch = endpointUpdate
   .extend({ secret: z.null({ error: "expected none: secret/rotate takes a secret as its key" }).optional() });
 
 type NewEndpoint = z.infer<typeof newEndpoint>;
-type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
+export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefined };
 
 /** An update resets what it leaves out. */
-function replacing(input: EndpointInput): EndpointInput {
+export function replacing(input: EndpointInput): EndpointInput {
   const reset = { description: null, uid: null, disabled: false, metadata: null, channels: null };
   const byEitherName = { eventTypes: typesIn(input) ?? null, throttleRate: rateIn(input) ?? null };
   return { ...reset, ...input, ...byEitherName };
@@ -210,7 +212,7 @@ function secretIn(given: unknown): unknown {
 }
 
 /** The event types by their name of today or by the former one; undefined where neither is given. */
-function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
+export function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
   return eventTypes === undefined ? filterTypes : eventTypes;
 }
 
@@ -228,7 +230,7 @@ function destinationFields(input: EndpointInput, application: Application) {
   };
 }
 
-async function createEndpoint(
+export async function createEndpoint(
   c: ApiContext,
   callNative: CallNative,
   application: Application,
@@ -247,6 +249,7 @@ async function createEndpoint(
     secret: secretIn(input.secret),
     body: "data",
     signature_forms: [{ form: "standard" }, { form: "svix" }],
+    ...(application.id === OPERATOR && { template: "svix" }),
   };
   const made = await callNative(c, "POST", "/v1/destinations", { body, key, names: NAMES });
   if (!made.ok) return made.answer;
@@ -254,7 +257,7 @@ async function createEndpoint(
 }
 
 /** Changes everything at once, but for the status: what is refused changes nothing. */
-async function changeEndpoint(
+export async function changeEndpoint(
   c: ApiContext,
   callNative: CallNative,
   { application, row: { id, ...before } }: Endpoint,

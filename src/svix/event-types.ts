@@ -5,6 +5,7 @@ import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type FieldError, invalid, problem } from "../api/problems.ts";
+import { wholeDays } from "../core/retention.ts";
 import { type EventType, findEventType, listEventTypes } from "../db/event-types.ts";
 import { isoTime } from "../time.ts";
 import type { CallNative } from "./native-api.ts";
@@ -123,6 +124,7 @@ async function put(
   const body = {
     description: input.description,
     archived: input.archived ?? false,
+    ...(before && { retention_days: wholeDays(before.retentionDays) }),
     ...(schema !== undefined && { schema, ...keptOf(before) }),
   };
   const names = { schema: "schemas" };
@@ -148,7 +150,7 @@ async function typeOf(c: ApiContext): Promise<EventType | Response> {
 }
 
 /** Null for what an edit by hand has made unreadable. */
-function jsonIn(text: string | null): unknown {
+export function jsonIn(text: string | null): unknown {
   try {
     return text === null ? null : JSON.parse(text);
   } catch {

@@ -14,6 +14,7 @@ import {
   problem,
 } from "../api/problems.ts";
 import { type Application, findApplication } from "../db/applications.ts";
+import { OPERATOR } from "../db/notifications.ts";
 
 const codes: Readonly<Record<number, string>> = {
   400: "bad_request",
@@ -131,8 +132,17 @@ export function seesApplication({ tenant }: Principal, { id }: Pick<Application,
   return tenant === undefined || tenant === id;
 }
 
+export const OPERATIONAL_WEBHOOKS = "/api/v1/operational-webhook/endpoint";
+
+/** Stands for the operator's tenant, whose destinations are the endpoints of operational webhooks. */
+const operator: Application = {
+  ...{ id: OPERATOR, uid: null, name: OPERATOR, ratePerSecond: null, metadata: null },
+  ...{ createdAt: 0, updatedAt: 0 },
+};
+
 /** The application that the path names by id or `uid`, or the 404. */
 export async function applicationOf(c: ApiContext): Promise<Application | ProblemResponse<404>> {
+  if (c.req.path.startsWith(OPERATIONAL_WEBHOOKS)) return operator;
   const name = c.req.param("app") ?? "";
   const found = await findApplication(c.get("services").db, name);
   return found && seesApplication(c.get("principal"), found) ? found : missing("application", name);

@@ -134,7 +134,7 @@ describe("a key bound to a tenant", () => {
 
 describe("routes", () => {
   it.each([
-    ["GET", "/v1/events", "POST"],
+    ["DELETE", "/v1/events", "GET, HEAD, POST"],
     ["DELETE", "/v1/events/evt_1", "GET, HEAD"],
     ["PUT", "/v1/events/batch", "POST"],
     ["PUT", "/v1/destinations", "GET, HEAD, POST"],

@@ -99,7 +99,7 @@ describe("POST /v1/events", () => {
     await call("POST", "/v1/destinations", { url: "https://example.com/", event_types: ["order.*"] });
     const nobody = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 });
     const hint =
-      "No destination of the tenant default takes this event: check their event_types and filter, and the tenant";
+      "No destination of the tenant default takes this event: check their event_types, channels and filter, and the tenant";
     expect([nobody.status, nobody.json]).toEqual([202, { id: nobody.json.id, hint, deliveries: [] }]);
     const somebody = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
     expect(Object.keys(somebody.json)).toEqual(["id", "deliveries"]);
@@ -295,7 +295,7 @@ describe("POST /v1/events/batch", () => {
         field: "events[0]",
         fault: "is 3",
         expected:
-          "an object of type, data, tenant, deliver_at, destination_ids, tags, ttl, headers, validate",
+          "an object of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, validate",
       },
     ],
     [
@@ -304,7 +304,8 @@ describe("POST /v1/events/batch", () => {
       {
         field: "events[0].x",
         fault: "is not a known field",
-        expected: "one of type, data, tenant, deliver_at, destination_ids, tags, ttl, headers, validate",
+        expected:
+          "one of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, validate",
       },
     ],
   ])("refuses %s", async (_what, body, error) => {

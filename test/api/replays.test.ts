@@ -85,7 +85,7 @@ describe("POST /v1/replays", () => {
     [{ until: undefined }, "until", "ISO 8601"],
     [{ rate_per_minute: 0 }, "rate_per_minute", "from 1 to 6000"],
     [{ rate_per_minute: 1.5 }, "rate_per_minute", "from 1 to 6000"],
-    [{ include: "all" }, "include", '"dead" or "delivered"'],
+    [{ include: "all" }, "include", '"dead", "delivered" or "missing"'],
     [{ event_types: [] }, "event_types", "1 to 100"],
     [{ event_types: ["a b"] }, "event_types[0]", "event type"],
     [{ destination_id: 7 }, "destination_id", "the id"],
@@ -97,6 +97,33 @@ describe("POST /v1/replays", () => {
       { field, fault: expect.any(String), expected: expect.stringContaining(expected) },
     ]);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
+  });
+
+  it("starts a replay of missing deliveries, whose total is known when it has ended", async () => {
+    const { status, json } = await begin({ destination_id: OTHER, include: "missing" });
+    expect([status, json]).toMatchObject([
+      201,
+      { include: "missing", matching: true, state: "running", total: null, requeued: 0 },
+    ]);
+    await env.DB.prepare("UPDATE replays SET state = 'completed', requeued = 7").run();
+    const shown = await testApi().call("GET", `/v1/replays/${json.id}`);
+    expect(shown.json).toMatchObject({ total: 7, requeued: 7 });
+    const all = await begin({ destination_id: OTHER, include: "missing", matching: false });
+    expect(all.json).toMatchObject({ matching: false });
+  });
+
+  it("refuses matching with ended deliveries, which were taken once", async () => {
+    const { status, json } = await begin({ include: "delivered", matching: false });
+    expect([status, json.errors]).toEqual([
+      422,
+      [
+        {
+          field: "matching",
+          fault: 'is false, and include is "delivered"',
+          expected: 'include "missing" beside it, or nothing',
+        },
+      ],
+    ]);
   });
 
   it("refuses an unknown or deleted destination, and one of another tenant", async () => {

@@ -46,7 +46,7 @@ test("one dead delivery is retried from its event's page", async ({ signedIn: pa
   await page.goto(`/dashboard/events/${event}`);
   await page.getByText("Given up: the receiver rejected it permanently after 1 attempt.").waitFor();
   endpoint.reply = { status: 200 };
-  await page.getByRole("button", { name: "Retry now" }).click();
+  await page.getByRole("button", { name: "Send again" }).click();
   await page.getByText(/Retry requested\./).waitFor();
   await page.getByText(/Delivered at the first attempt/).waitFor();
 });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
+import { type AdmitRequest, admit, recheck, refusalAt } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -93,6 +93,17 @@ describe("a gate that is not blocked", () => {
   it("neither grants nor turns away when another lease holds everything", () => {
     const { result } = admit(granted(gate(wide)).state, fresh, steady, now);
     expect(result).toMatchObject({ grant: null, refused: null, inFlight: { deliveries: [1, 2, 3] } });
+  });
+
+  it("has a delivery read again that was changed after the caller had read it, and names those in flight", () => {
+    const { state } = granted(gate(wide), { ...fresh, deliveries: [1, 2] });
+    const { state: after, inFlight } = recheck(state, [2, 3], now + 100);
+    expect(inFlight).toEqual([2]);
+    const again = (lookedUpMsAgo: number) =>
+      admit(after, { ...fresh, deliveries: [3, 4], lookedUpMsAgo }, steady, now + 200).result;
+    expect(again(101)).toMatchObject({ grant: { deliveries: [4] }, inFlight: { deliveries: [3] } });
+    expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null });
+    expect(recheck(state, [2], state.leases[0]?.expiresAt ?? 0)).toMatchObject({ inFlight: [] });
   });
 
   it("has a delivery read again that was settled after the caller had read it", () => {

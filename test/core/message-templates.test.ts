@@ -103,6 +103,22 @@ describe("PagerDuty", () => {
   });
 });
 
+describe("a receiver of Svix's operational webhooks", () => {
+  test.each([
+    ["destination.paused", { ...opened, reason: "manual" }, "endpoint.disabled", { trigger: "manual" }],
+    ["destination.paused", { ...opened, reason: "gone" }, "endpoint.disabled", { trigger: "automatic" }],
+    ["destination.resumed", { ...opened, reason: "manual" }, "endpoint.enabled", {}],
+  ])("gets %s with %j as %s", (type, data, theirs, rest) => {
+    const about = { appId: "acme", endpointId: "dst_one" };
+    expect(made("svix", type, data)).toEqual({ type: theirs, data: { ...about, ...rest } });
+  });
+
+  test("gets what has no counterpart there as it is", () => {
+    expect(made("svix", "delivery.dead", opened)).toEqual({ type: "delivery.dead", data: opened });
+    expect(made("svix", "destination.paused", null)).toEqual({ type: "destination.paused", data: null });
+  });
+});
+
 test.each(templates)("%s takes an event of any type, with any data", (template) => {
   fc.assert(
     fc.property(fc.string(), fc.jsonValue({ maxDepth: 4 }), (type, data) => {

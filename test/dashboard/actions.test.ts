@@ -281,7 +281,58 @@ describe("a destination", () => {
   });
 });
 
-it("a dead delivery is retried", async () => {
+it("what waits is cancelled, one delivery or all of a destination", async () => {
+  const id = await destinationOf();
+  const delivery = await deadDelivery(id);
+  await env.DB.prepare("UPDATE deliveries SET state = 'waiting', reason = 'paused', ended_at = NULL").run();
+  const browser = await signedIn();
+  expect((await browser.get(`/dashboard/destinations/${id}`)).html).toContain("1 delivery waits");
+  const { status, headers } = await browser.post(`/dashboard/deliveries/${delivery}/cancel`);
+  expect([status, headers.get("location")]).toEqual([
+    303,
+    expect.stringContaining("?done=delivery-cancelled"),
+  ]);
+  const page = `/dashboard/events/${delivery.replace("dlv", "evt").slice(0, 17)}`;
+  const { html } = await browser.get(page);
+  expect(html).toContain("Cancelled: somebody has asked for it");
+  expect(html).toContain("It is sent after all");
+  await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect((await browser.get(page)).html).toContain(`action="/dashboard/deliveries/${delivery}/cancel"`);
+  const all = await browser.post(`/dashboard/destinations/${id}/cancel-waiting`);
+  expect(all.headers.get("location")).toBe(`/dashboard/destinations/${id}?done=waiting-cancelled`);
+  expect(await env.DB.prepare("SELECT state FROM deliveries").first("state")).toBe("cancelled");
+});
+
+it("a destination gets the events that it never got, by a form that says which", async () => {
+  const id = await destinationOf();
+  const browser = await signedIn();
+  expect((await browser.get(`/dashboard/destinations/${id}`)).html).toContain("Send missing events");
+  const form = { include: "missing", matching: "false", days: "7", rate_per_minute: "60" };
+  const { headers } = await browser.post(`/dashboard/destinations/${id}/replay`, form);
+  expect(headers.get("location")).toBe(`/dashboard/destinations/${id}?done=replaying#replays`);
+  const replay = await env.DB.prepare("SELECT include, matching, state FROM replays").first();
+  expect(replay).toEqual({ include: "missing", matching: 0, state: "running" });
+  const { html } = await browser.get(`/dashboard/destinations/${id}`);
+  expect(html).toContain("0 of 0 missing deliveries delivered");
+  expect(html).not.toContain("Send missing events");
+});
+
+it.each([
+  ["dead", "exhausted", "as many attempts and as much time as a new delivery"],
+  ["delivered", null, "The receiver gets it once more, with the same id."],
+])("a delivery that is %s has a button that sends it again, and says what that means", async (state, reason, text) => {
+  const delivery = await deadDelivery(await destinationOf());
+  await env.DB.prepare("UPDATE deliveries SET state = ?1, reason = ?2").bind(state, reason).run();
+  const browser = await signedIn();
+  const page = `/dashboard/events/${delivery.replace("dlv", "evt").slice(0, 17)}`;
+  const { html } = await browser.get(page);
+  expect(html).toContain(`action="/dashboard/deliveries/${delivery}/retry"`);
+  expect(html).toContain(text);
+  await browser.post(`/dashboard/deliveries/${delivery}/retry`);
+  expect((await browser.get(page)).html).not.toContain("Send again");
+});
+
+it("a dead delivery is sent again", async () => {
   const destination = await destinationOf();
   const delivery = await deadDelivery(destination);
   const browser = await signedIn();

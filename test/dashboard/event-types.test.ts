@@ -146,20 +146,25 @@ describe("the forms of the catalogue", () => {
       example: '{"total": 5}',
       schema: JSON.stringify(schema),
       validate: "on",
+      retention_days: "7",
     };
     expect((await browser.post(NEW, form)).headers.get("location")).toBe(`${PATH}?done=type-saved`);
     expect(await stored("order.paid")).toMatchObject({ example: { total: 5 }, schema, validate: true });
     const at = (page: string) => `${PATH}/order.paid/${page}`;
     const page = await browser.get(at("edit"));
     expect([page.status, page.html.includes("&quot;total&quot;: 5")]).toEqual([200, true]);
-    await browser.post(at("edit"), { description: "Paid.", example: "" });
+    await browser.post(at("edit"), { description: "Paid.", example: "", retention_days: "7" });
     expect(await stored("order.paid")).toMatchObject({
       description: "Paid.",
       example: null,
       validate: false,
     });
     await browser.post(at("archive"));
-    expect(await stored("order.paid")).toMatchObject({ archived: true, description: "Paid." });
+    expect(await stored("order.paid")).toMatchObject({
+      archived: true,
+      description: "Paid.",
+      retention_days: 7,
+    });
     expect((await browser.get(PATH)).html).not.toContain("order.paid");
     expect((await browser.get(`${PATH}?archived=yes`)).html).toContain("Restore order.paid");
     await browser.post(at("restore"));

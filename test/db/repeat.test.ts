@@ -6,7 +6,6 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { transientOf } from "../../src/core/transient.ts";
 import { endSession, findSession, insertKey, insertSession, revokeKey } from "../../src/db/auth.ts";
-import { requeueDead } from "../../src/db/deliveries.ts";
 import {
   changeDestination,
   insertDestination,
@@ -27,6 +26,7 @@ import {
 } from "../../src/db/sweep.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { meteredD1 } from "../support/meter.ts";
+import { requeueOne } from "../support/requeue.ts";
 import { execute } from "../support/world.ts";
 
 const NOW = Date.parse("2050-06-01T12:00:00.000Z");
@@ -188,7 +188,7 @@ describe("a write that counts, claims or compares is not made again when its ans
       (db) => turnDestination(db, "dst_a", { status: "paused", statusReason: "manual" }, undefined, NOW),
     ],
     ["a sweep's lease", async () => {}, (db) => beginSweep(db, "lease", NOW + 1, NOW)],
-    ["a requeue", async () => {}, (db) => requeueDead({ db }, { destinationId: "dst_a", eventId: 128 }, NOW)],
+    ["a requeue", async () => {}, (db) => requeueOne({ db }, { destinationId: "dst_a", eventId: 128 }, NOW)],
   ])("%s", async (_, prepare, write) => {
     await prepare();
     const { db, calls } = losing();

@@ -1,9 +1,9 @@
 /** What an event was posted with: headers of its own, a time to live; and what it costs those that have neither. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { requeueDead } from "../../src/db/deliveries.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { rowsOfAll } from "../support/databases.ts";
+import { requeueOne } from "../support/requeue.ts";
 import {
   execute,
   GRACE_MS,
@@ -120,7 +120,7 @@ describe("an event with a time to live", () => {
     await world.consume(messages);
     const [row] = await storedRows();
     const now = world.services.now();
-    await requeueDead(
+    await requeueOne(
       world.services,
       { destinationId: destination, eventId: row?.eventId ?? 0 },
       now + MINUTE,

@@ -1,7 +1,8 @@
 /** A requeued delivery is a new generation: an outcome of the old one cannot end it. */
 import { beforeEach, expect, test } from "vitest";
-import { recordOutcomes, requeueDead } from "../../src/db/deliveries.ts";
+import { recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
+import { requeueOne } from "../support/requeue.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 
 let world: World;
@@ -16,7 +17,7 @@ beforeEach(async () => {
   world.clock.pass(120_000);
   await world.consume(messages);
   [dead] = (await storedRows()) as [DeliveryRow];
-  await requeueDead(world.services, dead, world.clock.now() + 3_600_000);
+  await requeueOne(world.services, dead, world.clock.now() + 3_600_000);
 });
 
 const row = async () => (await storedRows())[0];
@@ -32,7 +33,7 @@ test("a requeued delivery is not ended by a repeated outcome of its former gener
 
 test("a dead delivery is requeued only once, however often that is requested", async () => {
   const limit = world.clock.now() + 7_200_000;
-  expect(await requeueDead(world.services, dead, limit)).toBeUndefined();
+  expect(await requeueOne(world.services, dead, limit)).toBeUndefined();
   expect(await row()).toMatchObject({
     state: "waiting",
     generation: 1,
@@ -52,11 +53,50 @@ test("a requeued delivery is sent with the same bytes, and has all of its attemp
   expect(third?.headers.get("webhook-attempt")).toBe("1");
 });
 
-test("a requeued delivery ends when it is delivered, and cannot be retried then", async () => {
-  world.receiver.script(urlOf(destination), 204);
+async function sendWaiting(): Promise<void> {
   const { gates } = world.services;
   await gates.get(gates.idFromName(destination)).scheduleDrain();
   await world.drain(destination);
-  expect(await requeueDead(world.services, dead, world.clock.now() + 7_200_000)).toBeUndefined();
-  expect(await row()).toMatchObject({ state: "delivered", attempts: 1 });
+  await world.settled();
+}
+
+test("a requeued delivery ends when it is delivered, and may be sent again", async () => {
+  world.receiver.script(urlOf(destination), 204);
+  await sendWaiting();
+  expect(await row()).toMatchObject({ state: "delivered", attempts: 1, generation: 1 });
+  const limit = world.clock.now() + 7_200_000;
+  expect(await requeueOne(world.services, dead, limit)).toMatchObject({ state: "waiting", generation: 2 });
+  await sendWaiting();
+  expect(await row()).toMatchObject({ state: "delivered", attempts: 1, generation: 2 });
+  expect(world.receiver.calls).toHaveLength(4);
+});
+
+test("a delivery of a pack that is sent again gets the same bytes once more, whatever repeats come late", async () => {
+  world.receiver.script(urlOf(destination), 204);
+  await sendWaiting();
+  const messages = await world.post();
+  await world.consume(messages);
+  const delivered = (await storedRows()).find(({ generation }) => generation === 0) as DeliveryRow;
+  expect(delivered).toMatchObject({ state: "delivered", attempts: 1 });
+  await requeueOne(world.services, delivered, world.clock.now() + 7_200_000);
+  const before = world.receiver.calls.length;
+  await world.consume(messages);
+  await recordOutcomes(world.services, [delivered], [], world.clock.now());
+  const again = async () => (await storedRows()).find(({ eventId }) => eventId === delivered.eventId);
+  expect(await again()).toMatchObject({
+    state: "waiting",
+    reason: "retried",
+    generation: 1,
+    log: [{ status: 204 }],
+  });
+  expect(world.receiver.calls).toHaveLength(before);
+  await sendWaiting();
+  expect(await again()).toMatchObject({
+    state: "delivered",
+    attempts: 1,
+    log: [{ status: 204 }, { status: 204 }],
+  });
+  const [first, second] = world.receiver.calls.slice(-2);
+  expect(second?.body).toBe(first?.body);
+  expect(second?.headers.get("webhook-id")).toBe(first?.headers.get("webhook-id"));
 });

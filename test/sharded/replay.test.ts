@@ -192,3 +192,28 @@ test("a hundred and one replays are listed by a hundred, with the sums of their 
   const second = await call("GET", `/v1/replays?limit=100&cursor=${first.json.next_cursor}`);
   expect(second.json.data).toMatchObject([{ id: "rpl_1" }]);
 });
+
+test("a replay of missing deliveries plans and sends the events of all databases to a new destination", async () => {
+  const old = destination;
+  destination = await newDestination();
+  const { status, json } = await call("POST", "/v1/replays", {
+    destination_id: destination,
+    since: new Date(since).toISOString(),
+    until: new Date(world.clock.now()).toISOString(),
+    rate_per_minute: 60,
+    include: "missing",
+  });
+  expect(status).toBe(201);
+  await goOn(80);
+  const rows = (await storedRows()).filter(({ destinationId }) => destinationId === destination);
+  expect(rows.map(({ state }) => state)).toEqual(Array(EVENTS).fill("delivered"));
+  expect(new Set(rows.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
+  expect((await call("GET", `/v1/replays/${json.id}`)).json).toMatchObject({
+    state: "completed",
+    total: EVENTS,
+    requeued: EVENTS,
+    delivered: EVENTS,
+  });
+  const others = (await storedRows()).filter(({ destinationId }) => destinationId === old);
+  expect(others.map(({ state }) => state)).toEqual(Array(EVENTS).fill("dead"));
+});

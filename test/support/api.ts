@@ -26,6 +26,8 @@ type Options = Readonly<{
   services?: Partial<Services>;
   authenticate?: Authenticate;
   look?: (destination: string) => Look;
+  /** The events whose deliveries a gate says are in flight. */
+  inFlight?: readonly number[];
   /** What is tested instead of the API. */
   create?: typeof createApp | typeof createSvixApi;
 }>;
@@ -35,6 +37,7 @@ export function testApi({
   services = {},
   authenticate,
   look = () => null,
+  inFlight = [],
   create = createApp,
 }: Options = {}) {
   const messages: unknown[] = [];
@@ -49,6 +52,10 @@ export function testApi({
     },
     scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
     resume: async () => void gateCalls.push(`resume ${name}`),
+    recheck: async (deliveries: readonly number[]) => {
+      gateCalls.push(`recheck ${name}`);
+      return deliveries.filter((event) => inFlight.includes(event));
+    },
   });
   const world = {
     config: testConfig(),
@@ -134,9 +141,7 @@ function isJson(response: Response): boolean {
 }
 
 /** How many rows a table holds. */
-export async function countRows(
-  table: "events" | "deliveries" | "destinations" | "status_changes",
-): Promise<number> {
+export async function countRows(table: "events" | "deliveries" | "destinations"): Promise<number> {
   return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
 }
 

@@ -65,6 +65,7 @@ export function testDashboard({
         refusal: async () => null,
         scheduleDrain: async () => void gateCalls.push(`scheduleDrain ${name}`),
         resume: async () => void gateCalls.push(`resume ${name}`),
+        recheck: async () => [],
         ...gate,
       }),
     },

@@ -2,7 +2,6 @@
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { requeueDead } from "../../src/db/deliveries.ts";
 import { changeReplay, replayUnderWay } from "../../src/db/replays.ts";
 import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
 import { enqueueReplayStep } from "../../src/replay/run.ts";
@@ -11,6 +10,7 @@ import { type FaultyRuntime, nth } from "./faulty-runtime.ts";
 import { type Platform, replay } from "./platform.ts";
 import type { Script } from "./receivers.ts";
 import { keyOfRow, type RequestLog } from "./request-log.ts";
+import { requeueOne } from "./requeue.ts";
 import { execute, gateOf, storedRows, urlOf, type World } from "./world.ts";
 
 const MINUTE = 60_000;
@@ -138,7 +138,7 @@ export const steps: fc.Arbitrary<Step>[] = [
   }),
   about("resume", resume),
   about("evict the gate of", evict),
-  plain("retry the dead", retryTheDead),
+  plain("send again what has ended", sendAgain),
   about("replay the dead of", (destination, real) => begin(real, destination, "dead")),
   about("replay the dead of", (destination, real) => begin(real, destination, "dead")),
   about("replay what was delivered to", (destination, real) => begin(real, destination, "delivered")),
@@ -169,13 +169,13 @@ export async function resume(destination: string, { runtime }: Real, { paused }:
   paused.delete(destination);
 }
 
-async function retryTheDead({ runtime, world }: Real, { retried }: Model): Promise<void> {
+async function sendAgain({ runtime, world }: Real, { retried }: Model): Promise<void> {
   const giveUpAt = world.clock.now() + GIVE_UP_MS;
-  const dead = (await storedRows()).filter(({ state }) => state === "dead");
-  for (const row of dead) {
+  const ended = (await storedRows()).filter(({ state }) => state === "dead" || state === "delivered");
+  for (const row of ended) {
     retried.add(keyOfRow(row));
     await runtime.invoke("retry", async (services) => {
-      await requeueDead(services, row, giveUpAt).catch(() => {});
+      await requeueOne(services, row, giveUpAt).catch(() => {});
       await scheduleDrainAtGate(services, row.destinationId);
     });
   }

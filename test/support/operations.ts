@@ -55,7 +55,9 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
   const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
   const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
+  const erasure = await created(call, "/v1/erasures", { event_id: event.id, tenant });
   const ids = {
+    erasures: erasure.id,
     destinations: destination.id,
     events: event.id,
     deliveries: event.deliveries[0].id,
@@ -89,7 +91,7 @@ function ofTenant(value: unknown, things: Things): unknown {
   if (typeof value !== "object" || value === null) return value;
   const fields = Object.entries(value).map(([name, field]) => [
     name,
-    fieldFor(name, things) ?? ofTenant(field, things),
+    fieldFor(name, things) ?? listFor(name, things) ?? ofTenant(field, things),
   ]);
   return Object.fromEntries(fields);
 }
@@ -98,6 +100,12 @@ function ofTenant(value: unknown, things: Things): unknown {
 function fieldFor(name: string, things: Things): string | undefined {
   if (name === "tenant") return things.tenant;
   return name.endsWith("_at") ? new Date(NOW + 60_000).toISOString() : idNamed(name, things);
+}
+
+/** The list that a field called `delivery_ids` takes. */
+function listFor(name: string, things: Things): string[] | undefined {
+  const id = name.endsWith("_ids") ? idNamed(name.slice(0, -1), things) : undefined;
+  return id === undefined ? undefined : [id];
 }
 
 /** The id that a field called `destination_id` takes. */

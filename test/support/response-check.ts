@@ -12,6 +12,6 @@ export function responseFaults({ operation }: Described, { status, headers, text
   if (promised.content === undefined) return text === "" ? [] : ["a body where none is documented"];
   const media = promised.content[type];
   if (media === undefined) return [`the type ${type} is not documented for ${status}`];
-  if (!/json$/.test(type)) return [];
+  if (!/[/+]json$/.test(type)) return [];
   return schemaFaults(media.schema, JSON.parse(text), document.components.schemas);
 }

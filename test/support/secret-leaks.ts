@@ -12,6 +12,8 @@ const SHOWN = [
   { route: /^POST \/v1\/destinations(\/[^/]+\/rotate-secret)?$/, place: /"secret":"([^"]+)"/ },
   { route: /^GET \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret\/rotate$/, place: /"key":"([^"]+)"/ },
+  { route: /^GET \/v1\/tenants\/[^/]+\/export\?secrets=true$/, place: /"secret":"([^"]+)"/g },
+  { route: /^POST \/v1\/tenants\/[^/]+\/import$/, place: /"secret":"([^"]+)"/g },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
   { route: /^POST \/dashboard\/destinations\/(new|[^/]+\/rotate)$/, place: /<code id="secret">([^<]+)</ },
 ];
@@ -52,7 +54,9 @@ export function withLeakCheck<T extends App>(app: T): T {
   app.fetch = async (request, ...rest) => {
     learn(request.headers.get("authorization") ?? "");
     const response = await fetch(request, ...rest);
-    const route = `${request.method} ${new URL(request.url).pathname}`;
+    const { pathname, searchParams } = new URL(request.url);
+    const asked = searchParams.get("secrets") === "true" ? "?secrets=true" : "";
+    const route = `${request.method} ${pathname}${asked}`;
     const text = await response.clone().text();
     const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
     captureText(route, `${headers}\n${response.ok ? withoutShown(route, text) : text}`);

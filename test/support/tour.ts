@@ -40,6 +40,7 @@ const things = {
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
+    erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),
     // In paths of the Svix API. What is deleted there is another destination.
     app: CROWDED,
@@ -47,6 +48,9 @@ const things = {
     msg: eventId(WIDE_EVENT),
     attempt: `atmpt_${deliveryId(WIDE_EVENT, idOfOwn("dst", 2)).slice(4)}_${NOW.toString(36)}`,
     "event-type": EVENT_TYPE,
+    "background-task": idOfOwn("rpl", OWN),
+    "app-portal-access": CROWDED,
+    "dashboard-access": CROWDED,
   },
 };
 
@@ -59,6 +63,9 @@ const svixBody = {
   eventTypes: [EVENT_TYPE],
   payload: { total: 1 },
   headers: { "x-shop": "1" },
+  // A range of time, and a document, for what takes one.
+  ...{ since: new Date(NOW - 86_400_000).toISOString(), status: 0 },
+  spec: { webhooks: { [EVENT_TYPE]: { post: { description: "Another" } } } },
   schemas: { 1: { type: "object", examples: [{ order: { total: 1, status: "a" } }] } },
 };
 
@@ -78,6 +85,7 @@ const visitors: readonly Principal[] = [
 
 const gate = {
   refusal: async () => null,
+  recheck: async () => [],
   view: async () => idleGateView,
   figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };
@@ -205,6 +213,9 @@ function filled(path: string): string {
 }
 
 function apiBody(method: string, path: string): string | undefined {
+  // The endpoints of operational webhooks take other types.
+  if (path.startsWith("/api/v1/operational-webhook/"))
+    return JSON.stringify({ ...svixBody, eventTypes: null });
   if (path.startsWith("/api/")) return JSON.stringify(svixBody);
   const operation = operations.find((one) => one.method === method && one.path === path);
   const body = operation && bodyFor(operation, things);

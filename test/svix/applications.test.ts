@@ -24,9 +24,9 @@ describe("errors have the shape of the Svix API", () => {
   });
 
   test("a route that is not supported names itself, and needs a key first", async () => {
-    const { json } = await call("GET", "/api/v1/background-task");
-    expect(json.detail).toContain("GET /api/v1/background-task is not supported");
-    const without = await call("GET", "/api/v1/background-task", undefined, { authorization: null });
+    const { json } = await call("GET", "/api/v1/stream");
+    expect(json.detail).toContain("GET /api/v1/stream is not supported");
+    const without = await call("GET", "/api/v1/stream", undefined, { authorization: null });
     expect([without.status, without.json.code]).toEqual([401, "authentication_failed"]);
     expect(without.headers.get("www-authenticate")).toBe("Bearer");
   });

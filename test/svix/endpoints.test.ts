@@ -143,13 +143,21 @@ describe("an endpoint", () => {
   it("is paused while it is disabled", async () => {
     const { id, disabled } = await create({ disabled: true });
     expect(disabled).toBe(true);
-    // Never active, not for a moment: nothing has changed its status.
-    expect(await countRows("status_changes")).toBe(0);
     expect((await native.call("GET", `/v1/destinations/${id}`)).json.status).toBe("paused");
     gateCalls.length = 0;
     expect((await call("PATCH", `${at}/${id}`, { disabled: false })).json.disabled).toBe(false);
     expect(gateCalls).toEqual([`resume ${id}`]);
     expect((await call("GET", `${at}/${id}`)).json.disabled).toBe(false);
+  });
+
+  it("is never active when it is created disabled, not for a moment", async () => {
+    let now = Date.parse(AT);
+    const ticking = testApi({ create: createSvixApi, services: { now: () => now++ } });
+    expect((await ticking.call("POST", at, { url, disabled: true })).status).toBe(201);
+    // Whatever happens after its creation happens later.
+    const times = "SELECT created_at, status_changed_at FROM destinations";
+    const row = await env.DB.prepare(times).first<{ created_at: number; status_changed_at: number }>();
+    expect(row?.status_changed_at).toBe(row?.created_at);
   });
 
   it("has the rate of its application unless it has one of its own", async () => {

@@ -54,10 +54,13 @@ const fields = [
     "groupName",
     "featureFlags",
   ],
+  ...["since", "until", "status", "tag", "channel", "statusCodeClass", "capabilities", "readOnly", "expiry"],
+  ...["sessionId", "spec", "specRaw", "dryRun", "replaceAll"],
 ];
 const usual = {
   ...{ name: "a", url: "https://receiver.example/", description: "a", eventType: "a", payload: {} },
   headers: {},
+  ...{ since: "2026-11-21T08:00:00Z", status: 2 },
 };
 const queries = [
   "limit=0",
@@ -66,6 +69,9 @@ const queries = [
   "order=x",
   "before=x",
   "status=9",
+  "since=x",
+  "until=1970-01-01T00:00:00Z",
+  "task=x",
   "tag=%00",
   "tag=",
 ];

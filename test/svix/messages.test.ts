@@ -74,6 +74,27 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toHaveLength(2);
   });
 
+  it("loses its content at once where that is deleted, and cannot be sent again", async () => {
+    const { id } = (await post({ eventId: "order-1" })).json;
+    await post({ payload: { total: 7 } });
+    const foreign = (await call("POST", "/api/v1/app", { name: "Rival" })).json.id;
+    expect((await call("DELETE", `/api/v1/app/${foreign}/msg/${id}/content`)).status).toBe(404);
+    expect((await call("DELETE", `${at}/nothing/content`)).status).toBe(404);
+    expect((await call("DELETE", `${at}/order-1/content`)).status).toBe(204);
+    expect((await call("DELETE", `${at}/${id}/content`)).status).toBe(204);
+    expect((await call("GET", `${at}/${id}`)).json).toMatchObject({
+      eventId: "order-1",
+      payload: { expired: true },
+    });
+    const listed = (await call("GET", at)).json.data.map(({ payload }: { payload: object }) => payload);
+    expect(listed).toEqual([{ total: 7 }, { expired: true }]);
+    expect((await call("POST", `${at}/${id}/endpoint/${endpoint}/resend`)).status).toBe(409);
+    expect((await native.call("GET", `/v1/events/${id}`)).json).toMatchObject({
+      content: "erased",
+      data: null,
+    });
+  });
+
   it("belongs to its application", async () => {
     const { json } = await post({ eventId: "order-1" });
     const { id } = (await call("POST", "/api/v1/app", { name: "B" })).json;
@@ -242,6 +263,24 @@ describe("attempts", () => {
     expect((await call("GET", `${at}/${id}/attempt/atmpt_none`)).status).toBe(404);
   });
 
+  it("lose what the receiver answered when that is deleted, each by itself, once the delivery has ended", async () => {
+    const other = { ...failure, at: NOW + 3_000, excerpt: "still busy" };
+    const id = await attempted("dead", [failure, other]);
+    const list = async () => (await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data;
+    const [second, first] = await list();
+    for (const _ of [1, 2])
+      expect((await call("DELETE", `${at}/${id}/attempt/${first.id}/content`)).status).toBe(204);
+    expect(await list()).toEqual([second, { ...first, response: "" }]);
+    expect((await call("DELETE", `${at}/${id}/attempt/atmpt_none/content`)).status).toBe(404);
+    const open = await attempted("retrying", [failure]);
+    const [attempt] = (await call("GET", `/api/v1/app/${app}/attempt/msg/${open}`)).json.data;
+    expect((await call("DELETE", `${at}/${open}/attempt/${attempt.id}/content`)).status).toBe(409);
+    const { id: stranger } = (await call("POST", "/api/v1/app", { name: "B" })).json;
+    const foreign = `/api/v1/app/${stranger}/msg/${id}/attempt/${second.id}/content`;
+    expect((await call("DELETE", foreign)).status).toBe(404);
+    expect((await list())[0].response).toBe("still busy");
+  });
+
   it.each<[string, number[]]>([
     ["status=0", [204]],
     ["status=2", [503]],
@@ -325,14 +364,17 @@ describe("attempts", () => {
     expect((await call("GET", `/api/v1/app/${app}/attempt/msg/${id}`)).json.data).toEqual([]);
   });
 
-  it("are made again when a dead one is resent, and not while it is under way or delivered", async () => {
-    const dead = await attempted("dead", [failure]);
-    const { status, json } = await call("POST", `${at}/${dead}/endpoint/hook/resend`, {});
-    expect([status, json]).toEqual([202, {}]);
-    const state = await env.DB.prepare("SELECT state FROM deliveries").first("state");
-    expect(state).toBe("waiting");
-    const done = await attempted("delivered", [success]);
-    const refused = await call("POST", `${at}/${done}/endpoint/hook/resend`);
-    expect([refused.status, refused.json.detail]).toEqual([409, expect.stringContaining("a replay with")]);
+  it("are made again when one that has ended is resent, and not while it is under way", async () => {
+    for (const [state, entry] of [
+      ["dead", failure],
+      ["delivered", success],
+    ] as const) {
+      const id = await attempted(state, [entry]);
+      const resend = () => call("POST", `${at}/${id}/endpoint/hook/resend`, {});
+      expect(await resend()).toMatchObject({ status: 202, json: {} });
+      expect(await env.DB.prepare("SELECT DISTINCT state FROM deliveries").first("state")).toBe("waiting");
+      const refused = await resend();
+      expect([refused.status, refused.json.detail]).toEqual([409, expect.stringContaining("has not ended")]);
+    }
   });
 });

@@ -157,6 +157,20 @@ function partsOf(input: AuthInput): Readonly<{ shown: ShownAuth; secret: string 
   }
 }
 
+/** The input that made it: `partsOf` backwards. */
+export function authInputOf(shown: ShownAuth, secret: string): AuthInput {
+  switch (shown.kind) {
+    case "basic":
+      return { ...shown, password: secret };
+    case "bearer":
+      return { ...shown, token: secret };
+    case "header":
+      return { ...shown, value: secret };
+    case "oauth2":
+      return { ...shown, client_secret: secret };
+  }
+}
+
 type Given = Readonly<{
   auth?: AuthInput | null | undefined;
   headers?: Readonly<Record<string, string>> | null | undefined;

@@ -1,16 +1,10 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { bodyFormOf } from "../../core/content.ts";
-import { channelsInEffect, type Route, refusalOf, refusals } from "../../core/routing.ts";
+import { channelsInEffect, refusals } from "../../core/routing.ts";
 import { overBy } from "../../db/delivery-filter.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
-import {
-  BUNDLES_LOOKED_AT,
-  eachBody,
-  type ListedEvent,
-  listEvents,
-  withinBytes,
-} from "../../db/event-list.ts";
+import { BUNDLES_LOOKED_AT, listEvents, withinBytes } from "../../db/event-list.ts";
+import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../db/event-refusals.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -37,10 +31,10 @@ export function registerDestinationPreview(api: Api): void {
       filter = destination.filter,
     } = c.req.valid("json");
     const route = {
+      ...criteriaOf(destination),
       types: types ?? null,
       channels: channelsInEffect(channels),
       filter: filter ?? null,
-      takesContent: bodyFormOf(destination.body) === "data",
     };
     const events = await preview(services, destination, route);
     const taken = events.filter((event) => event.taken).length;
@@ -48,7 +42,7 @@ export function registerDestinationPreview(api: Api): void {
   });
 }
 
-const reasons = [...refusals, "created_later", "corrupt"] as const;
+const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 
 const previewedEvent = z.object({
   event_id: z.string(),
@@ -62,7 +56,7 @@ const previewedEvent = z.object({
       description:
         "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
         "not hold, it is content that is not JSON and the destination's `body` is not `data`, or what is stored of it is " +
-        "damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+        "damaged (`corrupt`) or has been `erased`, so that the filter cannot be tried. With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
     }),
   delivery_id: z.string().optional().openapi({
     description: "Present when the event was taken at the time: its delivery to this destination.",
@@ -100,25 +94,14 @@ type Previewed = z.infer<typeof previewedEvent>;
 async function preview(
   services: Services,
   { id, tenant, createdAt }: Destination,
-  route: Omit<Route, "destination">,
+  route: Criteria,
 ): Promise<Previewed[]> {
-  const { dueBy } = overBy(services);
-  const page = await listEvents(services, { tenant, destination: id, dueBy, limit: MOST_EVENTS });
-  const isAsked = (event: ListedEvent) =>
-    route.filter !== null &&
-    event.contentType === undefined &&
-    refusalWithoutData({ ...route, filter: null }, event) === undefined;
-  const { found: events } = withinBytes(page, isAsked);
-  const refused = new Map<number, Previewed["reason"]>();
-  await eachBody(services, events.filter(isAsked), ({ id, type, channels }, body) => {
-    const data = body && dataOf(body);
-    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
-    refused.set(id, data ? (refusal ?? null) : "corrupt");
-  });
+  const over = overBy(services);
+  const page = await listEvents(services, { tenant, destination: id, over, limit: MOST_EVENTS });
+  const { found: events } = withinBytes(page, (event) => isDataAsked(route, event));
+  const refused = await refusalsOf(services, route, events);
   return events.map((event) => {
-    const refusal = isAsked(event)
-      ? (refused.get(event.id) ?? null)
-      : (refusalWithoutData(route, event) ?? null);
+    const refusal = refused.get(event.id) ?? null;
     const isEarlier = event.acceptedAt < createdAt && !event.isPlanned;
     return {
       event_id: eventId(event.id),
@@ -129,21 +112,4 @@ async function preview(
       ...(event.isPlanned && { delivery_id: deliveryId(event.id, id) }),
     };
   });
-}
-
-/** Of an event that the filter need not be asked about, and of content, in which a filter finds nothing. */
-function refusalWithoutData(route: Omit<Route, "destination">, { type, channels, contentType }: ListedEvent) {
-  const isContent = contentType !== undefined;
-  const filter = isContent ? route.filter : null;
-  return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
-}
-
-/** The event's data; undefined when the body is not what an event's is. */
-function dataOf(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
-  try {
-    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
-    return { value: data };
-  } catch {
-    return undefined;
-  }
 }

@@ -1,32 +1,21 @@
 /** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
 import { attemptErrors } from "../../core/reasons.ts";
-import { formsOf } from "../../core/signature-forms.ts";
 import {
-  breakerOf,
   changeDestination,
-  type Destination,
-  destinationByUid,
   findDestination,
-  insertDestination,
-  isTaken,
   listDestinations,
   pauseOf,
   turnDestination,
 } from "../../db/destinations.ts";
 import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
-import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
-import { sealedScheme } from "../../secrets/vault.ts";
-import type { Services } from "../../services.ts";
 import { changed } from "../audit.ts";
-import { notYourTenant, requires, tenantFor } from "../auth.ts";
-import type { Api, Principal } from "../context.ts";
-
+import { requires } from "../auth.ts";
+import type { Api } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import {
   cursorParam,
@@ -40,18 +29,8 @@ import {
   strict,
   tenantName,
 } from "../parameters.ts";
+import { notFound, problem, problemResponses } from "../problems.ts";
 import {
-  type FieldError,
-  invalid,
-  notFound,
-  type ProblemResponse,
-  problem,
-  problemResponses,
-} from "../problems.ts";
-import { conflictErrors } from "./auth.ts";
-import {
-  columnsOf,
-  type DestinationInput,
   destinationChange,
   destinationSchema,
   destinationView,
@@ -59,18 +38,8 @@ import {
   shownSecret,
 } from "./schema.ts";
 import { showSecret } from "./secrets.ts";
-import { changedTarget, newTarget } from "./target.ts";
-import {
-  addressErrors,
-  breakerErrors,
-  chosenSecret,
-  dependsOn,
-  formErrors,
-  handshakeFor,
-  refuseInvalid,
-  refuseInvalidNew,
-  templateErrors,
-} from "./validate.ts";
+import { refuseInvalid, refuseInvalidNew } from "./validate.ts";
+import { addDestination, editDestination, PAUSED } from "./write.ts";
 
 export function registerDestinations(api: Api): void {
   api.openapi(
@@ -79,7 +48,7 @@ export function registerDestinations(api: Api): void {
       const [services, principal] = [c.get("services"), c.get("principal")];
       const { "idempotency-key": key } = c.req.valid("header");
       const origin = new URL(c.req.url).host;
-      const created = await create(services, principal, c.req.valid("json"), key, origin);
+      const created = await addDestination(services, principal, c.req.valid("json"), key, origin);
       if (created instanceof Response) return created;
       const { row, secret } = created;
       changed(c, "destination.created", row);
@@ -110,7 +79,7 @@ export function registerDestinations(api: Api): void {
     patchDestination,
     async (c) => {
       const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
-      const done = await change(c.get("services"), id, principal.tenant, c.req.valid("json"));
+      const done = await editDestination(c.get("services"), id, principal.tenant, c.req.valid("json"));
       if (done instanceof Response) return done;
       const [before, view] = [destinationView(done.stored), destinationView(done.row)];
       changed(c, "destination.changed", done.row, changesBetween(before, view));
@@ -137,7 +106,7 @@ export function registerDestinationStatus(api: Api): void {
     const services = c.get("services");
     const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
     const now = services.now();
-    const turned = await turnDestination(services.db, id, paused, tenant, now);
+    const turned = await turnDestination(services.db, id, PAUSED, tenant, now);
     if (turned) {
       services.background(publishStatusChangeOf(services, id, now));
       changed(c, "destination.paused", turned);
@@ -342,116 +311,6 @@ const testDestination = createRoute({
   },
 });
 
-/** Creates the destination, at most once with a key. `origin` is the host that a handshake names. */
-async function create(
-  services: Services,
-  principal: Principal,
-  input: z.infer<typeof newDestination>,
-  key: string | undefined,
-  origin: string,
-): Promise<Readonly<{ row: Destination; secret: string }> | ProblemResponse<403 | 409 | 422>> {
-  const { db, vault, now, config } = services;
-  const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));
-  const errors = [
-    ...breakerErrors(input.breaker),
-    ...formErrors(input),
-    ...conflictErrors(input),
-    ...("errors" in chosen ? chosen.errors : []),
-  ];
-  if ("errors" in chosen || errors.length > 0) return invalid(errors);
-  const tenant = tenantFor(principal, input.tenant);
-  if (tenant === undefined) return problem(403, notYourTenant(principal));
-  const misfits = templateErrors(input, tenant);
-  if (misfits.length > 0) return invalid(misfits);
-  const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
-  // Before the receiver is called; the insert checks again.
-  if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
-  const target = await newTarget(services, input, { id, tenant });
-  if ("errors" in target) return invalid(target.errors);
-  const privateAddress = await addressErrors(services, input);
-  if (privateAddress.length > 0) return invalid(privateAddress);
-  const agreed = await handshakeFor(services, input, origin);
-  if ("errors" in agreed) return invalid(agreed.errors);
-  const secret = await vault.seal(id, chosen.secret);
-  const at = { createdAt: now(), updatedAt: now() };
-  const turned = input.status === "paused" && { ...paused, statusChangedAt: at.createdAt };
-  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target, ...turned };
-  const max = capsOf(config).destinations;
-  const row = await insertDestination(db, { ...columns, id, tenant, secret, ...at }, max);
-  if (row !== undefined) return { row, secret: chosen.secret };
-  // A random id cannot be taken.
-  if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
-  return (await uidConflict(db, { id, tenant }, input)) ?? invalid([tooManyDestinations(tenant, max)]);
-}
-
-function alreadyCreated(id: string) {
-  const fault = `was used before: it created ${id}`;
-  const expected = "a new key for another destination";
-  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  const location = `/v1/destinations/${id}`;
-  return problem(409, detail, [{ field: "idempotency-key", fault, expected }], { location });
-}
-
-/** 409 when another destination of the tenant has the `uid` of the input. */
-async function uidConflict(
-  db: D1Database,
-  { id, tenant }: Pick<Destination, "id" | "tenant">,
-  { uid }: DestinationInput,
-): Promise<ProblemResponse<409> | undefined> {
-  const holder = uid ? await destinationByUid(db, tenant, uid) : undefined;
-  if (holder === undefined || holder.id === id) return undefined;
-  const fault = `is that of ${holder.id}`;
-  const expected = "one that no other destination of the tenant has";
-  return problem(409, `The uid ${uid} ${fault}; expected ${expected}`, [{ field: "uid", fault, expected }]);
-}
-
-/** The error names the tenant even where the body does not: it is whose destination it would have been. */
-function tooManyDestinations(tenant: string, max: number): FieldError {
-  const expected = `at most ${max} in a tenant: delete one that is no longer needed`;
-  return { field: "tenant", fault: `is ${tenant}, which has ${max} destinations or more`, expected };
-}
-
-/** A change is validated again, so many times in all, when another changes what it depends on. */
-const CHANGE_TRIES = 3;
-
-async function change(
-  services: Services,
-  id: string,
-  tenant: string | undefined,
-  input: DestinationInput,
-): Promise<Readonly<{ stored: Destination; row: Destination }> | ProblemResponse<404 | 409 | 422>> {
-  const { db, vault, now } = services;
-  const privateAddress = await addressErrors(services, input);
-  if (privateAddress.length > 0) return invalid(privateAddress);
-  const columns = await columnsOf(vault, id, input);
-  for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
-    const stored = await findDestination(db, id, tenant);
-    if (stored === undefined) return notFound("destination", id);
-    const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
-    const target = await changedTarget(services, input, stored);
-    const errors = [
-      ...breakerErrors(input.breaker, breakerOf(stored)),
-      ...formErrors(input, { ...stored, scheme }),
-      ...conflictErrors(input, stored),
-      ...templateErrors(input, stored.tenant, stored),
-      ...("errors" in target ? target.errors : []),
-    ];
-    if ("errors" in target || errors.length > 0) return invalid(errors);
-    const change = { ...columns, ...target, updatedAt: now() };
-    const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
-    if (!row) {
-      const conflict = await uidConflict(db, stored, input);
-      if (conflict) return conflict;
-      continue;
-    }
-    // A hold, an open circuit and a narrow window are about the old target's receiver.
-    if (row.url !== stored.url) services.background(resumeAtGate(services, id));
-    return { stored, row };
-  }
-  return problem(409, "The destination is being changed by other requests at the same time");
-}
-
-const paused = { status: "paused", statusReason: "manual" } as const;
 const active = { status: "active", statusReason: null } as const;
 
 function tooSoon(waitMs: number) {

@@ -128,8 +128,8 @@ const changeable = {
     .nullish()
     .openapi({
       description:
-        "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, or an alert for " +
-        "PagerDuty, in place of `body`. Only for destinations of the tenant `operator`.",
+        "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, an alert for " +
+        "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
     }),
   signature_forms: signatureFormsInput.nullish(),
   timeout_ms: limits.timeout_ms.nullish(),

@@ -43,7 +43,8 @@ export function refuseInvalid(result: Checked, c: ApiContext) {
   return errors.length > 0 ? invalid(errors) : undefined;
 }
 
-function urlErrors(given: unknown, c: ApiContext): FieldError[] {
+/** The errors of URLs that must not be called from this deployment. */
+export function urlErrors(given: unknown, c: ApiContext): FieldError[] {
   const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
   return [...guardErrors("url", url, c), ...guardErrors("auth.token_url", auth?.token_url, c)];
 }

@@ -9,6 +9,7 @@ const EVENT = eventId(4711);
 const DESTINATION = "dst_3k9w5n2c8h6p0d4z7x1b";
 const DELIVERY = deliveryId(4711, DESTINATION);
 const REPLAY = "rpl_6t1v3w5y8m2x0f7q9a4r";
+const ERASURE = "era_2x0f7q9a4r6t1v3w5y8m";
 
 /** An id of each kind, by the name of its resource in paths. */
 export const exampleIds: Readonly<Record<string, string>> = {
@@ -17,6 +18,7 @@ export const exampleIds: Readonly<Record<string, string>> = {
   destinations: DESTINATION,
   keys: "key_8m2x0f7q9a4r6t1v3w5y",
   replays: REPLAY,
+  erasures: ERASURE,
 };
 
 const invoice = { invoice: "inv_42", amount: 1999, currency: "EUR" };
@@ -34,6 +36,18 @@ const delivery = {
   give_up_at: "2026-11-24T11:00:01.164Z",
   last_status: 503,
   log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
+};
+
+const requeued = {
+  id: DELIVERY,
+  event_id: EVENT,
+  destination_id: DESTINATION,
+  state: "waiting",
+  reason: "retried",
+  attempts: 0,
+  give_up_at: "2026-11-24T12:00:00.000Z",
+  last_status: 204,
+  log: [{ at: "2026-11-21T09:00:01.164Z", status: 204, latency_ms: 212 }],
 };
 
 const settings = {
@@ -184,8 +198,12 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     excerpt: '{"invoice":"inv_42","amount":1999,"currency":"EUR"}',
   },
   NewEventType: eventType,
-  EventType: { name: "invoice.paid", ...eventType, archived: false },
+  EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },
   Delivery: delivery,
+  WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
+  CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
+  DeliveryIds: { delivery_ids: [DELIVERY] },
+  DeliveryRetries: { data: [{ id: DELIVERY, delivery: requeued }] },
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: {
     max_concurrency: 2,
@@ -252,6 +270,26 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     subject: DESTINATION,
     changes: { max_concurrency: { from: 10, to: 50 } },
   },
+  TenantConfig: {
+    version: 1,
+    tenant: "acme",
+    settings: { retention_days: 7 },
+    destinations: [
+      {
+        id: DESTINATION,
+        url: "https://example.com/webhooks",
+        event_types: ["invoice.*"],
+        max_concurrency: 20,
+        omitted: ["secret"],
+      },
+    ],
+  },
+  TenantImport: {
+    created: [{ id: DESTINATION, secret: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", omitted: [] }],
+    changed: [],
+    unchanged: [],
+    dry_run: false,
+  },
   TenantChange: { contact_email: "ops@acme.example", retention_days: 7 },
   Tenant: {
     tenant: "acme",
@@ -259,6 +297,20 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     retention_days: 7,
     payload_free: false,
     updated_at: "2026-11-21T09:00:00.000Z",
+  },
+  NewErasure: { tenant: "acme", event_id: EVENT },
+  Erasure: {
+    id: ERASURE,
+    tenant: "acme",
+    event_id: EVENT,
+    since: null,
+    until: null,
+    everything: false,
+    state: "completed",
+    events: 1,
+    deliveries: 2,
+    cancelled: 1,
+    ended_at: "2026-11-21T09:17:00.000Z",
   },
   PortalLink: {
     url: "https://breakwater.example.workers.dev/dashboard/enter?token=…",

@@ -33,9 +33,24 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
         timeline={timelineOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
       />
-      {mayChange && delivery.state === "dead" && (
+      {mayChange && againText(delivery) !== undefined && (
         <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
-          <button type="submit">Retry now</button>
+          <button type="submit" aria-describedby={`${delivery.id}-again`}>
+            Send again
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-again`}>
+            {againText(delivery)}
+          </span>
+        </form>
+      )}
+      {mayChange && mayBeCancelled(delivery) && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/cancel`}>
+          <button type="submit" aria-describedby={`${delivery.id}-cancel`}>
+            Cancel
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-cancel`}>
+            No attempt is made any more. You can send it again later.
+          </span>
         </form>
       )}
       {delivery.log.length > 0 && <Attempts log={delivery.log} attempts={delivery.attempts} now={now} />}
@@ -47,9 +62,28 @@ function mayNeedAction({ state, reason }: DeliveryJson): boolean {
   return (state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
+/** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
+function againText({ state, reason }: DeliveryJson): string | undefined {
+  if (reason === "destination_deleted" || reason === "event_removed") return undefined;
+  switch (state) {
+    case "dead":
+      return "With as many attempts and as much time as a new delivery.";
+    case "delivered":
+      return "The receiver gets it once more, with the same id.";
+    case "cancelled":
+      return "It is sent after all, with the same id.";
+    default:
+      return undefined;
+  }
+}
+
+function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
+  return (state === "queued" || state === "waiting" || state === "retrying") && reason !== "in_flight";
+}
+
 type LogEntry = DeliveryJson["log"][number];
 
-/** The log keeps the newest attempts, so they are numbered from the end. */
+/** The log keeps the newest attempts, so they are numbered from the end. Those before it was sent again have no number. */
 const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> = ({
   log,
   attempts,
@@ -61,7 +95,9 @@ const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> 
       .toReversed()
       .map(({ entry, number }) => (
         <li>
-          <time datetime={entry.at}>{`${number}. ${momentOf(Date.parse(entry.at), now)}`}</time>
+          <time
+            datetime={entry.at}
+          >{`${number > 0 ? `${number}. ` : ""}${momentOf(Date.parse(entry.at), now)}`}</time>
           <div class="break">
             <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
             <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>

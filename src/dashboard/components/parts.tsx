@@ -75,7 +75,10 @@ const outcomes = {
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:
-    "Retry requested. The delivery is in the backlog and is sent as soon as its destination has capacity.",
+    "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
+  "delivery-cancelled": "Cancelled. No attempt is made any more; you can send it again later.",
+  "waiting-cancelled": "Cancelled what waited. Each delivery can be sent again from its event's page.",
+  "waiting-cancelled-partly": "Cancelled a part of what waits. Repeat it for the rest.",
   replaying: "Replay started.",
   "replay-paused": "Replay paused.",
   "replay-resumed": "Replay resumed.",

@@ -18,6 +18,8 @@ import { showSecret } from "./new-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
 const DAY_MS = 24 * 60 * 60_000;
+/** Of a few thousand deliveries each, that one press of the button makes. */
+const CANCEL_REQUESTS = 5;
 
 export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void {
   for (const [verb, outcome] of [
@@ -42,11 +44,33 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
     });
   }
 
-  app.post("/dashboard/deliveries/:id/retry", (c) => {
+  for (const [verb, outcome] of [
+    ["retry", "retried"],
+    ["cancel", "delivery-cancelled"],
+  ] as const) {
+    app.post(`/dashboard/deliveries/:id/${verb}`, (c) => {
+      const id = c.req.param("id");
+      const key = deliveryKey(id);
+      const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
+      return postAndReturn(c, `/v1/deliveries/${id}/${verb}`, back, outcome);
+    });
+  }
+
+  app.post(`${DESTINATION}/cancel-waiting`, async (c) => {
     const id = c.req.param("id");
-    const key = deliveryKey(id);
-    const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
-    return postAndReturn(c, `/v1/deliveries/${id}/retry`, back, "retried");
+    const back = `/dashboard/destinations/${id}`;
+    let cursor: string | null = null;
+    for (let requests = 0; requests < CANCEL_REQUESTS; requests++) {
+      const body = cursor === null ? {} : { cursor };
+      const result = await callApi(c, "POST", `/v1/destinations/${id}/cancel-waiting`, body);
+      if (!result.ok) return showRefusal(c, result, back);
+      cursor = (result.json as { next_cursor: string | null }).next_cursor;
+      if (cursor === null) break;
+    }
+    return c.redirect(
+      outcomeAt(back, cursor === null ? "waiting-cancelled" : "waiting-cancelled-partly"),
+      303,
+    );
   });
 
   async function postAndReturn(c: DashboardContext, apiPath: string, back: string, outcome: Outcome) {
@@ -89,11 +113,13 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const form = await c.req.parseBody();
     const now = c.get("services").now();
     const days = Number(textIn(form, "days") ?? 30);
+    const include = textIn(form, "include") ?? "dead";
     const result = await callApi(c, "POST", "/v1/replays", {
       destination_id: id,
       since: isoTime(now - days * DAY_MS),
       until: isoTime(now),
-      include: textIn(form, "include") ?? "dead",
+      include,
+      ...(include === "missing" && { matching: textIn(form, "matching") !== "false" }),
       rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
     });
     if (!result.ok) return showDestination(c, id, { refused: result });

@@ -113,6 +113,7 @@ const DestinationPage: FC<Props> = ({
       <StatusPanel status={status} />
       {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
       <CurrentFigures health={health} />
+      {mayChange && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
       <Traffic path={path} health={health} window={window} now={now} />
       <div class="columns">
         <div class="column">
@@ -162,6 +163,21 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
       Edit
     </a>
   </section>
+);
+
+/** Closed at first, so that it is not pressed by mistake. */
+const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
+  <details>
+    <summary>Cancel what waits</summary>
+    <form class="stack" method="post" action={`${path}/cancel-waiting`}>
+      <p class="hint">
+        {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. No attempt of them is made any more; those that are being attempted, or are retried, go on.`}
+      </p>
+      <div class="actions">
+        <button type="submit">Cancel waiting deliveries</button>
+      </div>
+    </form>
+  </details>
 );
 
 const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
@@ -235,6 +251,7 @@ const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now
       </p>
     )}
     {mayChange && dead > 0 && !replays.some(isUnderWay) && <NewReplay path={path} />}
+    {mayChange && !replays.some(isUnderWay) && <SendMissing path={path} />}
     {replays.map((replay) => (
       <ReplayProgress path={path} replay={replay} mayChange={mayChange} now={now} />
     ))}
@@ -245,23 +262,54 @@ function isUnderWay({ state }: Replay): boolean {
   return state === "running" || state === "paused";
 }
 
+/** Which events a replay is about, and how fast it begins. */
+const ReplayFields: FC = () => (
+  <>
+    <label>
+      Accepted in the last
+      <select name="days">
+        <option value="1">day</option>
+        <option value="7">7 days</option>
+        <option value="30" selected>
+          30 days
+        </option>
+      </select>
+    </label>
+    <label>
+      Initial rate (per minute)
+      <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
+    </label>
+  </>
+);
+
+/** Closed at first: it is needed once, after a destination was created or its filter was widened. */
+const SendMissing: FC<{ path: string }> = ({ path }) => (
+  <details>
+    <summary>Send events that it never got</summary>
+    <form class="stack" method="post" action={`${path}/replay`}>
+      <input type="hidden" name="include" value="missing" />
+      <div class="fields">
+        <ReplayFields />
+        <label>
+          Which events
+          <select name="matching">
+            <option value="true">those that it would get today</option>
+            <option value="false">all events of its tenant</option>
+          </select>
+        </label>
+      </div>
+      <div class="actions">
+        <button type="submit">Send missing events</button>
+        <span class="hint">Events that have a delivery to this destination already are left out.</span>
+      </div>
+    </form>
+  </details>
+);
+
 const NewReplay: FC<{ path: string }> = ({ path }) => (
   <form class="stack" method="post" action={`${path}/replay`}>
     <div class="fields">
-      <label>
-        Accepted in the last
-        <select name="days">
-          <option value="1">day</option>
-          <option value="7">7 days</option>
-          <option value="30" selected>
-            30 days
-          </option>
-        </select>
-      </label>
-      <label>
-        Initial rate (per minute)
-        <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
-      </label>
+      <ReplayFields />
     </div>
     <div class="actions">
       <button type="submit">Replay dead letters</button>
@@ -280,7 +328,7 @@ const replayStates = {
 type ProgressProps = Readonly<{ path: string; replay: Replay; mayChange: boolean; now: number }>;
 
 const ReplayProgress: FC<ProgressProps> = ({ path, replay, mayChange, now }) => {
-  const { id, state, total, delivered, failed } = replay;
+  const { id, include, state, total, delivered, failed } = replay;
   const { tone, label } = replayStates[state];
   const ended = delivered + failed;
   return (
@@ -292,7 +340,11 @@ const ReplayProgress: FC<ProgressProps> = ({ path, replay, mayChange, now }) => 
         </span>
       </div>
       {isUnderWay(replay) && (
-        <progress value={ended} max={Math.max(1, total)} aria-label={`${ended} of ${total} completed`} />
+        // How many are missing shows only as the replay goes.
+        <progress
+          {...(include !== "missing" && { value: ended, max: Math.max(1, total) })}
+          aria-label={include === "missing" ? `${ended} completed` : `${ended} of ${total} completed`}
+        />
       )}
       <p class="small soft">{progressText(replay)}</p>
       {mayChange && isUnderWay(replay) && (
@@ -324,9 +376,14 @@ const slowdowns: Readonly<Record<string, string>> = {
   doubtful: "slowed down because attempts fail",
 };
 
-function progressText({ state, reason, total, requeued, delivered, failed, pace }: Replay): string {
-  const done = `${countOf(delivered)} of ${plural(total, "delivery", "deliveries")} delivered`;
-  const failures = failed > 0 ? `, ${countOf(failed)} failed again` : "";
+function progressText(replay: Replay): string {
+  const { include, state, reason, total, requeued, delivered, failed, pace } = replay;
+  const all =
+    include === "missing"
+      ? plural(requeued, "missing delivery", "missing deliveries")
+      : plural(total, "delivery", "deliveries");
+  const done = `${countOf(delivered)} of ${all} delivered`;
+  const failures = failed > 0 ? `, ${countOf(failed)} failed${include === "missing" ? "" : " again"}` : "";
   if (state !== "running") return `${done}${failures}.`;
   const slowdown = reason === null ? "" : `, ${slowdowns[reason] ?? reason.replaceAll("_", " ")}`;
   return `${done}${failures}; ${countOf(requeued)} requeued to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;

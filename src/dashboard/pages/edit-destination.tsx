@@ -126,7 +126,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
         <a href={path}>{nameOf(row)}</a>
       </p>
       <h1>Edit destination</h1>
-      <form class="stack" method="post" action={`${path}/edit`}>
+      <form class="stack" method="post" action={`${path}/edit`} noValidate>
         <input type="hidden" name="read_at" value={isoTime(row.updatedAt)} autocomplete="off" />
         <FormNotice form={form} />
         <DestinationFields

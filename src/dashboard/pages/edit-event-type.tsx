@@ -4,7 +4,7 @@ import { AreaField, CheckField, FormNotice, formState, TextField } from "../comp
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { Confirmation, outcomeAt } from "../components/parts.tsx";
 import { eventTypeFields } from "../form-fields.ts";
-import { type Form, jsonIn, textIn } from "../format.ts";
+import { type Form, jsonIn, numberIn, textIn } from "../format.ts";
 import { type CallApi, type Refused, statusOfRefused, unreadable } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
@@ -19,6 +19,9 @@ type EventType = Readonly<{
   example: unknown;
   validate: boolean;
   archived: boolean;
+  retention_days: number | null;
+  created_at: string;
+  updated_at: string;
 }>;
 
 export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi): void {
@@ -44,14 +47,8 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
     ["restore", false, "type-restored"],
   ] as const)
     app.post(`${ONE}/${verb}`, (c) =>
-      withType(c, async ({ name, description, schema, example, validate }) => {
-        const result = await callApi(c, "PUT", apiPath(name), {
-          description,
-          schema,
-          example,
-          validate,
-          archived,
-        });
+      withType(c, async ({ name, created_at: _, updated_at: __, ...settings }) => {
+        const result = await callApi(c, "PUT", apiPath(name), { ...settings, archived });
         return result.ok ? c.redirect(outcomeAt(LIST, outcome), 303) : showRefusal(c, result, LIST);
       }),
     );
@@ -108,6 +105,7 @@ export function typeIn(form: Form) {
     example: example.value,
     validate: form.validate === "on",
     archived: form.archived === "on",
+    retention_days: numberIn(form, "retention_days"),
   };
   const errors = [
     { field: "schema", ...schema, expected: 'a JSON Schema, such as {"type": "object"}' },
@@ -116,7 +114,8 @@ export function typeIn(form: Form) {
   return { input, errors };
 }
 
-function fieldsOf({ name, description, schema, example, validate, archived }: EventType): Form {
+function fieldsOf(type: EventType): Form {
+  const { name, description, schema, example, validate, archived, retention_days } = type;
   const json = (value: unknown) =>
     value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
   return {
@@ -126,6 +125,7 @@ function fieldsOf({ name, description, schema, example, validate, archived }: Ev
     example: json(example),
     validate: validate ? "on" : "",
     archived: archived ? "on" : "",
+    retention_days,
   };
 }
 
@@ -159,6 +159,12 @@ function showForm(c: DashboardContext, type: EventType | undefined, values: Form
           hint="JSON Schema 2020-12."
         />
         <CheckField form={form} name="validate" />
+        <TextField
+          form={form}
+          name="retention_days"
+          type="number"
+          hint="For how long events of the type are kept. Empty means as long as the tenant or the deployment keeps them."
+        />
         {type !== undefined && (
           <CheckField form={form} name="archived" hint="No longer listed; its events are taken as before." />
         )}

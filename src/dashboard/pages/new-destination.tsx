@@ -63,7 +63,7 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         <a href="/dashboard">Overview</a>
       </p>
       <h1>New destination</h1>
-      <form class="stack" method="post" action={PATH}>
+      <form class="stack" method="post" action={PATH} noValidate>
         <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
         <FormNotice form={form} />
         <DestinationFields form={form} options={options} />

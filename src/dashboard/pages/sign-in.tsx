@@ -6,6 +6,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Authenticate, readToken } from "../../api/auth.ts";
 import { overAnonymousLimit } from "../../api/rate-limit.ts";
+import { isLinkVoid } from "../../db/tenant-removal.ts";
 import { Brand, showPage } from "../components/layout.tsx";
 import { closeSession, type DashboardContext, type DashboardEnv, openSession } from "../session.ts";
 
@@ -106,9 +107,10 @@ export function registerPortal(app: Hono<DashboardEnv>): void {
 
 /** A link without a tenant is never valid: it would open the dashboard of all tenants. */
 async function linkOf(c: DashboardContext, token: string) {
-  const { config, now } = c.get("services");
+  const { config, db, now } = c.get("services");
   const claims = await readToken(config, "portal", token, now());
   if (claims === undefined || claims.tenant === null) return undefined;
+  if (await isLinkVoid(db, claims.tenant, claims.expiresAt)) return undefined;
   return { ...claims, tenant: claims.tenant };
 }
 

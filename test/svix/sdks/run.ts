@@ -31,12 +31,13 @@ async function resultOf(sdk: Sdk, stack: Stack): Promise<Result> {
   const { name, version = "" } = sdk;
   const lacks = await sdk.lacks();
   if (lacks !== undefined) return { name, version, kind: "skipped", lacks };
-  report(`${name} ${version}: installing`);
+  const label = `${name} ${version}`.trim();
+  report(`${label}: installing`);
   const error = await sdk.install().then(() => undefined, errorOf);
   const program = await sdk.program();
   if (error !== undefined || program === undefined)
     return { name, version, kind: "not installed", error: error ?? "there is nothing to run" };
-  report(`${name} ${version}: running`);
+  report(`${label}: running`);
   const outcomes = await runStory(sdk, program, stack);
   return { name, version: program.version ?? version, kind: "told", outcomes };
 }

@@ -4,8 +4,6 @@ type Step = Readonly<{
   name: string;
   /** What it is about, under /api/v1; empty for what the library does by itself. */
   route: string;
-  /** Breakwater need not have the route: 501 is not a failure. */
-  mayBeUnsupported?: true;
 }>;
 
 export const steps: readonly Step[] = [
@@ -40,6 +38,7 @@ export const steps: readonly Step[] = [
   { name: "message: get by id and eventId", route: "GET app/{app}/msg/{msg}" },
   { name: "webhook: verify what has arrived", route: "" },
   { name: "message: a raw payload", route: "POST app/{app}/msg" },
+  { name: "message: channels", route: "POST app/{app}/msg" },
   { name: "endpoint: rotate the secret", route: "POST app/{app}/endpoint/{endpoint}/secret/rotate" },
   { name: "webhook: verify by the old secret and the new", route: "" },
   { name: "endpoint: send an example", route: "POST app/{app}/endpoint/{endpoint}/send-example" },
@@ -48,10 +47,17 @@ export const steps: readonly Step[] = [
   { name: "attempt: get", route: "GET app/{app}/msg/{msg}/attempt/{attempt}" },
   { name: "attempt: endpoints of a message", route: "GET app/{app}/msg/{msg}/endpoint" },
   { name: "attempt: resend", route: "POST app/{app}/msg/{msg}/endpoint/{endpoint}/resend" },
-  { name: "portal link", route: "POST auth/app-portal-access/{app}", mayBeUnsupported: true },
+  { name: "attempt: messages of an endpoint", route: "GET app/{app}/endpoint/{endpoint}/msg" },
+  { name: "endpoint: counts", route: "GET app/{app}/endpoint/{endpoint}/stats" },
+  { name: "endpoint: recover", route: "POST app/{app}/endpoint/{endpoint}/recover" },
+  { name: "background task: list and get", route: "GET background-task" },
+  { name: "message: precheck", route: "POST app/{app}/msg/precheck/active" },
+  { name: "event type: import OpenAPI", route: "POST event-type/import/openapi" },
+  { name: "operational webhook", route: "POST operational-webhook/endpoint" },
+  { name: "portal link", route: "POST auth/app-portal-access/{app}" },
   { name: "error: 404 for what there is not", route: "GET app/{app}" },
   { name: "error: 409 for a uid that is taken", route: "POST app" },
   { name: "error: 422 with the place of the fault", route: "POST app/{app}/endpoint" },
   { name: "error: 401 for an unknown token", route: "GET app" },
-  { name: "error: 501 names the route", route: "GET background-task" },
+  { name: "error: 501 names the route", route: "PUT stats/usage/event-types" },
 ];

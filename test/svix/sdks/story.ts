@@ -45,10 +45,8 @@ function lineOf(line: string): (Outcome & { step: string }) | undefined {
 
 /** Why an SDK does not work, one line for each step; empty where it does. */
 export function failuresOf(outcomes: Outcomes): string[] {
-  return steps.flatMap(({ name, mayBeUnsupported = false }) => {
+  return steps.flatMap(({ name }) => {
     const { outcome, detail = "" } = outcomes.get(name) ?? { outcome: "failed" };
-    const isFine =
-      outcome === "passed" || outcome === "absent" || (outcome === "unsupported" && mayBeUnsupported);
-    return isFine ? [] : [`${name}: ${detail}`];
+    return outcome === "passed" || outcome === "absent" ? [] : [`${name}: ${detail}`];
   });
 }

@@ -15,7 +15,7 @@ export type Result = Readonly<{ name: string; version: string }> &
 const LEGEND =
   "– means that the SDK has no such method or its story leaves it out, 501 that Breakwater does not have the route.";
 
-const words: Readonly<Record<Outcome["outcome"], string>> = {
+export const words: Readonly<Record<Outcome["outcome"], string>> = {
   passed: "passed",
   failed: "FAILED",
   absent: "–",

@@ -42,10 +42,7 @@ func main() {
 	messages()
 	secrets()
 	attempts()
-	step("portal link", func() {
-		link := ok(client.Authentication.AppPortalAccess(ctx, app, models.AppPortalAccessIn{}, nil))
-		ok(url.ParseRequestURI(link.Url))
-	})
+	services()
 	failures()
 }
 
@@ -394,6 +391,21 @@ func messages() {
 		equal([]any{request.Body, request.Headers["content-type"]}, []any{"<a> 1 </a>", "text/xml"})
 		equal(ok(client.Message.Get(ctx, app, made.Id, withContent)).Id, made.Id)
 	})
+	step("message: channels", func() {
+		endpoint := newEndpoint("west", run+".channel")
+		endpoint.Channels = []string{"west"}
+		equal(ok(client.Endpoint.Create(ctx, app, endpoint, nil)).Channels, []string{"west"})
+		for _, channel := range []string{"east", "west"} {
+			content := map[string]any{"channel": channel}
+			message := models.MessageIn{EventType: run + ".channel", Payload: content, Channels: []string{channel}}
+			ok(client.Message.Create(ctx, app, message, nil))
+		}
+		equal(arrived("west", 1)[0].Body, `{"channel":"west"}`)
+		options := svix.MessageListOptions{Channel: ptr("east"), WithContent: ptr(true)}
+		found := ok(client.Message.List(ctx, app, &options)).Data
+		equal(len(found), 1)
+		equal([]any{found[0].Channels, found[0].Payload["channel"]}, []any{[]string{"east"}, "east"})
+	})
 }
 
 func secrets() {
@@ -463,6 +475,58 @@ func attempts() {
 	})
 }
 
+func services() {
+	since := time.Now().Add(-time.Hour).UTC()
+	var task string
+
+	step("attempt: messages of an endpoint", func() {
+		found := ok(client.MessageAttempt.ListAttemptedMessages(ctx, app, "orders", nil)).Data
+		equal(len(found), 1)
+		equal([]any{*found[0].EventId, found[0].Status}, []any{"order-1", models.MESSAGESTATUS_SUCCESS})
+	})
+	step("endpoint: counts", func() {
+		options := svix.EndpointGetStatsOptions{Since: &since}
+		stats := ok(client.Endpoint.GetStats(ctx, app, "gone-once", &options))
+		equal(stats.Fail >= 0 && stats.Success >= 0, true)
+	})
+	step("endpoint: recover", func() {
+		recovery := ok(client.Endpoint.Recover(ctx, app, "gone-once", models.RecoverIn{Since: since}, nil))
+		equal(recovery.Task, models.BACKGROUNDTASKTYPE_ENDPOINT_RECOVER)
+		task = recovery.Id
+	})
+	step("background task: list and get", func() {
+		idOf := func(each models.BackgroundTaskOut) string { return each.Id }
+		equal(count(namesOf(ok(client.BackgroundTask.List(ctx, nil)).Data, idOf), task), 1)
+		equal(ok(client.BackgroundTask.Get(ctx, task)).Id, task)
+	})
+	step("message: precheck", func() {
+		check := models.MessagePrecheckIn{EventType: run + ".raw"}
+		equal(ok(client.Message.Precheck(ctx, app, check, nil)).Active, true)
+	})
+	step("event type: import OpenAPI", func() {
+		post := map[string]any{"description": "Imported", "responses": map[string]any{}}
+		webhooks := map[string]any{run + ".imported": map[string]any{"post": post}}
+		spec := map[string]any{"openapi": "3.1.0", "webhooks": webhooks}
+		ok(client.EventType.ImportOpenapi(ctx, models.EventTypeImportOpenApiIn{Spec: &spec}, nil))
+		equal(ok(client.EventType.Get(ctx, run+".imported")).Description, "Imported")
+	})
+	step("operational webhook", func() {
+		types := []string{"endpoint.disabled"}
+		input := models.OperationalWebhookEndpointIn{Url: urlOf("operations"), FilterTypes: types}
+		made := ok(client.OperationalWebhookEndpoint.Create(ctx, input, nil))
+		found := ok(client.OperationalWebhookEndpoint.Get(ctx, made.Id))
+		equal(found.FilterTypes, types)
+		idOf := func(each models.OperationalWebhookEndpointOut) string { return each.Id }
+		equal(count(namesOf(ok(client.OperationalWebhookEndpoint.List(ctx, nil)).Data, idOf), made.Id), 1)
+		must(client.OperationalWebhookEndpoint.Delete(ctx, made.Id))
+		refused(client.OperationalWebhookEndpoint.Get(ctx, made.Id))(404)
+	})
+	step("portal link", func() {
+		link := ok(client.Authentication.AppPortalAccess(ctx, app, models.AppPortalAccessIn{}, nil))
+		ok(url.ParseRequestURI(link.Url))
+	})
+}
+
 func failures() {
 	step("error: 404 for what there is not", func() {
 		body := refused(client.Application.Get(ctx, "none"))(404)
@@ -481,7 +545,7 @@ func failures() {
 		refused(connect("testsk_none.eu").Application.List(ctx, nil))(401)
 	})
 	step("error: 501 names the route", func() {
-		body := refused(client.BackgroundTask.List(ctx, nil))(501)
-		equal(strings.Contains(body, "GET /api/v1/background-task"), true)
+		body := refused(client.Statistics.AggregateEventTypes(ctx))(501)
+		equal(strings.Contains(body, "PUT /api/v1/stats/usage/event-types"), true)
 	})
 }

@@ -200,6 +200,21 @@ async function messages() {
     deepEqual([request?.body, request?.headers["content-type"]], ["<a> 1 </a>", "text/xml"]);
     equal((await svix.message.get(APP, message.id, { withContent: true })).id, message.id);
   });
+  await step("message: channels", async () => {
+    const types = ofTypes(`${RUN}.channel`);
+    const endpoint = { uid: "west", url: urlOf("west"), channels: ["west"], ...types };
+    deepEqual((await svix.endpoint.create(APP, endpoint)).channels, ["west"]);
+    for (const channel of ["east", "west"]) {
+      const payload = { channel };
+      await svix.message.create(APP, { eventType: `${RUN}.channel`, payload, channels: [channel] });
+    }
+    equal((await arrived("west"))[0]?.body, '{"channel":"west"}');
+    const { data } = await svix.message.list(APP, { channel: "east", withContent: true });
+    deepEqual(
+      data.map(({ channels, payload }) => [channels, payload]),
+      [[["east"], { channel: "east" }]],
+    );
+  });
 }
 
 async function secrets() {
@@ -261,6 +276,57 @@ async function attempts() {
   });
 }
 
+async function services() {
+  const since = new Date(Date.now() - 3_600_000);
+  await step("attempt: messages of an endpoint", async () => {
+    const { data } = await svix.messageAttempt.listAttemptedMessages(APP, "orders");
+    deepEqual(
+      data.map(({ eventId, status }) => [eventId, status]),
+      [["order-1", MessageStatus.Success]],
+    );
+  });
+  await step("endpoint: counts", async () => {
+    const { fail, success } = await svix.endpoint.getStats(APP, "gone-once", { since });
+    ok(fail >= 0 && success >= 0);
+  });
+  let task = "";
+  await step("endpoint: recover", async () => {
+    const recovery = await svix.endpoint.recover(APP, "gone-once", { since });
+    equal(recovery.task, "endpoint.recover");
+    task = recovery.id;
+  });
+  await step("background task: list and get", async () => {
+    const { data } = await svix.backgroundTask.list();
+    ok(data.some(({ id }) => id === task));
+    equal((await svix.backgroundTask.get(task)).id, task);
+  });
+  await step("message: precheck", async () => {
+    equal((await svix.message.precheck(APP, { eventType: `${RUN}.raw` })).active, true);
+  });
+  await step("event type: import OpenAPI", async () => {
+    const post = { description: "Imported", responses: {} };
+    const spec = { openapi: "3.1.0", webhooks: { [`${RUN}.imported`]: { post } } };
+    await svix.eventType.importOpenapi({ spec });
+    equal((await svix.eventType.get(`${RUN}.imported`)).description, "Imported");
+  });
+  await step("operational webhook", async () => {
+    const endpoints = svix.operationalWebhook.endpoint;
+    const { id } = await endpoints.create({ url: urlOf("operations"), ...ofTypes("endpoint.disabled") });
+    const endpoint = await endpoints.get(id);
+    deepEqual(typesOf(endpoint), ["endpoint.disabled"]);
+    deepEqual(
+      (await endpoints.list()).data.filter((one) => one.id === id),
+      [endpoint],
+    );
+    await endpoints.delete(id);
+    await rejects(endpoints.get(id), { code: 404 });
+  });
+  await step("portal link", async () => {
+    const { url } = await svix.authentication.appPortalAccess(APP, {});
+    ok(URL.canParse(url), `${url} is no URL`);
+  });
+}
+
 async function errors() {
   await step("error: 404 for what there is not", () => {
     const body = { code: "not_found", detail: "There is no application none" };
@@ -279,9 +345,9 @@ async function errors() {
     rejects(new Svix("testsk_none.eu", { serverUrl }).application.list(), { code: 401 }),
   );
   await step("error: 501 names the route", () =>
-    rejects(svix.backgroundTask.list(), ({ code, body }) => {
+    rejects(svix.statistics.aggregateEventTypes(), ({ code, body }) => {
       equal(code, 501);
-      match(body, /GET \/api\/v1\/background-task/);
+      match(body, /PUT \/api\/v1\/stats\/usage\/event-types/);
       return true;
     }),
   );
@@ -294,8 +360,5 @@ await endpoints();
 await messages();
 await secrets();
 await attempts();
-await step("portal link", async () => {
-  const { url } = await svix.authentication.appPortalAccess(APP, {});
-  ok(URL.canParse(url), `${url} is no URL`);
-});
+await services();
 await errors();

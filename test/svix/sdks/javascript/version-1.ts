@@ -23,6 +23,6 @@ export function ofTypes(...eventTypes: string[]): Pick<EndpointIn, "eventTypes">
   return { eventTypes, filterTypes: eventTypes } as Pick<EndpointIn, "eventTypes">;
 }
 
-export function typesOf(endpoint: EndpointOut & { filterTypes?: string[] }) {
+export function typesOf(endpoint: Pick<EndpointOut, "eventTypes"> & { filterTypes?: string[] }) {
   return endpoint.eventTypes ?? endpoint.filterTypes ?? null;
 }

@@ -4,6 +4,7 @@ import json
 import os
 import time
 import urllib.request
+from datetime import datetime, timedelta, timezone
 from urllib.parse import urlsplit
 
 from svix.api import (
@@ -11,6 +12,8 @@ from svix.api import (
     ApplicationIn,
     ApplicationListOptions,
     ApplicationPatch,
+    BackgroundTaskType,
+    EndpointGetStatsOptions,
     EndpointHeadersIn,
     EndpointHeadersPatchIn,
     EndpointIn,
@@ -20,6 +23,7 @@ from svix.api import (
     EndpointUpsertIn,
     EventExampleIn,
     EventTypeDeleteOptions,
+    EventTypeImportOpenApiIn,
     EventTypeIn,
     EventTypeListOptions,
     EventTypePatch,
@@ -28,7 +32,10 @@ from svix.api import (
     MessageGetOptions,
     MessageIn,
     MessageListOptions,
+    MessagePrecheckIn,
     MessageStatus,
+    OperationalWebhookEndpointIn,
+    RecoverIn,
     Svix,
     SvixOptions,
 )
@@ -373,6 +380,21 @@ def _():
     equal(svix.message.get(APP, message.id, WITH_CONTENT).id, message.id)
 
 
+@step("message: channels")
+def _():
+    endpoint = EndpointIn(
+        uid="west", url=url_of("west"), channels=["west"], event_types=[f"{RUN}.channel"]
+    )
+    equal(svix.endpoint.create(APP, endpoint).channels, ["west"])
+    for channel in ("east", "west"):
+        payload = {"channel": channel}
+        message = MessageIn(event_type=f"{RUN}.channel", payload=payload, channels=[channel])
+        svix.message.create(APP, message)
+    equal(arrived("west")[0]["body"], '{"channel":"west"}')
+    found = svix.message.list(APP, MessageListOptions(channel="east", with_content=True)).data
+    equal([(each.channels, each.payload) for each in found], [(["east"], {"channel": "east"})])
+
+
 def secret():
     return svix.endpoint.get_secret(APP, "rotated").key
 
@@ -453,6 +475,67 @@ def _():
     equal(after["body"], before["body"])
 
 
+# Replays, imports, operational webhooks, the portal
+
+SINCE = datetime.now(timezone.utc) - timedelta(hours=1)
+
+
+@step("attempt: messages of an endpoint")
+def _():
+    found = svix.message_attempt.list_attempted_messages(APP, "orders").data
+    equal([(message.event_id, message.status) for message in found], [("order-1", MessageStatus.SUCCESS)])
+
+
+@step("endpoint: counts")
+def _():
+    stats = svix.endpoint.get_stats(APP, "gone-once", EndpointGetStatsOptions(since=SINCE))
+    equal(stats.fail >= 0 and stats.success >= 0, True)
+
+
+tasks = []
+
+
+@step("endpoint: recover")
+def _():
+    recovery = svix.endpoint.recover(APP, "gone-once", RecoverIn(since=SINCE))
+    equal(recovery.task, BackgroundTaskType.ENDPOINT_RECOVER)
+    tasks.append(recovery.id)
+
+
+@step("background task: list and get")
+def _():
+    listed = [task.id for task in svix.background_task.list().data]
+    [task] = tasks or listed
+    equal(task in listed, True)
+    equal(svix.background_task.get(task).id, task)
+
+
+@step("message: precheck")
+def _():
+    equal(svix.message.precheck(APP, MessagePrecheckIn(event_type=f"{RUN}.raw")).active, True)
+
+
+@step("event type: import OpenAPI")
+def _():
+    post = {"description": "Imported", "responses": {}}
+    spec = {"openapi": "3.1.0", "webhooks": {f"{RUN}.imported": {"post": post}}}
+    svix.event_type.import_openapi(EventTypeImportOpenApiIn(spec=spec))
+    equal(svix.event_type.get(f"{RUN}.imported").description, "Imported")
+
+
+@step("operational webhook")
+def _():
+    endpoints = svix.operational_webhook.endpoint
+    made = endpoints.create(
+        OperationalWebhookEndpointIn(url=url_of("operations"), event_types=["endpoint.disabled"])
+    )
+    endpoint = endpoints.get(made.id)
+    equal(endpoint.event_types, ["endpoint.disabled"])
+    equal([each for each in endpoints.list().data if each.id == made.id], [endpoint])
+    endpoints.delete(made.id)
+    refused(lambda: endpoints.get(made.id), 404)
+
+
 @step("portal link")
 def _():
     link = svix.authentication.app_portal_access(APP, AppPortalAccessIn())
@@ -487,5 +570,5 @@ def _():
 
 @step("error: 501 names the route")
 def _():
-    error = refused(lambda: svix.background_task.list(), 501)
-    equal("GET /api/v1/background-task" in error.detail, True)
+    error = refused(lambda: svix.statistics.aggregate_event_types(), 501)
+    equal("PUT /api/v1/stats/usage/event-types" in error.detail, True)

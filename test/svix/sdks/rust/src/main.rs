@@ -10,19 +10,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use chrono::{TimeDelta, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use js_option::JsOption;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use svix::{
     api::{
-        ApplicationListOptions, EndpointListOptions, EventTypeDeleteOptions, EventTypeListOptions,
-        MessageAttemptListByEndpointOptions, MessageGetOptions, MessageListOptions, Svix, SvixOptions,
+        ApplicationListOptions, EndpointGetStatsOptions, EndpointListOptions, EventTypeDeleteOptions,
+        EventTypeListOptions, MessageAttemptListByEndpointOptions, MessageGetOptions, MessageListOptions,
+        Svix, SvixOptions,
     },
     models::{
-        AppPortalAccessIn, ApplicationIn, ApplicationPatch, EndpointHeadersIn, EndpointHeadersPatchIn,
-        EndpointIn, EndpointPatch, EndpointSecretRotateIn, EndpointUpsertIn, EventExampleIn, EventTypeIn,
-        EventTypePatch, EventTypeUpsertIn, MessageAttemptOut, MessageIn, MessageStatus,
+        AppPortalAccessIn, ApplicationIn, ApplicationPatch, BackgroundTaskType, EndpointHeadersIn,
+        EndpointHeadersPatchIn, EndpointIn, EndpointPatch, EndpointSecretRotateIn, EndpointUpsertIn,
+        EventExampleIn, EventTypeImportOpenApiIn, EventTypeIn, EventTypePatch, EventTypeUpsertIn,
+        MessageAttemptOut, MessageIn, MessagePrecheckIn, MessageStatus, OperationalWebhookEndpointIn,
+        RecoverIn,
     },
     Webhook,
 };
@@ -49,14 +53,10 @@ async fn main() {
     story.event_types().await;
     story.endpoints().await;
     story.messages().await;
+    story.channels().await;
     story.secrets().await;
     story.attempts().await;
-    step("portal link", async {
-        let access = AppPortalAccessIn::new();
-        let link = svix.authentication().app_portal_access(story.app(), access, None).await?;
-        equal(link.url.parse::<http::Uri>()?.host().is_some(), true)
-    })
-    .await;
+    story.services().await;
     story.errors().await;
 }
 
@@ -470,6 +470,29 @@ impl Story<'_> {
         .await;
     }
 
+    async fn channels(&self) {
+        let messages = self.svix.message();
+
+        step("message: channels", async {
+            let channels = Some(set(&["west"]));
+            let endpoint = EndpointIn { channels, ..endpoint_of("west", &[&own(".channel")]) };
+            let made = self.svix.endpoint().create(self.app(), endpoint, None).await?;
+            equal(made.channels, Some(set(&["west"])))?;
+            for channel in ["east", "west"] {
+                let mut message = MessageIn::new(own(".channel"), json!({ "channel": channel }));
+                message.channels = Some(set(&[channel]));
+                messages.create(self.app(), message, None).await?;
+            }
+            equal(arrived("west", 1)?.remove(0).body, r#"{"channel":"west"}"#)?;
+            let channel = Some("east".into());
+            let options = MessageListOptions { channel, with_content: Some(true), ..Default::default() };
+            let found = messages.list(self.app(), Some(options)).await?.data;
+            let shown: Vec<_> = found.into_iter().map(|each| (each.channels, each.payload)).collect();
+            equal(shown, [(Some(set(&["east"])), json!({ "channel": "east" }))])
+        })
+        .await;
+    }
+
     async fn secret(&self) -> svix::Result<String> {
         Ok(self.svix.endpoint().get_secret(self.app(), "rotated".into()).await?.key)
     }
@@ -564,6 +587,75 @@ impl Story<'_> {
         .await;
     }
 
+    async fn services(&self) {
+        let since = Utc::now() - TimeDelta::hours(1);
+        let endpoints = self.svix.endpoint();
+        let event_types = self.svix.event_type();
+        let mut task = String::new();
+
+        step("attempt: messages of an endpoint", async {
+            let attempts = self.svix.message_attempt();
+            let found = attempts.list_attempted_messages(self.app(), "orders".into(), None).await?;
+            let shown: Vec<_> = found.data.into_iter().map(|each| (each.event_id, each.status)).collect();
+            equal(shown, [(Some("order-1".into()), MessageStatus::Success)])
+        })
+        .await;
+        step("endpoint: counts", async {
+            let options = EndpointGetStatsOptions { since: Some(since), ..Default::default() };
+            let stats = endpoints.get_stats(self.app(), "gone-once".into(), Some(options)).await?;
+            equal(stats.fail >= 0 && stats.success >= 0, true)
+        })
+        .await;
+        step("endpoint: recover", async {
+            let recovery = RecoverIn::new(since);
+            let made = endpoints.recover(self.app(), "gone-once".into(), recovery, None).await?;
+            task = made.id;
+            equal(made.task, BackgroundTaskType::EndpointRecover)
+        })
+        .await;
+        step("background task: list and get", async {
+            let tasks = self.svix.background_task();
+            let found = tasks.list(None).await?.data;
+            equal(found.iter().filter(|each| each.id == task).count(), 1)?;
+            equal(tasks.get(task.clone()).await?.id, task)
+        })
+        .await;
+        step("message: precheck", async {
+            let check = MessagePrecheckIn::new(own(".raw"));
+            equal(self.svix.message().precheck(self.app(), check, None).await?.active, true)
+        })
+        .await;
+        step("event type: import OpenAPI", async {
+            let post = json!({ "description": "Imported", "responses": {} });
+            let mut input = EventTypeImportOpenApiIn::new();
+            input.spec =
+                Some(json!({ "openapi": "3.1.0", "webhooks": { own(".imported"): { "post": post } } }));
+            event_types.import_openapi(input, None).await?;
+            equal(event_types.get(own(".imported")).await?.description, "Imported")
+        })
+        .await;
+        step("operational webhook", async {
+            let endpoints = self.svix.operational_webhook().endpoint();
+            let mut input = OperationalWebhookEndpointIn::new(url_of("operations"));
+            input.event_types = Some(set(&["endpoint.disabled"]));
+            let made = endpoints.create(input, None).await?;
+            let found = endpoints.get(made.id.clone()).await?;
+            equal(&found.event_types, &Some(set(&["endpoint.disabled"])))?;
+            let listed = endpoints.list(None).await?.data;
+            equal(listed.into_iter().filter(|each| each.id == made.id).collect::<Vec<_>>(), [found])?;
+            endpoints.delete(made.id.clone()).await?;
+            refused(endpoints.get(made.id).await, 404)?;
+            Ok(())
+        })
+        .await;
+        step("portal link", async {
+            let access = AppPortalAccessIn::new();
+            let link = self.svix.authentication().app_portal_access(self.app(), access, None).await?;
+            equal(link.url.parse::<http::Uri>()?.host().is_some(), true)
+        })
+        .await;
+    }
+
     async fn errors(&self) {
         let applications = self.svix.application();
 
@@ -596,8 +688,8 @@ impl Story<'_> {
         })
         .await;
         step("error: 501 names the route", async {
-            let error = refused(self.svix.background_task().list(None).await, 501)?;
-            equal(said(error)?.1.contains("GET /api/v1/background-task"), true)
+            let error = refused(self.svix.statistics().aggregate_event_types().await, 501)?;
+            equal(said(error)?.1.contains("PUT /api/v1/stats/usage/event-types"), true)
         })
         .await;
     }

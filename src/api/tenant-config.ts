@@ -1,0 +1,379 @@
+/**
+ * The configuration of a tenant as JSON: its settings and its destinations, exported to be kept or reviewed, and imported
+ * into the same deployment or another one. Destinations keep their ids, so that importing twice changes nothing more.
+ *
+ * Secrets are left out unless the operator asks for them. A destination that is imported without its signing secret gets a
+ * new one; one without the values of its headers or credentials is created paused, for somebody to set them.
+ */
+import { createRoute, z } from "@hono/zod-openapi";
+import { capsOf } from "../config.ts";
+import { changesBetween } from "../core/audit.ts";
+import {
+  type Destination,
+  destinationsByIds,
+  insertDestination,
+  listDestinations,
+  type NewDestination,
+} from "../db/destinations.ts";
+import { findTenantSettings } from "../db/tenant-settings.ts";
+import { openedAuth, ownHeaders } from "../delivery/authorization.ts";
+import { openToken } from "../delivery/kinds/kind.ts";
+import type { Services } from "../services.ts";
+import { isoTime } from "../time.ts";
+import { changed } from "./audit.ts";
+import { requires } from "./auth.ts";
+import type { Api, ApiContext } from "./context.ts";
+import { authInputOf } from "./destinations/auth.ts";
+import { type DestinationInput, destinationView, newDestination } from "./destinations/schema.ts";
+import { showSecret } from "./destinations/secrets.ts";
+import { changedTarget, targetErrors } from "./destinations/target.ts";
+import { addressErrors, urlErrors } from "./destinations/validate.ts";
+import { changeErrors, editDestination, preparedRow } from "./destinations/write.ts";
+import { jsonBody } from "./json-body.ts";
+import { jsonAnswer, jsonRequest, strict } from "./parameters.ts";
+import {
+  type FieldError,
+  invalid,
+  notFound,
+  type ProblemResponse,
+  problem,
+  problemResponses,
+} from "./problems.ts";
+import {
+  isVisible,
+  NOT_THE_OPERATOR,
+  setSettings,
+  settingsErrors,
+  settingsView,
+  tenantChange,
+  tenantParam,
+} from "./tenants.ts";
+
+export function registerTenantConfig(api: Api): void {
+  api.openapi(exportTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const { secrets: asked } = c.req.valid("query");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    const withSecrets = asked === "true";
+    if (withSecrets && principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const services = c.get("services");
+    const rows = await listDestinations(services.db, { tenant, after: undefined, limit: MOST_EXPORTED });
+    const {
+      tenant: _,
+      updated_at,
+      ...settings
+    } = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const destinations = await Promise.all(rows.map((row) => portable(services, row, withSecrets)));
+    if (withSecrets) changed(c, "tenant.exported", { id: tenant, tenant });
+    const exportedAt = isoTime(services.now());
+    c.header("cache-control", "no-store");
+    return c.json({ version: 1, exported_at: exportedAt, tenant, settings, destinations } as const, 200);
+  });
+
+  api.openapi(importTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const { dry_run: dryRun } = c.req.valid("query");
+    return imported(c, tenant, c.req.valid("json"), dryRun === "true");
+  });
+}
+
+/** An export has all destinations that a tenant may have by default. */
+const MOST_EXPORTED = 1_000;
+/** Each takes a query or two, of which an invocation has 1,000. */
+const MOST_IMPORTED = 200;
+const MAX_BYTES = 2 * 1024 * 1024;
+
+/** Of a stored destination what another deployment needs to have the same. */
+async function portable(services: Services, row: Destination, withSecrets: boolean): Promise<Portable> {
+  const { headers, auth, ...view } = destinationView(row);
+  const kept = Object.entries(view).filter(([name]) => name in portableDestination.shape);
+  const open = Object.fromEntries(kept) as Omit<Portable, "omitted">;
+  if (withSecrets) return { ...open, ...(await opened(services, row)), omitted: [] };
+  const has = { secret: true, headers: Object.keys(headers).length > 0, auth, token: row.targetToken };
+  return { ...open, omitted: sealedFields.filter((field) => has[field]) };
+}
+
+/** What is sealed of a destination, opened. Rejects when something does not open. */
+async function opened({ vault }: Services, row: Destination) {
+  const { id, secret, targetToken } = row;
+  const [own, auth] = [await ownHeaders(vault, row), await openedAuth(vault, row)];
+  return {
+    secret: await vault.unseal(id, secret),
+    ...(Object.keys(own).length > 0 && { headers: own }),
+    ...(auth && { auth: authInputOf(auth.shown, auth.secret) }),
+    ...(targetToken !== null && { token: await openToken(vault, id, targetToken) }),
+  };
+}
+
+/** A destination of the document that is to be created, or changed, or is as it should be. */
+type Step =
+  | Readonly<{ kind: "create"; row: NewDestination; secret: string; omitted: readonly string[] }>
+  | Readonly<{ kind: "change"; id: string; input: DestinationInput }>
+  | Readonly<{ kind: "keep"; id: string }>;
+
+/** Everything is checked before anything is written: a document with an error changes nothing. */
+async function imported(
+  c: ApiContext,
+  tenant: string,
+  { settings, destinations }: z.infer<typeof tenantDocument>,
+  isDryRun: boolean,
+) {
+  const services = c.get("services");
+  const { steps, errors } = await stepsOf(c, tenant, destinations);
+  const all = [
+    ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
+    ...errors,
+  ];
+  if (all.length > 0) return invalid(all);
+  const created: Created[] = [];
+  for (const step of isDryRun ? [] : steps) {
+    const done = await take(c, services, step);
+    if (done instanceof Response) return done;
+    if (done) created.push(done);
+  }
+  if (!isDryRun && settings) {
+    await setSettings(services, tenant, settings);
+    changed(c, "tenant.imported", { id: tenant, tenant });
+  }
+  const idsOf = (kind: Step["kind"]) =>
+    steps.flatMap((step) => (step.kind === kind ? [step.kind === "create" ? step.row.id : step.id] : []));
+  const planned = isDryRun ? idsOf("create").map((id) => ({ id })) : created;
+  const answer = { created: planned, changed: idsOf("change"), unchanged: idsOf("keep"), dry_run: isDryRun };
+  return c.json(answer, 200, { "cache-control": "no-store" });
+}
+
+async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Portable[]) {
+  const services = c.get("services");
+  const origin = new URL(c.req.url).host;
+  const own = await listDestinations(services.db, { tenant, after: undefined, limit: MOST_EXPORTED });
+  const ids = destinations.map(({ id }) => id);
+  const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
+  const uids = new Map(own.flatMap(({ id, uid }) => (uid === null ? [] : [[uid, id] as const])));
+  const steps: Step[] = [];
+  const errors: FieldError[] = [];
+  for (const [index, given] of destinations.entries()) {
+    const stored = known.get(given.id);
+    const found =
+      identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
+      errorsOrNone(urlErrors(given, c)) ??
+      (stored ? await changeOf(services, given, stored) : await creationOf(services, given, tenant, origin));
+    if (given.uid) uids.set(given.uid, given.id);
+    if ("kind" in found) steps.push(found);
+    else errors.push(...found.errors.map((error) => within(`destinations[${index}]`, error)));
+  }
+  const most = capsOf(services.config).destinations;
+  const count = own.length + steps.filter(({ kind }) => kind === "create").length;
+  if (count > most) {
+    const expected = `at most ${most} in a tenant`;
+    errors.push({ field: "destinations", fault: `make ${count} with those that there are`, expected });
+  }
+  return { steps, errors };
+}
+
+function errorsOrNone(errors: readonly FieldError[]): Errors | undefined {
+  return errors.length > 0 ? { errors } : undefined;
+}
+
+type Errors = Readonly<{ errors: readonly FieldError[] }>;
+
+/** The errors of an id or a `uid` that is another's. */
+function identityErrors(
+  { id, uid }: Portable,
+  stored: Destination | undefined,
+  tenant: string,
+  { ids, uids }: Readonly<{ ids: readonly string[]; uids: ReadonlyMap<string, string> }>,
+): Errors | undefined {
+  const isTaken = ids.includes(id) || (stored && (stored.tenant !== tenant || stored.deletedAt !== null));
+  const holder = uid ? uids.get(uid) : undefined;
+  const errors = [
+    ...(isTaken
+      ? [
+          {
+            field: "id",
+            fault: `is ${id}, which is taken`,
+            expected: "an id of the tenant, once, or a new one",
+          },
+        ]
+      : []),
+    ...(holder !== undefined && holder !== id
+      ? [{ field: "uid", fault: `is ${uid}, as that of ${holder}`, expected: "one that no other has" }]
+      : []),
+  ];
+  return errorsOrNone(errors);
+}
+
+async function creationOf(
+  services: Services,
+  { id, omitted = [], ...input }: Portable,
+  tenant: string,
+  origin: string,
+): Promise<Step | Errors> {
+  const errors = targetErrors(input);
+  if (errors.length > 0) return { errors };
+  const isIncomplete = omitted.some((field) => field !== "secret" && input[field] === undefined);
+  const status = isIncomplete ? "paused" : input.status;
+  const prepared = await preparedRow(services, { ...input, status }, { id, tenant }, origin);
+  return "errors" in prepared ? prepared : { kind: "create", ...prepared, omitted };
+}
+
+/** The change from what is stored. An existing destination keeps its secret, and whether it is paused. */
+async function changeOf(services: Services, given: Portable, stored: Destination): Promise<Step | Errors> {
+  const { id, omitted: _, secret: __, status: ___, ...wanted } = given;
+  const now: Readonly<Record<string, unknown>> = {
+    ...(await portable(services, stored, false)),
+    ...(await opened(services, stored)),
+  };
+  const differing = Object.entries(wanted).filter(
+    ([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(now[name] ?? null),
+  );
+  if (differing.length === 0) return { kind: "keep", id };
+  const input = Object.fromEntries(differing) as DestinationInput;
+  const target = await changedTarget(services, input, stored);
+  const errors = [
+    ...changeErrors(input, stored),
+    ...("errors" in target ? target.errors : []),
+    ...(await addressErrors(services, input)),
+  ];
+  return errors.length > 0 ? { errors } : { kind: "change", id, input };
+}
+
+type Created = z.infer<typeof importResult>["created"][number];
+
+/** Takes a step; the destination that it has created. Where another request was faster, the import can be repeated. */
+async function take(
+  c: ApiContext,
+  services: Services,
+  step: Step,
+): Promise<Created | ProblemResponse<404 | 409 | 422> | undefined> {
+  if (step.kind === "keep") return undefined;
+  if (step.kind === "change") {
+    const done = await editDestination(services, step.id, undefined, step.input);
+    if (done instanceof Response) return done;
+    const [before, after] = [destinationView(done.stored), destinationView(done.row)];
+    changed(c, "destination.changed", done.row, changesBetween(before, after));
+    return undefined;
+  }
+  const row = await insertDestination(services.db, step.row, capsOf(services.config).destinations);
+  if (row === undefined)
+    return problem(409, `${step.row.id} was created by another request: repeat the import`);
+  changed(c, "destination.created", row);
+  // One that came with the document is known.
+  const isNew = step.omitted.includes("secret");
+  return {
+    id: row.id,
+    ...(isNew && (await showSecret(step.secret))),
+    omitted: step.omitted.filter((one) => one !== "secret"),
+  };
+}
+
+function within(where: string, error: FieldError): FieldError {
+  return { ...error, field: `${where}.${error.field}` };
+}
+
+const sealedFields = ["secret", "headers", "auth", "token"] as const;
+
+const ID_EXPECTED = "expected dst_ and 20 lower-case letters and digits";
+const OMITTED_EXPECTED = `expected a list of ${sealedFields.join(", ")}`;
+const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations`;
+
+const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
+
+const portableDestination = strict({
+  id: z
+    .string({ error: ID_EXPECTED })
+    .regex(/^dst_[0-9a-z]{20}$/, { error: ID_EXPECTED })
+    .openapi({
+      description: "Kept: a destination of the tenant with this id is changed, else it is created.",
+    }),
+  ...portableFields,
+  omitted: z
+    .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
+    .optional()
+    .openapi({
+      description:
+        "What the destination has and the document does not. Without its secret it gets a new one when it is created; " +
+        "without its headers, `auth` or token it is created paused.",
+    }),
+}).openapi("TenantConfigDestination");
+
+type Portable = z.infer<typeof portableDestination>;
+
+const tenantDocument = strict({
+  version: z.literal(1, { error: "expected 1" }),
+  exported_at: z.string().optional().openapi({ description: "When it was exported; not looked at." }),
+  tenant: z
+    .string()
+    .optional()
+    .openapi({ description: "Whose it was; not looked at: the path names the tenant." }),
+  settings: tenantChange.optional(),
+  destinations: z
+    .array(portableDestination, { error: COUNT_EXPECTED })
+    .max(MOST_IMPORTED, { error: COUNT_EXPECTED }),
+}).openapi("TenantConfig");
+
+const importResult = z
+  .object({
+    created: z.array(
+      z.object({
+        id: z.string(),
+        secret: z.string().optional().openapi({ description: "A new one; it is shown only here." }),
+        public_key: z.string().optional(),
+        omitted: z
+          .array(z.string())
+          .optional()
+          .openapi({ description: "What is to be set before it is resumed." }),
+      }),
+    ),
+    changed: z.array(z.string()),
+    unchanged: z.array(z.string()),
+    dry_run: z.boolean(),
+  })
+  .openapi("TenantImport");
+
+const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
+
+const exportTenant = createRoute({
+  method: "get",
+  path: "/v1/tenants/{tenant}/export",
+  summary: "Export a tenant's configuration",
+  description:
+    "Its settings and destinations, as the import takes them. Secrets are left out, unless a key that is bound to no tenant asks " +
+    "for them.",
+  tags: ["Tenants"],
+  middleware: [requires("admin")],
+  request: {
+    params: tenantParam,
+    query: strict({
+      secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(tenantDocument, "The configuration."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
+});
+
+const importTenant = createRoute({
+  method: "post",
+  path: "/v1/tenants/{tenant}/import",
+  summary: "Import a tenant's configuration",
+  description:
+    "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
+    "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
+    "repeated.",
+  tags: ["Tenants"],
+  middleware: [requires("admin"), jsonBody({ maxBytes: MAX_BYTES })],
+  request: {
+    params: tenantParam,
+    query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
+    body: jsonRequest(tenantDocument),
+  },
+  responses: {
+    200: jsonAnswer(importResult, "What was done, or would be."),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
+  },
+});

@@ -1,0 +1,142 @@
+/**
+ * Cancelling on request: one delivery that has not ended, or what waits for a destination, in steps.
+ *
+ * A delivery that is in flight is left alone: only its sender knows how the attempt ends. What D1 cannot know of it, that a
+ * lease holds it, its gate knows: callers ask that before and tell it after (`recheck` in core/admit.ts).
+ *
+ * Raw SQL: a row is inserted or changed by one statement under the condition that the delivery has not ended, and what waits
+ * is read through its partial indexes.
+ */
+import { type DeliveryName, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
+import { indexesIn } from "../core/pack.ts";
+import type { CancelReason } from "../core/reasons.ts";
+import { takesType } from "../core/routing.ts";
+import { modelOf, type RawRow } from "./columns.ts";
+import { packsOf } from "./packs.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries } from "./schema.ts";
+import { type Databases, homeOf } from "./shards.ts";
+import { bundleIdOf, hasBit, inFlightOf, typeOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import { endWaiting } from "./waiting.ts";
+
+const REASON = "cancelled_by_request" satisfies CancelReason;
+
+const IS_OPEN = "deliveries.state IN ('waiting', 'retrying') AND deliveries.reason IS NOT 'in_flight'";
+
+/** Right before the row is cancelled, under the same condition. */
+const COUNT = `
+  UPDATE replays SET failed = failed + 1 WHERE id = (
+    SELECT replay FROM deliveries WHERE destination_id = ?1 AND event_id = ?2 AND ${IS_OPEN})`;
+
+/** A trigger clears the bit of one that waits in a pack, and another one refuses the row of one that has ended in it. */
+const CANCEL = `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
+  SELECT ?1, ?2, 'cancelled', '${REASON}', ?3, ?4 WHERE NOT EXISTS (
+    SELECT 1 FROM packs p WHERE p.destination_id = ?1 AND p.bundle_id = ${bundleIdOf("?2")}
+      AND ${hasBit(inFlightOf("p"), "?2")})
+  ON CONFLICT (destination_id, event_id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
+    next_attempt_at = NULL, ended_at = excluded.ended_at
+  WHERE ${IS_OPEN} RETURNING *`;
+
+/** Cancels a planned delivery; undefined when it has ended, or is in flight. @param giveUpAt of one without a row */
+export async function cancelDelivery(
+  databases: Databases,
+  { destinationId, eventId }: DeliveryKey,
+  giveUpAt: number,
+  now: number,
+): Promise<DeliveryRow | undefined> {
+  const db = homeOf(databases, eventId);
+  const results = await db?.batch<RawRow>([
+    db.prepare(COUNT).bind(destinationId, eventId),
+    db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
+  ]);
+  const raw = results?.[1]?.results[0];
+  return raw && modelOf(deliveries, raw);
+}
+
+/** Rows, and packs, that one page looks at. */
+const ROWS = 500;
+const PACKS = 20;
+
+const NEXT_ROWS = `
+  SELECT d.event_id AS event, b.accepted_at AS acceptedAt, ${typeOf("b.header", "d.event_id")} AS type
+  FROM (SELECT event_id FROM ${WAITING_ROWS} AND destination_id = ?1 AND event_id > ?2 AND event_id <= ?3
+    ORDER BY event_id LIMIT ${ROWS}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+  ORDER BY d.event_id`;
+
+const NEXT_PACKS = `
+  SELECT p.*, b.accepted_at AS acceptedAt, b.header
+  FROM (SELECT * FROM ${WAITING_PACKS} AND destination_id = ?1
+    AND bundle_id BETWEEN ${bundleIdOf("(?2 + 1)")} AND ${bundleIdOf("?3")}
+    ORDER BY bundle_id LIMIT ${PACKS}) p LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`;
+
+/** Which of the waiting deliveries of a destination are meant. */
+export type WaitingFilter = Readonly<{
+  since?: number | undefined;
+  until?: number | undefined;
+  eventTypes?: readonly string[] | null | undefined;
+}>;
+
+type Found = Readonly<{ event: number; acceptedAt: number | null; type: string | null }>;
+
+type WaitingPage = Readonly<{
+  /** The events of those that are meant. */
+  events: readonly number[];
+  /** The last event looked at; undefined when none comes after it. */
+  upto: number | undefined;
+}>;
+
+const LAST_INDEX = 127;
+
+/** The next deliveries that wait for the destination, after an event and up to another. */
+export async function waitingPage(
+  db: D1Database,
+  destination: string,
+  { after, last }: Readonly<{ after: number; last: number }>,
+  filter: WaitingFilter,
+): Promise<WaitingPage> {
+  const bounds = [destination, after, last];
+  const [rows, packs] = await db.batch<RawRow>([
+    db.prepare(NEXT_ROWS).bind(...bounds),
+    db.prepare(NEXT_PACKS).bind(...bounds),
+  ]);
+  const own = (rows?.results ?? []) as unknown as Found[];
+  const packed = packs?.results ?? [];
+  const ends = [
+    ...(own.length === ROWS ? [own.at(-1)?.event ?? last] : []),
+    ...(packed.length === PACKS ? [eventAt(Number(packed.at(-1)?.bundle_id), LAST_INDEX)] : []),
+  ];
+  const upto = ends.length > 0 ? Math.min(...ends) : undefined;
+  const found = [...own, ...packed.flatMap(foundIn)].filter(
+    (one) => one.event > after && one.event <= Math.min(last, upto ?? last) && isMeant(one, filter),
+  );
+  return { events: found.map(({ event }) => event), upto };
+}
+
+/** The waiting ones of a pack. Without a header an operator has removed the bundle. */
+function foundIn(raw: RawRow): Found[] {
+  const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
+  const acceptedAt = raw.acceptedAt === null ? null : Number(raw.acceptedAt);
+  return packsOf([raw]).flatMap(({ bundleId, waiting0, waiting1 }) =>
+    indexesIn([waiting0, waiting1]).map((index) => {
+      const type = header ? (headerAt(header, index)?.type ?? null) : null;
+      return { event: eventAt(bundleId, index), acceptedAt, type };
+    }),
+  );
+}
+
+function isMeant({ acceptedAt, type }: Found, { since, until, eventTypes }: WaitingFilter): boolean {
+  if (since !== undefined && (acceptedAt ?? -1) < since) return false;
+  if (until !== undefined && (acceptedAt ?? until) >= until) return false;
+  return takesType(eventTypes ?? null, type ?? "");
+}
+
+/** Cancels those of the deliveries that still wait; returns how many. */
+export function cancelEach(
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+  now: number,
+): Promise<number> {
+  const names: DeliveryName[] = events.map((event) => ({ destination, event }));
+  return endWaiting(db, names, { state: "cancelled", reason: REASON }, now);
+}

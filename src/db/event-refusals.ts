@@ -1,0 +1,68 @@
+/** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that tell. */
+import { bodyFormOf } from "../core/content.ts";
+import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
+import type { Destination } from "./destinations.ts";
+import { eachBody, type ListedEvent } from "./event-list.ts";
+import type { Databases } from "./shards.ts";
+
+/** What decides whether a destination takes an event. */
+export type Criteria = Omit<Route, "destination">;
+
+export function criteriaOf({ eventTypes, channels, filter, body }: Destination): Criteria {
+  const takesContent = bodyFormOf(body) === "data";
+  return { types: eventTypes, channels: channelsInEffect(channels), filter, takesContent };
+}
+
+/** What a route is compared with. */
+export type ComparedEvent = Pick<
+  ListedEvent,
+  "id" | "type" | "channels" | "contentType" | "isErased" | "bundleBytes"
+>;
+
+/** Whether only an event's `data` tells whether a route takes it. */
+export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
+  if (route.filter === null || event.contentType !== undefined || event.isErased) return false;
+  return refusalWithoutData({ ...route, filter: null }, event) === undefined;
+}
+
+function refusalWithoutData(route: Criteria, { type, channels, contentType }: ComparedEvent) {
+  const isContent = contentType !== undefined;
+  // In content a filter finds nothing; of the others the filter is asked with their data.
+  const filter = isContent ? route.filter : null;
+  return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
+}
+
+/** Of what has been erased, or is damaged, a filter cannot tell. */
+type Refused = (typeof refusals)[number] | "corrupt" | "erased" | null;
+
+/** Why a route does not take the events, by their ids; null where it does. */
+export async function refusalsOf(
+  databases: Databases,
+  route: Criteria,
+  events: readonly ComparedEvent[],
+): Promise<ReadonlyMap<number, Refused>> {
+  const refused = new Map<number, Refused>();
+  for (const event of events) {
+    const unknown = event.isErased && route.filter !== null ? "erased" : null;
+    refused.set(event.id, refusalWithoutData(route, event) ?? unknown);
+  }
+  const asked = events.filter((event) => isDataAsked(route, event));
+  // What is missing has been removed meanwhile.
+  for (const { id } of asked) refused.set(id, "corrupt");
+  await eachBody(databases, asked, ({ id, type, channels }, body) => {
+    const data = body && parsedData(body);
+    const refusal = data && refusalOf(route, { type, channels, data: () => data.value });
+    refused.set(id, data ? (refusal ?? null) : "corrupt");
+  });
+  return refused;
+}
+
+/** The event's data; undefined when the body is not what an event's is. */
+function parsedData(body: Uint8Array): Readonly<{ value: unknown }> | undefined {
+  try {
+    const { data } = JSON.parse(new TextDecoder().decode(body)) as { data?: unknown };
+    return { value: data };
+  } catch {
+    return undefined;
+  }
+}

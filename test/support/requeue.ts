@@ -1,0 +1,15 @@
+/** Sends an ended delivery again, as its row says. */
+import { requeueEnded } from "../../src/db/deliveries.ts";
+import type { DeliveryKey, DeliveryRow } from "../../src/db/schema.ts";
+import type { Databases } from "../../src/db/shards.ts";
+
+/** @returns undefined when it had not, or no longer, ended */
+export async function requeueOne(
+  databases: Databases,
+  delivery: DeliveryKey & Partial<Pick<DeliveryRow, "lastStatus" | "log">>,
+  giveUpAt: number,
+): Promise<DeliveryRow | undefined> {
+  const { destinationId, eventId, lastStatus = null, log = [] } = delivery;
+  const [row] = await requeueEnded(databases, [{ destinationId, eventId, lastStatus, log, giveUpAt }]);
+  return row;
+}
