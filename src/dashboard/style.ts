@@ -45,7 +45,7 @@ ol, ul { list-style: none; }
 code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .wide { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
 .top { border-bottom: 1px solid var(--line); }
-.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.5rem; min-height: 3.5rem; flex-wrap: wrap; }
+.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; flex-wrap: wrap; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
 .top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
@@ -55,7 +55,7 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .menu { flex: 1; }
 .menu > summary { color: var(--ink); }
 .menu[open] > summary { margin-bottom: 0; }
-.top .menu nav { gap: 0 1.125rem; }
+.top .menu nav { gap: 0 1rem; font-size: 0.875rem; }
 @media (min-width: 64rem) {
   @supports selector(::details-content) {
     .menu > summary { display: none; }
@@ -63,7 +63,7 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
   }
 }
 @media (max-width: 46rem) { .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
-.top search { flex: 0 1 13rem; }
+.top search { flex: 0 1 10rem; }
 .top search input { margin: 0; padding-block: 0.25rem; }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
 main { padding-block: clamp(1.75rem, 4vw, 2.75rem) 3.5rem; display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }

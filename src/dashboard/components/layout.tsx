@@ -105,7 +105,6 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
                   {text}
                 </a>
               ))}
-            <a href="/docs">API</a>
           </nav>
         </details>
         <search>
